@@ -1,0 +1,1 @@
+"""From trials to the numbers the RFCs ask for."""

@@ -1,0 +1,1 @@
+"""Composition: configuration, registry, runs, journal and the command line."""

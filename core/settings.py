@@ -1,0 +1,91 @@
+"""The resolved configuration of a run: everything decided, nothing left to look up.
+
+Built by :mod:`v6t.core.config` from a run file, a testbed file, a preset and flags; written as it
+is into the run directory, so that a run is resumed and reproduced from it alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from v6t.procedures.trial import Mode
+
+Preset = Literal["quick", "rfc"]
+TesterKind = Literal["embedded", "sim", "trex"]
+
+
+class Frozen(BaseModel):
+    """Immutable settings; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LinkSettings(Frozen):
+    """One link: MAC addresses, VLAN, MTU [octets]."""
+
+    tester_mac: str
+    dut_mac: str
+    vlan: int | None = Field(default=None, ge=1, le=4094)
+    mtu: int = Field(default=1500, ge=1280, le=9216)
+
+
+class TesterSettings(Frozen):
+    """Which tester, and its options (for ``sim``: capacity, noise, faults ...)."""
+
+    kind: TesterKind = "embedded"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class DutSettings(Frozen):
+    """Which device driver, and its options.
+
+    ``reference`` is the plugin's own reference translation behind two interfaces; its option
+    ``params`` overrides plugin parameters on the device only (to see a wrong device caught).
+    """
+
+    driver: str = "reference"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class ProcedureSettings(Frozen):
+    """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
+
+    trial_duration_s: float = Field(gt=0)
+    residual_wait_s: float = Field(ge=0)
+    pause_s: float = Field(ge=0)
+    repetitions: int = Field(ge=1)
+    resolution_fps: float | None = Field(default=None, gt=0)
+    """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound."""
+    resolution_ratio: float = Field(default=0.001, gt=0, lt=1)
+    loss_tolerance: float = Field(default=0.0, ge=0, lt=1)
+    """Accepted share of lost frames, checked in each direction separately (GEN-22)."""
+    sending_time_tolerance: float = Field(default=1.00001, gt=1)
+    """A trial whose sending takes longer than duration times this is invalid (GEN-23)."""
+    invalid_retries: int = Field(default=2, ge=0)
+    """How often an invalid trial is measured again before it counts as failed."""
+    confirmations: int = Field(default=0, ge=0)
+    """How often a found rate must pass again (TP-04)."""
+    selftest_margin: float = Field(default=0.10, gt=0, lt=1)
+    """Results above (1 - margin) of the tester's own ceiling are flagged (SELF-02)."""
+
+
+class ResolvedRun(Frozen):
+    """One run: a technology, its traffic, a tester, a device and the procedures to follow."""
+
+    plugin: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    links_left: LinkSettings
+    links_right: LinkSettings
+    line_rate_bps: float = Field(gt=0)
+    tester: TesterSettings
+    dut: DutSettings
+    preset: Preset
+    benchmarks: tuple[str, ...] = ("throughput",)
+    modes: tuple[Mode, ...]
+    frame_sizes: tuple[int, ...]
+    """IPv6 frame sizes, octets with FCS (GEN-05)."""
+    procedure: ProcedureSettings
+    seed: int
+    label: str = ""

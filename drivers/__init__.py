@@ -1,0 +1,1 @@
+"""All input and output: testers, devices under test and the lab of namespaces."""

@@ -1,0 +1,1 @@
+"""Technologies: one module each, found through the entry point group ``v6t.plugins``."""

@@ -1,0 +1,1 @@
+"""RFC procedures as pure code over one door, ``measure(Trial) -> TrialResult``."""

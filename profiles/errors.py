@@ -1,0 +1,54 @@
+"""The errors every room may raise.
+
+    V6tError
+    ├── UsageError          exit 2: a file, flag, rule or frame size is wrong
+    ├── EnvironmentLacking  exit 3: permission, kernel feature or program is missing
+    ├── DutError            exit 4: the device under test cannot be driven
+    ├── TesterError         exit 5: the tester itself failed
+    └── TranslationError    exit 6: the device answers, but not with the right frames
+
+A message is one sentence that says what is wrong; ``hint`` says what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class V6tError(Exception):
+    """Base of everything the command line turns into one or two lines and an exit status."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(V6tError):
+    """What the user gave cannot be used as it is."""
+
+    exit_code = 2
+
+
+class EnvironmentLacking(V6tError):
+    """This machine lacks a permission, a kernel feature or a program."""
+
+    exit_code = 3
+
+
+class DutError(V6tError):
+    """The device under test could not be configured, read or restored."""
+
+    exit_code = 4
+
+
+class TesterError(V6tError):
+    """The tester itself failed; nothing is said about the device."""
+
+    exit_code = 5
+
+
+class TranslationError(V6tError):
+    """The device forwards frames that differ from the reference translation."""
+
+    exit_code = 6

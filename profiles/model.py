@@ -1,0 +1,147 @@
+"""The traffic model: what a technology sends, in the words of its own arithmetic.
+
+A plugin describes each traffic class by a template (header layers), by variables and by
+bindings ``bits of a variable -> bits of a named header field``. It never sees an offset: the
+compiler turns this into field-engine programs, and everything else reads the compiled streams.
+
+Bits are counted as in the RFCs: bit 0 is the most significant one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+Direction = Literal["forward", "reverse"]
+"""``forward`` is left to right, IPv6 side to IPv4 side; ``reverse`` the other way (GEN-02)."""
+
+DIRECTIONS: tuple[Direction, Direction] = ("forward", "reverse")
+
+
+class Role(str, Enum):
+    """What a traffic class is for.
+
+    ``FOREGROUND`` is translated, ``BACKGROUND`` is forwarded natively (GEN-14); ``NEGATIVE``
+    must be dropped by the device (MAP-09) and never counts as loss.
+    """
+
+    FOREGROUND = "foreground"
+    BACKGROUND = "background"
+    NEGATIVE = "negative"
+
+
+class Kind(str, Enum):
+    """How a variable takes its values from frame to frame."""
+
+    UNIFORM = "uniform"
+    """Independent pseudorandom draws."""
+    PERMUTATION = "permutation"
+    """Every value exactly once per cycle, in pseudorandom order."""
+    INC = "inc"
+    DEC = "dec"
+    LIST = "list"
+    """The given values in the given order, repeated."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A number drawn anew for each frame.
+
+    Attributes:
+        name: unique within its traffic class.
+        width: number of bits; bit 0 is the most significant, bit ``width - 1`` the least.
+        kind: how values follow each other.
+        low, high: inclusive bounds (all kinds but ``LIST``); default: the whole width.
+        step: distance of neighbouring values (``INC`` and ``DEC``). The values are
+            ``low, low+step, ...`` up to ``high``, then again from the start.
+        values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
+    """
+
+    name: str
+    width: int
+    kind: Kind = Kind.UNIFORM
+    low: int = 0
+    high: int | None = None
+    step: int = 1
+    values: Sequence[int] = field(default=(), repr=False)
+
+    @property
+    def top(self) -> int:
+        """Largest value, inclusive."""
+        return (1 << self.width) - 1 if self.high is None else self.high
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Bits ``var_first..var_last`` of a variable go to bits ``first..last`` of a header field.
+
+    Attributes:
+        variable: name of the variable.
+        field: ``"Layer.field"`` in scapy's names, for example ``"IPv6.src"``, ``"IP.src"``,
+            ``"UDP.sport"``; a second layer of the same name is ``"IP:1.src"``.
+        first, last: bits of the field, inclusive, bit 0 most significant.
+        var_first, var_last: bits of the variable, same length; default: the whole variable.
+        add: constant added to the variable's value (before its bits are taken).
+    """
+
+    variable: str
+    field: str
+    first: int
+    last: int
+    var_first: int | None = None
+    var_last: int | None = None
+    add: int = 0
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One header: scapy's class name and its fields (``Layer("IP", {"ttl": 64})``)."""
+
+    name: str
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrafficClass:
+    """Frames of one kind.
+
+    Attributes:
+        name: unique within the traffic, short (``"fg"``, ``"fg-domain1"``, ``"bg"``, ``"spoof"``).
+        role: see :class:`Role`.
+        layers: headers from Ethernet on; lengths and checksums are filled in by the compiler,
+            zero payload fills the frame up to ``frame_size``.
+        frame_size: octets on the wire including the 4 octets of FCS (GEN-04, TRX-01).
+        weight: share of the frames; the shares of a traffic are spread evenly over time.
+    """
+
+    name: str
+    role: Role
+    layers: tuple[Layer, ...]
+    frame_size: int
+    variables: tuple[Variable, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """All classes sent in one direction; ``seed`` makes the pseudorandom numbers repeatable."""
+
+    direction: Direction
+    classes: tuple[TrafficClass, ...]
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class FramePair:
+    """Sizes of one packet on both sides of the device, FCS included (GEN-05)."""
+
+    ipv6: int
+    ipv4: int
+
+    @property
+    def label(self) -> str:
+        """``"104/64"``: the IPv6 frame first."""
+        return f"{self.ipv6}/{self.ipv4}"
