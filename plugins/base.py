@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
-
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -74,7 +73,8 @@ class DutIntent:
     Attributes:
         technology: the plugin's name.
         settings: technology parameters (rules, prefixes, pools), JSON-like values.
-        left, right: ``{"addresses": [...], "neighbours": {address: mac}, "routes": {prefix: via}}``.
+        left, right: per link ``{"addresses": [...], "neighbours": {address: mac},
+            "routes": {prefix: via}}``.
         links: MAC addresses, VLANs and MTUs.
     """
 
@@ -100,6 +100,8 @@ class Technology(ABC):
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset's demonstration."""
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
+    """IPv6 frame sizes of RFC 8219 section 5.1.1 that exist for this technology (GEN-04)."""
 
     def __init__(self, params: PluginParams, links: Links | None = None) -> None:
         self.params = params

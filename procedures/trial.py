@@ -83,6 +83,8 @@ class DirectionResult:
         matched: those that were equal.
         mismatch: first difference: ``{"class", "sent", "expected", "received", "why"}``, frames
             in hexadecimal; None when all compared frames matched.
+        missing: an example of a frame that was sent and never came back, in the same form with
+            ``received`` empty; None when nothing was lost or the tester keeps no example.
         delay_us: ``{"min", "p50", "p99_9", "max"}`` one-way delays [µs] where measured.
     """
 
@@ -92,6 +94,7 @@ class DirectionResult:
     checked: int = 0
     matched: int = 0
     mismatch: Mapping[str, str] | None = None
+    missing: Mapping[str, str] | None = None
     delay_us: Mapping[str, float] | None = None
 
     def total(self, what: str) -> int:

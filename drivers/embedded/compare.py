@@ -1,0 +1,153 @@
+"""Received frames against the reference translation, and the first difference in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.profiles import inet, trailer
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+    from v6t.drivers.tester import Judge
+    from v6t.profiles.model import Direction
+
+    U8 = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Frames compared, frames equal, and the first that was not."""
+
+    checked: int
+    matched: int
+    mismatch: Mapping[str, str] | None = None
+
+
+def compare_samples(
+    stream: Stream, samples: list[U8], nonce: int, direction: Direction, judge: Judge | None
+) -> Comparison:
+    """Build what was sent again, translate it by the book, compare octet by octet.
+
+    Args:
+        stream: where the samples came from.
+        samples: received frames, arrays of equally long rows.
+        nonce: the trial's number.
+        direction: which way they went.
+        judge: the reference translation; None: frames must come back unchanged.
+    """
+    checked = matched = 0
+    first: Mapping[str, str] | None = None
+    expander = Expander(stream)
+    for frames in samples:
+        marks = trailer.read(frames)
+        sent = _sent(expander, stream, marks.seq, nonce, marks.time_ns)
+        expected, lengths = _expected(sent, direction, judge)
+        width = frames.shape[1]
+        equal = lengths == width
+        if expected.shape[1] >= width:
+            equal &= (expected[:, :width] == frames).all(axis=1)
+        else:
+            equal[:] = False
+        checked += len(frames)
+        matched += int(np.count_nonzero(equal))
+        if first is None and not equal.all():
+            row = int(equal.argmin())
+            wanted = expected[row, : lengths[row]].tobytes()
+            first = _pair(stream, sent[row].tobytes(), wanted, frames[row].tobytes())
+    return Comparison(checked, matched, first)
+
+
+def missing_example(
+    stream: Stream, number: int, direction: Direction, judge: Judge | None
+) -> Mapping[str, str]:
+    """A frame that never came back, beside what should have."""
+    expander = Expander(stream)
+    zero = np.zeros(1, dtype=np.uint64)
+    sent = _sent(expander, stream, np.array([number], dtype=np.uint32), 0, zero)
+    expected, lengths = _expected(sent, direction, judge)
+    return _pair(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
+
+
+def _sent(
+    expander: Expander,
+    stream: Stream,
+    numbers: NDArray[np.uint32],
+    nonce: int,
+    times: NDArray[np.uint64],
+) -> U8:
+    rows = np.concatenate([expander.frames(int(n), 1) for n in numbers])
+    trailer.stamp(
+        rows,
+        expander.headers,
+        seq=numbers,
+        stream_id=stream.stream_id,
+        nonce=nonce,
+        time_ns=times,
+    )
+    return rows
+
+
+def _expected(sent: U8, direction: Direction, judge: Judge | None) -> tuple[U8, NDArray[np.int32]]:
+    if judge is None:
+        return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)
+    answer = judge.expect(direction, sent)
+    return answer.frames, answer.length
+
+
+def _pair(stream: Stream, sent: bytes, expected: bytes, received: bytes) -> Mapping[str, str]:
+    return {
+        "class": stream.name,
+        "sent": sent.hex(),
+        "expected": expected.hex(),
+        "received": received.hex(),
+        "why": describe_difference(expected, received),
+    }
+
+
+def describe_difference(expected: bytes, received: bytes) -> str:
+    """The first difference between two frames, naming the header field it is in."""
+    if not received:
+        return "the device dropped it" if expected else "dropped, as it should be"
+    if not expected:
+        return "the device forwarded a frame it must drop"
+    for at, (want, got) in enumerate(zip(expected, received, strict=False)):
+        if want != got:
+            return f"octet {at} ({_field(expected, at)}): expected {want:02x}, received {got:02x}"
+    return f"{len(expected)} octets expected, {len(received)} received"
+
+
+_ETHERNET = ((0, 6, "destination MAC"), (6, 12, "source MAC"), (12, 14, "EtherType"))
+_IPV4 = (
+    (0, 1, "version"), (1, 2, "TOS"), (2, 4, "total length"), (4, 6, "identification"),
+    (6, 8, "flags"), (8, 9, "TTL"), (9, 10, "protocol"), (10, 12, "header checksum"),
+    (12, 16, "source"), (16, 20, "destination"), (20, 60, "options"),
+)  # fmt: skip
+_IPV6 = (
+    (0, 4, "version, traffic class, flow label"), (4, 6, "payload length"), (6, 7, "next header"),
+    (7, 8, "hop limit"), (8, 24, "source"), (24, 40, "destination"),
+)  # fmt: skip
+_UDP = ((0, 2, "source port"), (2, 4, "destination port"), (4, 6, "length"), (6, 8, "checksum"))
+
+
+def _field(frame: bytes, at: int) -> str:
+    headers = inet.headers_of(frame)
+    parts = [(0, "Ethernet", _ETHERNET)]
+    if headers.version:
+        parts.append(
+            (headers.l3, f"IPv{headers.version}", _IPV4 if headers.version == 4 else _IPV6)
+        )
+    if headers.inner is not None:
+        parts.append((headers.inner, "inner IPv4", _IPV4))
+    if headers.udp is not None:
+        parts.append((headers.udp, "UDP", _UDP))
+    if at >= headers.payload:
+        return "payload"
+    start, name, fields = max(p for p in parts if p[0] <= at)
+    inside = next((f for low, high, f in fields if low <= at - start < high), "")
+    return f"{name} {inside}".strip()

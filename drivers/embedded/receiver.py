@@ -1,0 +1,222 @@
+"""The receiving role: recognises, counts and samples the frames of one direction."""
+
+from __future__ import annotations
+
+import select
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.drivers.embedded.compare import compare_samples, missing_example
+from v6t.drivers.embedded.ring import RxRing
+from v6t.profiles import trailer
+from v6t.profiles.model import Direction, Role
+from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.tester import Judge
+
+SAMPLES = 1000
+"""Frames per stream and trial that are compared with the reference translation, about."""
+DELAYS = 1 << 20
+"""Delays kept per trial at most; above that, a regular sample."""
+SHORTEST_TEST_FRAME = 60
+
+
+@dataclass
+class Tally:
+    """What came back of one stream."""
+
+    stream: Stream
+    required: int
+    stride: int
+    seen: NDArray[np.bool_]
+    total: int = 0
+    highest: int = -1
+    out_of_order: int = 0
+    samples: list[NDArray[np.uint8]] = field(default_factory=list)
+
+
+class Receiver:
+    """Receives on one interface."""
+
+    def __init__(self, interface: str, frame_octets: int) -> None:
+        """Open the ring.
+
+        Args:
+            interface: where to listen.
+            frame_octets: longest frame, without FCS.
+        """
+        self._ring = RxRing(interface, frame_octets)
+        self._tallies: dict[int, Tally] = {}
+        self._nonce = -1
+        self._reset()
+        self._streams: StreamSet | None = None
+        self._judge: Judge | None = None
+        self._direction: Direction = "forward"
+
+    def _reset(self) -> None:
+        self._control = 0
+        self._stale = 0
+        self._delays: list[NDArray[np.int64]] = []
+        self._delay_count = 0
+
+    def idle(self, pipe: Connection) -> None:
+        """Take frames until a request waits."""
+        poll = select.poll()
+        poll.register(pipe.fileno(), select.POLLIN)
+        poll.register(self._ring.socket, select.POLLIN | select.POLLERR)
+        while not pipe.poll(0):
+            if not self._drain():
+                poll.poll(200)
+
+    def load(self, streams: StreamSet, judge: Judge | None, direction: Direction) -> None:
+        """Tell what will arrive; ``judge`` None means unchanged frames (loopback)."""
+        self._streams, self._judge, self._direction = streams, judge, direction
+
+    def arm(self, *, required: dict[str, int], nonce: int, delays: int) -> None:
+        """Forget what was counted and expect a new trial.
+
+        Args:
+            required: frames by stream name.
+            nonce: the trial's number.
+            delays: frames of the trial, all streams together.
+        """
+        if self._streams is None:
+            raise ValueError("nothing is loaded")
+        self._drain()
+        self._reset()
+        self._ring.drops()
+        self._dropped_before = self._interface_drops()
+        self._nonce = nonce
+        self._delay_stride = max(1, -(-delays // DELAYS))
+        self._tallies = {}
+        for stream in self._streams.streams:
+            count = required[stream.name]
+            self._tallies[stream.stream_id] = Tally(
+                stream, count, max(1, count // SAMPLES), np.zeros(count, dtype=bool)
+            )
+
+    def report(self) -> dict[str, Any]:
+        """Counts, comparison and health of the trial since :meth:`arm`."""
+        self._drain()
+        streams = {}
+        checked = matched = 0
+        mismatch = missing = None
+        for tally in self._tallies.values():
+            received = int(np.count_nonzero(tally.seen))
+            streams[tally.stream.name] = {
+                "received": received,
+                "surplus": tally.total - received,
+                "out_of_order": tally.out_of_order,
+            }
+            if tally.stream.role is Role.NEGATIVE:
+                continue
+            compared = compare_samples(
+                tally.stream, tally.samples, self._nonce, self._direction, self._judge
+            )
+            checked += compared.checked
+            matched += compared.matched
+            mismatch = mismatch or compared.mismatch
+            if received < tally.required and missing is None:
+                missing = missing_example(
+                    tally.stream, int(tally.seen.argmin()), self._direction, self._judge
+                )
+        self._nonce = -1
+        return {
+            "streams": streams,
+            "control": self._control,
+            "stale": self._stale,
+            "checked": checked,
+            "matched": matched,
+            "mismatch": mismatch,
+            "missing": missing,
+            "ring_drops": self._ring.drops(),
+            "interface_drops": self._interface_drops() - self._dropped_before,
+            "delay_us": self._delay_summary(),
+        }
+
+    def _drain(self) -> bool:
+        """Take what is there; False if there was nothing."""
+        groups = self._ring.take()
+        for frames, times in groups:
+            self._count(frames, times)
+        self._ring.release()
+        return bool(groups)
+
+    def _count(self, frames: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
+        if frames.shape[1] < SHORTEST_TEST_FRAME:
+            self._control += len(frames)
+            return
+        marks = trailer.read(frames)
+        ours = marks.magic_ok & _carries_udp(frames) & (marks.stream_id <= trailer.MAX_STREAM_ID)
+        current = ours & (marks.nonce == self._nonce)
+        if not current.all():
+            self._control += int(np.count_nonzero(~ours))
+            self._stale += int(np.count_nonzero(ours & ~current))
+        known = np.zeros(len(frames), dtype=bool)
+        for number, tally in self._tallies.items():
+            mine = current & (marks.stream_id == number) & (marks.seq < tally.required)
+            if not mine.any():
+                continue
+            known |= mine
+            _tally(tally, frames, marks.seq, mine)
+        self._stale += int(np.count_nonzero(current & ~known))
+        if known.any():
+            delays = (times - marks.time_ns.astype(np.int64))[known]
+            self._delays.append(delays[:: self._delay_stride])
+
+    def _delay_summary(self) -> dict[str, float] | None:
+        """Nearest-rank percentiles of the one-way delays [µs] of the frames received."""
+        if not self._delays:
+            return None
+        delays = np.sort(np.concatenate(self._delays))
+        count = len(delays)
+        ranks = {"min": 1, "p50": -(-count // 2), "p99_9": -(-count * 999 // 1000), "max": count}
+        return {name: float(delays[rank - 1]) / 1000 for name, rank in ranks.items()}
+
+    def _interface_drops(self) -> int:
+        """Frames the kernel dropped before the ring, from this namespace's counters."""
+        for line in Path("/proc/self/net/dev").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name.strip() == self._ring.interface:
+                figures = rest.split()
+                return int(figures[2]) + int(figures[3])
+        return 0
+
+
+def _carries_udp(frames: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Rows that are UDP in IPv4, in IPv6, or in IPv4 in IPv6, VLAN tag or not."""
+    at = np.full(len(frames), 12)
+    tagged = (frames[:, 12] == 0x81) & (frames[:, 13] == 0)
+    if tagged.any():
+        at[tagged] = 16
+        rows = np.arange(len(frames))
+        kind = frames[rows, at].astype(np.uint16) << 8 | frames[rows, at + 1]
+        ipv4, ipv6 = frames[rows, at + 11], frames[rows, at + 8]
+    else:
+        kind = frames[:, 12].astype(np.uint16) << 8 | frames[:, 13]
+        ipv4, ipv6 = frames[:, 23], frames[:, 20]
+    return ((kind == 0x0800) & (ipv4 == 17)) | ((kind == 0x86DD) & ((ipv6 == 17) | (ipv6 == 4)))
+
+
+def _tally(
+    tally: Tally,
+    frames: NDArray[np.uint8],
+    numbers: NDArray[np.uint32],
+    mine: NDArray[np.bool_],
+) -> None:
+    seq = numbers[mine].astype(np.int64)
+    tally.total += len(seq)
+    tally.seen[seq] = True
+    high = np.maximum.accumulate(seq)
+    tally.out_of_order += int(np.count_nonzero(seq[1:] < high[:-1]))
+    tally.out_of_order += int(seq[0] < tally.highest)
+    tally.highest = max(tally.highest, int(high[-1]))
+    sampled = mine.copy()
+    sampled[mine] = seq % tally.stride == 0
+    if sampled.any():
+        tally.samples.append(frames[sampled])

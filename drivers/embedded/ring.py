@@ -1,0 +1,229 @@
+"""AF_PACKET rings (TPACKET_V2) as NumPy arrays: a batch of frames per system call.
+
+Slots have a fixed size, so headers and frames of many slots are strided views of one mapping.
+"""
+
+from __future__ import annotations
+
+import mmap
+import select
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U8 = NDArray[np.uint8]
+
+_SOL_PACKET = 263
+_ADD_MEMBERSHIP = 1
+_RX_RING = 5
+_STATISTICS = 6
+_VERSION = 10
+_TX_RING = 13
+_QDISC_BYPASS = 20
+_IGNORE_OUTGOING = 23
+_TPACKET_V2 = 1
+_PROMISCUOUS = 1
+_ETH_P_ALL = 3
+
+_RX_OFFSET = 66
+"""Octets before the frame in a receive slot: aligned header, address, room for the MAC header."""
+_TX_OFFSET = 32
+"""Octets before the frame in a transmit slot: the aligned header."""
+
+_USER, _VLAN_VALID = 1, 0x10
+_AVAILABLE, _SEND_REQUEST, _SENDING, _WRONG_FORMAT = 0, 1, 2, 4
+_BLOCK = 1 << 18
+_RING_OCTETS = 48 << 20
+_MAX_SLOTS = 1 << 16
+
+
+def slot_size(frame_octets: int) -> int:
+    """Power of two that holds a frame (without FCS) and the kernel's header before it."""
+    size = 256
+    while size < _RX_OFFSET + frame_octets + 4:
+        size *= 2
+    return size
+
+
+class _Ring:
+    """What both rings share: socket, mapping, views of the slot headers."""
+
+    def __init__(self, interface: str, kind: int, frame_octets: int, slots: int | None) -> None:
+        self.interface = interface
+        self.slot = slot_size(frame_octets)
+        self.slots = slots or min(_MAX_SLOTS, _RING_OCTETS // self.slot)
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self.socket.setsockopt(_SOL_PACKET, _VERSION, _TPACKET_V2)
+        block = max(min(_BLOCK, self.slots * self.slot), mmap.PAGESIZE, self.slot)
+        self.slots = self.slots * self.slot // block * (block // self.slot)
+        request = struct.pack("IIII", block, self.slots * self.slot // block, self.slot, self.slots)
+        self.socket.setsockopt(_SOL_PACKET, kind, request)
+        self._map = mmap.mmap(self.socket.fileno(), self.slots * self.slot)
+        octets = np.frombuffer(self._map, dtype=np.uint8).reshape(self.slots, self.slot)
+        self._octets: U8 = octets
+        self._header = octets[:, :32].view(np.uint32)
+        self._status = self._header[:, 0]
+        self._head = 0
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class RxRing(_Ring):
+    """Frames arriving at an interface, own transmissions left out."""
+
+    def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
+        """Open and bind.
+
+        Args:
+            interface: name within this process's namespace.
+            frame_octets: longest frame expected, without FCS.
+            slots: ring size; default: as many as fit 48 MiB, at most 65,536.
+
+        Raises:
+            OSError: no such interface, or not permitted.
+        """
+        super().__init__(interface, _RX_RING, frame_octets, slots)
+        self.socket.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
+        number = socket.if_nametoindex(interface)
+        self.socket.setsockopt(
+            _SOL_PACKET, _ADD_MEMBERSHIP, struct.pack("IHH8s", number, _PROMISCUOUS, 0, b"")
+        )
+        self.socket.bind((interface, _ETH_P_ALL))
+        self._poll = select.poll()
+        self._poll.register(self.socket, select.POLLIN | select.POLLERR)
+        self._taken = 0
+
+    def wait(self, timeout_ms: int) -> None:
+        """Sleep until a frame is there or the time is over."""
+        if not self._status[self._head] & _USER:
+            self._poll.poll(timeout_ms)
+
+    def take(self, limit: int = 4096) -> list[tuple[U8, NDArray[np.int64]]]:
+        """Frames that have arrived, oldest first, in groups of equal length.
+
+        Each group is ``(n, length)`` octets and ``(n,)`` arrival times [ns, CLOCK_REALTIME]. The
+        octets may lie in the ring: they are gone with the next :meth:`release`.
+        """
+        end = min(self._head + limit, self.slots)
+        status = self._status[self._head : end]
+        ready = (status & _USER) != 0
+        count = len(ready) if ready.all() else int(ready.argmin())
+        self._taken = count
+        if not count:
+            return []
+        rows = self._octets[self._head : self._head + count]
+        header = self._header[self._head : self._head + count]
+        lengths = header[:, 1]
+        tagged = (status[:count] & _VLAN_VALID) != 0
+        times = header[:, 4].astype(np.int64) * 1_000_000_000 + header[:, 5]
+        kinds = lengths.astype(np.int64) * 2 + tagged
+        if (kinds == kinds[0]).all():
+            return [(self._frames(rows, int(lengths[0]), bool(tagged[0])), times)]
+        groups = []
+        for kind in np.unique(kinds):
+            chosen = kinds == kind
+            groups.append(
+                (self._frames(rows[chosen], int(kind) // 2, bool(kind % 2)), times[chosen])
+            )
+        return groups
+
+    def _frames(self, rows: U8, length: int, tagged: bool) -> U8:
+        length = min(length, self.slot - _RX_OFFSET)
+        frames = rows[:, _RX_OFFSET : _RX_OFFSET + length]
+        if not tagged:
+            return frames
+        # the kernel took the VLAN tag out of the frame and put it into the header
+        whole = np.empty((len(frames), length + 4), dtype=np.uint8)
+        whole[:, :12] = frames[:, :12]
+        whole[:, 12:14] = (0x81, 0x00)
+        tci = rows[:, 24:26].copy().view(np.uint16)[:, 0]
+        whole[:, 14] = tci >> 8
+        whole[:, 15] = tci & 0xFF
+        whole[:, 16:] = frames[:, 12:]
+        return whole
+
+    def release(self) -> None:
+        """Give the slots of the last :meth:`take` back to the kernel."""
+        self._status[self._head : self._head + self._taken] = 0
+        self._head = (self._head + self._taken) % self.slots
+        self._taken = 0
+
+    def drops(self) -> int:
+        """Frames the kernel found no slot for, since the last call."""
+        statistics = self.socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)
+        return int(struct.unpack("II", statistics)[1])
+
+
+class TxRing(_Ring):
+    """Frames to send; they go to the driver directly, past queueing disciplines and taps."""
+
+    def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
+        """Open and bind; see :class:`RxRing`.
+
+        Args:
+            interface: name within this process's namespace.
+            frame_octets: longest frame to send, without FCS.
+            slots: ring size.
+        """
+        super().__init__(interface, _TX_RING, frame_octets, slots)
+        self.socket.setsockopt(_SOL_PACKET, _QDISC_BYPASS, 1)
+        self.socket.bind((interface, 0))
+        self.refused = 0
+
+    def room(self, wanted: int) -> U8:
+        """Free slots in a row, at most ``wanted``: their frame space ``(n, octets)``.
+
+        Write frames into it and call :meth:`commit`. Waits while the ring is full.
+        """
+        end = min(self._head + wanted, self.slots)
+        while True:
+            status = self._status[self._head : end]
+            wrong = status == _WRONG_FORMAT
+            if wrong.any():
+                self.refused += int(wrong.sum())
+                status[wrong] = _AVAILABLE
+            free = status == _AVAILABLE
+            count = len(free) if free.all() else int(free.argmin())
+            if count:
+                return self._octets[self._head : self._head + count, _TX_OFFSET:]
+            self._kick()
+
+    def commit(self, count: int, lengths: int | NDArray[np.integer]) -> None:
+        """Send the first ``count`` slots that :meth:`room` gave; returns when they have left."""
+        chosen = slice(self._head, self._head + count)
+        self._header[chosen, 1] = lengths
+        self._status[chosen] = _SEND_REQUEST
+        self._head = (self._head + count) % self.slots
+        self._kick()
+
+    def send(self, frames: U8) -> None:
+        """Send equally long frames ``(n, length)``."""
+        done = 0
+        while done < len(frames):
+            room = self.room(len(frames) - done)
+            count = len(room)
+            room[:, : frames.shape[1]] = frames[done : done + count]
+            self.commit(count, frames.shape[1])
+            done += count
+
+    def unsent(self) -> int:
+        """Frames committed that have not left, and those the kernel refused."""
+        waiting = (self._status == _SEND_REQUEST) | (self._status == _SENDING)
+        wrong = self._status == _WRONG_FORMAT
+        return int(waiting.sum() + wrong.sum()) + self.refused
+
+    def _kick(self) -> None:
+        try:
+            self.socket.send(b"")
+        except BlockingIOError:
+            return
+        except OSError as exc:
+            # ENOBUFS: the driver is full; the slots stay requested and the next call retries
+            if exc.errno != 105:
+                raise

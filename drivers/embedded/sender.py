@@ -1,0 +1,146 @@
+"""The sending role: one direction's streams at a constant rate into a transmit ring."""
+
+from __future__ import annotations
+
+import base64
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from v6t.drivers.embedded.ring import TxRing
+from v6t.profiles import trailer
+from v6t.profiles.expand import Expander
+from v6t.profiles.mixing import counts, order_with_index
+from v6t.profiles.streams import Stream, StreamSet
+
+BATCH = 512
+"""Frames per system call at most: the granularity of a busy sender's clock."""
+LONGEST_SLEEP_S = 0.05
+SHORTEST_SLEEP_S = 0.00008
+GIVE_UP = 1.5
+"""A trial that takes this many times its duration (and half a second) ends unfinished."""
+
+
+@dataclass
+class _Source:
+    stream: Stream
+    expander: Expander
+
+
+class Sender:
+    """Sends on one interface."""
+
+    def __init__(self, interface: str, frame_octets: int) -> None:
+        """Open the ring.
+
+        Args:
+            interface: where to send.
+            frame_octets: longest frame, without FCS.
+        """
+        self._ring = TxRing(interface, frame_octets)
+        self._sources: list[_Source] = []
+
+    def idle(self, pipe: Connection) -> None:
+        """Nothing to do between trials."""
+        pipe.poll(None)
+
+    def load(self, streams: StreamSet) -> None:
+        """Prepare streams; what was loaded before is forgotten."""
+        self._sources = [_Source(s, Expander(s)) for s in streams.streams]
+
+    def send(self, *, frames: int, rate_fps: float, start: float, nonce: int) -> dict[str, Any]:
+        """Run one trial.
+
+        Args:
+            frames: how many, over all streams.
+            rate_fps: frames per second, over all streams.
+            start: when the first is due [s, CLOCK_MONOTONIC].
+            nonce: the trial's number in every trailer.
+
+        Returns:
+            ``sent`` and ``required`` by stream name, ``sending_time_s`` from the start to the
+            moment the last frame had left, ``lateness_s`` of the latest batch.
+        """
+        weights = [s.stream.weight for s in self._sources]
+        lateness = 0.0
+        done = 0
+        before = self._ring.refused
+        give_up = start + frames / rate_fps * GIVE_UP + 0.5
+        while (now := time.monotonic()) < start:
+            time.sleep(min(start - now, LONGEST_SLEEP_S))
+        while done < frames:
+            now = time.monotonic()
+            due = min(frames, int((now - start) * rate_fps) + 1)
+            if due <= done:
+                wait = start + done / rate_fps - now
+                time.sleep(min(max(wait, SHORTEST_SLEEP_S), LONGEST_SLEEP_S))
+                continue
+            if now > give_up:
+                break
+            lateness = max(lateness, now - start - done / rate_fps)
+            room = self._ring.room(min(due - done, BATCH))
+            count = len(room)
+            if len(weights) == 1:
+                lengths = self._fill_one(room, done, nonce)
+            else:
+                lengths = self._fill_mixed(room, weights, done, nonce)
+            self._ring.commit(count, lengths)
+            done += count
+        sending_time_s = time.monotonic() - start
+        unsent = self._ring.unsent() - before
+        names = [s.stream.name for s in self._sources]
+        sent = counts(weights, done)
+        sent[0] -= unsent
+        return {
+            "required": dict(zip(names, counts(weights, frames), strict=True)),
+            "sent": dict(zip(names, sent, strict=True)),
+            "sending_time_s": sending_time_s,
+            "lateness_s": lateness,
+        }
+
+    def _fill_one(self, room: np.ndarray, first: int, nonce: int) -> int:  # type: ignore[type-arg]
+        source = self._sources[0]
+        count, length = len(room), source.expander.length
+        rows = room[:, :length]
+        source.expander.frames(first, count, rows)
+        self._stamp(source, rows, np.arange(first, first + count, dtype=np.uint32), nonce)
+        return length
+
+    def _fill_mixed(
+        self,
+        room: np.ndarray,  # type: ignore[type-arg]
+        weights: list[int],
+        first: int,
+        nonce: int,
+    ) -> np.ndarray:  # type: ignore[type-arg]
+        which, index = order_with_index(weights, first, len(room))
+        lengths = np.empty(len(room), dtype=np.uint32)
+        for number, source in enumerate(self._sources):
+            places = np.nonzero(which == number)[0]
+            if not len(places):
+                continue
+            length = source.expander.length
+            # the frames of one stream within a batch are neighbours in that stream
+            rows = source.expander.frames(int(index[places[0]]), len(places))
+            self._stamp(source, rows, index[places].astype(np.uint32), nonce)
+            room[places, :length] = rows
+            lengths[places] = length
+        return lengths
+
+    @staticmethod
+    def _stamp(source: _Source, rows: np.ndarray, seq: np.ndarray, nonce: int) -> None:  # type: ignore[type-arg]
+        trailer.stamp(
+            rows,
+            source.expander.headers,
+            seq=seq,
+            stream_id=source.stream.stream_id,
+            nonce=nonce,
+            time_ns=time.time_ns(),
+        )
+
+
+def longest_frame(streams: StreamSet) -> int:
+    """Octets of the longest frame of a set, without FCS."""
+    return max(len(base64.b64decode(s.trex["packet"]["binary"])) for s in streams.streams)

@@ -1,0 +1,256 @@
+"""The embedded tester: sends and receives with child processes, one per busy role."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any, Protocol
+
+from v6t.drivers.embedded.channel import DEADLINE_S, Worker
+from v6t.drivers.embedded.lab import LEFT, RIGHT, Lab
+from v6t.drivers.embedded.refdut import Faults
+from v6t.drivers.embedded.sender import longest_frame
+from v6t.drivers.tester import Judge
+from v6t.procedures.trial import (
+    ClassCount,
+    DirectionResult,
+    Trial,
+    TrialResult,
+    directions_of,
+)
+from v6t.profiles.errors import TesterError
+from v6t.profiles.mixing import counts
+from v6t.profiles.model import Direction
+from v6t.profiles.streams import StreamSet
+
+LEAD_S = 0.05
+"""Time between the order to send and the first frame: both senders are ready by then."""
+
+PORTS: dict[Direction, tuple[str, str]] = {"forward": (LEFT, RIGHT), "reverse": (RIGHT, LEFT)}
+"""Sending and receiving interface by direction."""
+
+
+class Mtus(Protocol):
+    """MTUs of both links [octets]."""
+
+    @property
+    def left(self) -> Any:
+        """Left link, with ``mtu``."""
+
+    @property
+    def right(self) -> Any:
+        """Right link, with ``mtu``."""
+
+
+class EmbeddedTester:
+    """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`.
+
+    The device is either the reference device, made here from a judge, or absent: loopback.
+    """
+
+    name = "embedded"
+
+    def __init__(
+        self,
+        links: Mtus,
+        dut: Judge | None,
+        *,
+        loopback: bool = False,
+        faults: Faults | None = None,
+    ) -> None:
+        """Remember; nothing is made before :meth:`open`.
+
+        Args:
+            links: MTUs of the cables.
+            dut: brain of the reference device; ignored in loopback.
+            loopback: join the two ports without a device (SELF-01).
+            faults: how the reference device misbehaves.
+        """
+        self._links = links
+        self._dut = None if loopback else dut
+        self._loopback = loopback
+        self._faults = faults
+        self._lab: Lab | None = None
+        self._workers: dict[str, Worker] = {}
+        self._streams: Mapping[Direction, StreamSet] = {}
+        self._nonce = 0
+
+    def open(self) -> None:
+        """Make the lab and start the workers."""
+        left, right = self._links.left.mtu, self._links.right.mtu
+        self._lab = Lab(left, right, loopback=self._loopback)
+        octets = max(left, right) + 18
+        tester = {"namespace": self._lab.tester.pid, "frame_octets": octets}
+        specs: dict[str, dict[str, Any]] = {}
+        for side in (LEFT, RIGHT):
+            specs[f"{side} sender"] = {"kind": "sender", "interface": side, **tester}
+            specs[f"{side} receiver"] = {"kind": "receiver", "interface": side, **tester}
+        if self._lab.device is not None and self._dut is not None:
+            specs["reference device"] = {
+                "kind": "dut",
+                "namespace": self._lab.device.pid,
+                "left": LEFT,
+                "right": RIGHT,
+                "frame_octets": octets,
+                "judge": self._dut,
+                "faults": self._faults,
+            }
+        try:
+            for role, spec in specs.items():
+                self._workers[role] = Worker(role, spec)
+            for worker in self._workers.values():
+                worker.answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def load(self, streams: Mapping[Direction, StreamSet], judge: Judge) -> None:
+        """Hand streams to senders and receivers."""
+        self._streams = dict(streams)
+        asked = []
+        for direction, stream_set in streams.items():
+            room = max(self._links.left.mtu, self._links.right.mtu) + 18
+            if longest_frame(stream_set) > room:
+                raise TesterError(f"a {direction} frame is longer than the lab's links carry")
+            out, back = PORTS[direction]
+            self._workers[f"{out} sender"].tell("load", streams=stream_set)
+            self._workers[f"{back} receiver"].tell(
+                "load",
+                streams=stream_set,
+                judge=None if self._loopback else judge,
+                direction=direction,
+            )
+            asked += [f"{out} sender", f"{back} receiver"]
+        for role in asked:
+            self._workers[role].answer()
+
+    def measure(self, trial: Trial) -> TrialResult:
+        """One trial: arm, send, wait for late frames, count."""
+        directions = [d for d in PORTS if d in directions_of(trial.mode)]
+        if any(d not in self._streams for d in directions):
+            raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+        time.sleep(trial.pause_s)
+        self._nonce = (self._nonce + 1) % 256
+        required = {d: self._required(d, trial.frames) for d in directions}
+        for direction in directions:
+            self._receiver(direction).ask(
+                "arm", required=required[direction], nonce=self._nonce, delays=trial.frames
+            )
+        started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        start = time.monotonic() + LEAD_S
+        for direction in directions:
+            self._sender(direction).tell(
+                "send",
+                frames=trial.frames,
+                rate_fps=trial.rate_fps,
+                start=start,
+                nonce=self._nonce,
+            )
+        deadline = trial.duration_s * 2 + DEADLINE_S
+        sent = {d: self._sender(d).answer(deadline) for d in directions}
+        time.sleep(trial.residual_wait_s)
+        for direction in directions:
+            self._receiver(direction).tell("report")
+        reports = {d: self._receiver(d).answer(deadline) for d in directions}
+        return TrialResult(
+            directions={d: self._result(d, sent[d], reports[d]) for d in directions},
+            faults=tuple(f for d in directions for f in _faults(d, reports[d])),
+            started=started,
+            tester={
+                d: {
+                    "lateness_s": round(sent[d]["lateness_s"], 6),
+                    "ring_drops": reports[d]["ring_drops"],
+                    "interface_drops": reports[d]["interface_drops"],
+                    "stale": reports[d]["stale"],
+                }
+                for d in directions
+            },
+        )
+
+    def device_report(self) -> dict[str, Any]:
+        """The reference device's own counters; empty in loopback."""
+        device = self._workers.get("reference device")
+        return device.ask("report") if device else {}
+
+    def namespaces(self) -> dict[str, int]:
+        """Process ids whose network namespaces are the lab's, for ``nsenter -t PID -n``."""
+        if self._lab is None:
+            return {}
+        pids = {"tester": self._lab.tester.pid}
+        if self._lab.device is not None:
+            pids["device"] = self._lab.device.pid
+        return pids
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        return {
+            "kind": self.name,
+            "engine": "AF_PACKET TPACKET_V2 rings on veth pairs in network namespaces",
+            "kernel": platform.release(),
+            "cores": len(os.sched_getaffinity(0)),
+            "loopback": self._loopback,
+            "device": "none" if self._dut is None else "reference translation behind two rings",
+        }
+
+    def close(self) -> None:
+        """End workers and lab."""
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+        if self._lab is not None:
+            self._lab.close()
+            self._lab = None
+
+    def _sender(self, direction: Direction) -> Worker:
+        return self._workers[f"{PORTS[direction][0]} sender"]
+
+    def _receiver(self, direction: Direction) -> Worker:
+        return self._workers[f"{PORTS[direction][1]} receiver"]
+
+    def _required(self, direction: Direction, frames: int) -> dict[str, int]:
+        streams = self._streams[direction].streams
+        shares = counts([s.weight for s in streams], frames)
+        return {s.name: n for s, n in zip(streams, shares, strict=True)}
+
+    def _result(
+        self, direction: Direction, sent: dict[str, Any], report: dict[str, Any]
+    ) -> DirectionResult:
+        classes = {}
+        for stream in self._streams[direction].streams:
+            back = report["streams"][stream.name]
+            classes[stream.name] = ClassCount(
+                role=stream.role.value,
+                required=sent["required"][stream.name],
+                sent=sent["sent"][stream.name],
+                received=back["received"],
+                surplus=back["surplus"],
+                out_of_order=back["out_of_order"],
+            )
+        return DirectionResult(
+            classes=classes,
+            sending_time_s=sent["sending_time_s"],
+            control=report["control"],
+            checked=report["checked"],
+            matched=report["matched"],
+            mismatch=report["mismatch"],
+            missing=report["missing"],
+            delay_us=report["delay_us"],
+        )
+
+
+def _faults(direction: str, report: dict[str, Any]) -> list[str]:
+    """Losses on the tester's own side of the wire: they make a trial invalid (SELF-05)."""
+    faults = []
+    if report["ring_drops"]:
+        faults.append(
+            f"{direction}: the tester's receive ring overflowed by {report['ring_drops']} frames"
+        )
+    if report["interface_drops"]:
+        faults.append(
+            f"{direction}: the kernel dropped {report['interface_drops']} frames before the "
+            "tester's receive ring"
+        )
+    return faults

@@ -1,0 +1,52 @@
+"""Port policies of RFC 4814 and of Mapperf: who sends from which ports, in which order."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+from v6t.plugins.base import PluginParams
+from v6t.profiles.model import Binding, Kind, Variable
+
+Policy = Literal["fixed", "inc", "dec", "random"]
+
+KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
+
+FIXED_SOURCE = 0xC020
+"""Source port of RFC 2544 appendix C.2.6.4 (GEN-10)."""
+FIXED_DESTINATION = 7
+
+
+class PortRange(PluginParams):
+    """Ports drawn from ``min..max``; ``fixed`` always sends ``min``."""
+
+    policy: Policy = "random"
+    min: int = Field(ge=0, le=65535)
+    max: int = Field(ge=0, le=65535)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PortRange:
+        if self.min > self.max:
+            raise ValueError(f"the smallest port {self.min} is larger than the largest {self.max}")
+        return self
+
+    def variable(self, name: str) -> Variable | None:
+        """The variable to bind to a whole port field; None where the port never changes."""
+        if self.policy == "fixed" or self.min == self.max:
+            return None
+        return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
+
+
+def source_range() -> PortRange:
+    """RFC 4814 section 4.5: 1024 to 65535."""
+    return PortRange(min=1024, max=65535)
+
+
+def destination_range() -> PortRange:
+    """RFC 4814 section 4.5: 1 to 49151."""
+    return PortRange(min=1, max=49151)
+
+
+def bind_port(variable: Variable | None, field: str) -> list[Binding]:
+    """A whole-port binding, or none for a constant port."""
+    return [] if variable is None else [Binding(variable.name, field, 0, 15)]

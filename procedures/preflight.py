@@ -1,0 +1,101 @@
+"""Does the device translate at all, and rightly? Asked before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from v6t.procedures.trial import DirectionResult, Measure, Mode, Trial, TrialResult, directions_of
+from v6t.procedures.validity import judge_trial
+
+BENCHMARK = "preflight"
+FRAMES = 200
+RATE_FPS = 1000.0
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong.
+
+    Attributes:
+        tester: it is the tester that failed, nothing is known about the device.
+        direction: where.
+        why: one phrase.
+        frames: ``sent``, ``expected`` and ``received`` in hexadecimal, where there is a pair.
+    """
+
+    tester: bool
+    direction: str
+    why: str
+    frames: Mapping[str, str] | None = None
+
+
+def check_translation(
+    measure: Measure,
+    *,
+    ipv6_frame_size: int,
+    ipv4_frame_size: int,
+    mode: Mode = "bidirectional",
+    residual_wait_s: float = 0.3,
+    pause_s: float = 0.0,
+) -> Finding | None:
+    """Send some frames slowly; every one must come back as the reference translation.
+
+    A trial that merely lost some frames is tried again; a wrong frame is final.
+
+    Returns:
+        None when all is well.
+    """
+    finding: Finding | None = None
+    for attempt in range(1, ATTEMPTS + 1):
+        trial = Trial(
+            benchmark=BENCHMARK,
+            key=f"{BENCHMARK}/{ipv6_frame_size}/{mode}/a{attempt}",
+            ipv6_frame_size=ipv6_frame_size,
+            ipv4_frame_size=ipv4_frame_size,
+            mode=mode,
+            rate_fps=RATE_FPS,
+            duration_s=FRAMES / RATE_FPS,
+            residual_wait_s=residual_wait_s,
+            pause_s=pause_s,
+        )
+        finding = _look(trial, measure(trial))
+        if finding is None or finding.frames:
+            return finding
+    return finding
+
+
+def _look(trial: Trial, result: TrialResult) -> Finding | None:
+    for direction in directions_of(trial.mode):
+        counted = result.directions.get(direction)
+        if counted is None:
+            continue
+        if counted.mismatch is not None:
+            return Finding(False, direction, counted.mismatch.get("why", ""), counted.mismatch)
+    # sending at this rate may stutter on a busy machine: that alone is no reason to stop
+    verdict = judge_trial(trial, result, sending_time_tolerance=10.0)
+    if not verdict.valid:
+        return Finding(True, "", verdict.reasons[0])
+    for direction in directions_of(trial.mode):
+        counted = result.directions[direction]
+        why = _incomplete(direction, counted)
+        if why:
+            return Finding(False, direction, why, _silent(counted))
+    if not verdict.passed:
+        return Finding(False, "", verdict.reasons[0])
+    return None
+
+
+def _incomplete(direction: str, counted: DirectionResult) -> str:
+    for name, count in counted.classes.items():
+        if count.role != "negative" and not count.received:
+            return f"the device forwarded none of {count.required} {direction} frames of {name}"
+    if not counted.checked:
+        return f"no {direction} frame could be compared with the reference translation"
+    return ""
+
+
+def _silent(counted: DirectionResult) -> Mapping[str, str] | None:
+    """The example of a frame that never came back, if the tester kept one."""
+    return counted.missing

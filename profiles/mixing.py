@@ -1,0 +1,111 @@
+"""How the classes of a traffic alternate: m of n frames, spread evenly (GEN-14).
+
+Class ``c`` of weight ``w`` has its frame number ``k`` of each period at ``(k + 1/2) / w`` of the
+period; all frames sorted by that time are the order (equal times: the earlier class first). So the
+background of 9:1 comes every tenth frame, and any number of frames from the start holds each
+class's share to within the number of classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_PERIOD = 1 << 22
+"""Frames after which the order repeats, at most: one period is kept in memory."""
+
+
+def counts(weights: Sequence[int], total: int) -> list[int]:
+    """Frames of each class among the first ``total`` of :func:`order`.
+
+    Raises:
+        UsageError: see :func:`order`.
+    """
+    reduced = _reduce(weights)
+    if total < 0:
+        raise UsageError(f"{total} frames cannot be sent")
+    periods, rest = divmod(total, sum(reduced))
+    classes, _ = _period(reduced)
+    head = classes[:rest]
+    return [periods * w + int((head == c).sum()) for c, w in enumerate(reduced)]
+
+
+def order(weights: Sequence[int], first: int, count: int) -> NDArray[np.intp]:
+    """Class of frames ``first .. first + count - 1``; ``(count,)`` indexes into ``weights``.
+
+    Periodic with ``sum(weights) / gcd(weights)``.
+
+    Raises:
+        UsageError: a weight is negative, all are zero, or the period is longer than
+            :data:`MAX_PERIOD` frames.
+    """
+    return order_with_index(weights, first, count)[0]
+
+
+def order_with_index(
+    weights: Sequence[int], first: int, count: int
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Class of each frame and its number within that class, both ``(count,)``.
+
+    Frame ``first + i`` is frame number ``index[i]`` (from 0, since frame 0) of class ``class[i]``.
+
+    Raises:
+        UsageError: see :func:`order`.
+    """
+    import numpy as np
+
+    reduced = _reduce(weights)
+    classes, index = _period(reduced)
+    frame = np.arange(first, first + count, dtype=np.int64)
+    periods, place = np.divmod(frame, sum(reduced))
+    chosen = classes[place]
+    return chosen, index[place] + periods * np.asarray(reduced, dtype=np.int64)[chosen]
+
+
+def first_positions(weights: Sequence[int]) -> list[int]:
+    """Number of the first frame of each class in the order; 0 for a class of weight 0."""
+    reduced = _reduce(weights)
+    classes, _ = _period(reduced)
+    return [int((classes == c).argmax()) if w else 0 for c, w in enumerate(reduced)]
+
+
+def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
+    values = tuple(int(w) for w in weights)
+    if not values or min(values) < 0 or sum(values) == 0:
+        raise UsageError(
+            f"the shares {list(values)} of the traffic classes are no shares",
+            "give non-negative whole numbers that are not all zero",
+        )
+    divisor = math.gcd(*values)
+    reduced = tuple(w // divisor for w in values)
+    if sum(reduced) > MAX_PERIOD:
+        raise UsageError(
+            f"the shares {list(values)} repeat only after {sum(reduced)} frames "
+            f"(limit {MAX_PERIOD})",
+            "round the shares so that they have a common divisor",
+        )
+    return reduced
+
+
+@lru_cache(maxsize=16)
+def _period(weights: tuple[int, ...]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Class and index within the class of each frame of one period, both read-only."""
+    import numpy as np
+
+    which = np.repeat(np.arange(len(weights)), weights)
+    index = np.concatenate([np.arange(w, dtype=np.int64) for w in weights])
+    # exact: times that differ do so by more than 1 / MAX_PERIOD**2, equal ones round alike
+    time = (2 * index + 1) / (2.0 * np.repeat(np.asarray(weights), weights))
+    by_time = np.argsort(time, kind="stable")
+    classes, index = which[by_time], index[by_time]
+    classes.setflags(write=False)
+    index.setflags(write=False)
+    return classes, index

@@ -1,0 +1,169 @@
+"""The template frame of a traffic class: header layers to octets, by scapy.
+
+Only ``scapy.layers.l2``, ``inet`` and ``inet6`` are imported, and only when a template is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from v6t.profiles.errors import UsageError
+from v6t.profiles.fields import Header, Layout, layout_of
+from v6t.profiles.model import Layer
+from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
+
+MAX_PACKET_OCTETS = 9 * 1024 + 22
+"""Longest packet TRex takes (``MAX_PKT_SIZE``), FCS not counted."""
+
+ADDRESSED = {"Ether": ("src", "dst"), "IP": ("src", "dst"), "IPv6": ("src", "dst")}
+"""Fields scapy would otherwise fill from this machine's interfaces and routes."""
+
+PROTOCOL = {"UDP": 17, "TCP": 6, "ICMP": 1}
+
+
+@dataclass(frozen=True)
+class Template:
+    """One frame without FCS, and where everything in it is."""
+
+    packet: bytes
+    layout: Layout
+
+    def with_bits(self, bits: Iterable[tuple[int, int, int]]) -> Template:
+        """A copy with constants written in, checksums valid again.
+
+        Args:
+            bits: (first bit of the frame, width, value) each.
+        """
+        number, size = int.from_bytes(self.packet, "big"), 8 * len(self.packet)
+        for first, width, value in bits:
+            low = size - first - width
+            mask = ((1 << width) - 1) << low
+            number = number & ~mask | value << low & mask
+        packet = bytearray(number.to_bytes(len(self.packet), "big"))
+        refresh_checksums(packet, self.layout)
+        return Template(bytes(packet), self.layout)
+
+
+def build(layers: Iterable[Layer], frame_size: int) -> Template:
+    """Frame of ``frame_size`` octets (FCS included) with zero payload and valid checksums.
+
+    Raises:
+        UsageError: a layer or field scapy does not know, a missing address, or a frame size
+            that does not hold the headers.
+    """
+    from scapy.packet import Raw
+
+    packet: Any = None
+    given: dict[int, frozenset[str]] = {}
+    for number, layer in enumerate(layers):
+        made = _make(layer)
+        given[number] = frozenset(layer.fields)
+        packet = made if packet is None else packet / made
+    if packet is None:
+        raise UsageError("a traffic class without header layers has no frame")
+    length = frame_size - FCS_OCTETS
+    if not MIN_FRAME_OCTETS <= frame_size <= MAX_PACKET_OCTETS + FCS_OCTETS:
+        raise UsageError(
+            f"a frame of {frame_size} octets (FCS included) cannot be sent",
+            f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets",
+        )
+    layout = layout_of(packet, given)
+    headers = len(_render(packet))
+    if headers > length:
+        names = "/".join(h.name for h in layout.headers)
+        raise UsageError(
+            f"a frame of {frame_size} octets is too small for {names}",
+            f"its headers and the FCS take {headers + FCS_OCTETS} octets",
+        )
+    octets = _render(packet / Raw(bytes(length - headers)))
+    if len(octets) != length:
+        raise UsageError(f"the headers make a packet of {len(octets)} octets instead of {length}")
+    return Template(octets, layout)
+
+
+def refresh_checksums(packet: bytearray, layout: Layout) -> None:
+    """Recompute in place every checksum the caller of :func:`build` did not give himself."""
+    below: list[Header | None] = [None]
+    for header in layout.headers:
+        below.append(header if header.name in {"IP", "IPv6"} else below[-1])
+    # innermost first: an outer transport checksum covers the inner ones
+    for header, network in zip(reversed(layout.headers), reversed(below[:-1]), strict=True):
+        name = checksum_field(header)
+        if name is None or name in header.given:
+            continue
+        if header.name == "IP":
+            _store(packet, header, name, header.end, b"")
+        else:
+            _store(packet, header, name, len(packet), _pseudo(packet, header, network))
+
+
+def checksum_field(header: Header) -> str | None:
+    """Name of the header's own checksum field, if it has one."""
+    if header.name in {"IP", "UDP", "TCP", "ICMP"}:
+        return "chksum"
+    return "cksum" if any(f.name == "cksum" for f in header.fields) else None
+
+
+def _pseudo(packet: bytearray, header: Header, below: Header | None) -> bytes:
+    """Pseudo header (RFC 768, RFC 8200 section 8.1); none for ICMP over IPv4."""
+    if below is None or header.name == "ICMP":
+        return b""
+    start = below.field("src").first // 8
+    end = below.field("dst").first // 8 + below.field("dst").width // 8
+    length = len(packet) - header.offset
+    protocol = PROTOCOL.get(header.name, 58)
+    return bytes(packet[start:end]) + length.to_bytes(4, "big") + protocol.to_bytes(4, "big")
+
+
+def _store(packet: bytearray, header: Header, name: str, end: int, pseudo: bytes) -> None:
+    at = header.field(name).first // 8
+    packet[at : at + 2] = b"\0\0"
+    data = pseudo + bytes(packet[header.offset : end])
+    total = sum(data[0::2]) * 256 + sum(data[1::2])
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    value = total ^ 0xFFFF
+    if header.name == "UDP" and value == 0:
+        value = 0xFFFF  # RFC 768: zero means "no checksum"
+    packet[at : at + 2] = value.to_bytes(2, "big")
+
+
+def _make(layer: Layer) -> Any:
+    known = _scapy_layers()
+    if layer.name not in known:
+        raise UsageError(
+            f"'{layer.name}' is no header layer", "known: " + ", ".join(sorted(known)[:40])
+        )
+    for name in ADDRESSED.get(layer.name, ()):
+        if layer.fields.get(name) is None:
+            raise UsageError(f"the layer {layer.name} needs its field '{name}'")
+    try:
+        return known[layer.name](**layer.fields)
+    except (AttributeError, TypeError, ValueError, OSError) as exc:
+        raise UsageError(f"scapy cannot make the layer {layer.name}: {exc}") from exc
+
+
+def _render(packet: Any) -> bytes:
+    import struct
+
+    try:
+        return bytes(packet)
+    except (AttributeError, TypeError, ValueError, OSError, struct.error) as exc:
+        raise UsageError(f"scapy cannot build the frame: {exc}") from exc
+
+
+@lru_cache(maxsize=1)
+def _scapy_layers() -> Mapping[str, type]:
+    from scapy.layers import inet, inet6, l2
+    from scapy.packet import Packet
+
+    modules = (l2, inet, inet6)
+    return {
+        name: kind
+        for module in modules
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, Packet) and name[0].isupper()
+    }

@@ -1,0 +1,71 @@
+"""Rates on the wire: what a line carries at most, and how users write a rate."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from v6t.profiles.errors import UsageError
+
+FCS_OCTETS = 4
+"""Frame check sequence: counted in every frame size here, absent from TRex's packets (TRX-01)."""
+
+MIN_FRAME_OCTETS = 64
+"""Smallest Ethernet frame, FCS included (IEEE 802.3)."""
+
+GAP_OCTETS = 20
+"""Preamble, start delimiter and interframe gap: 7 + 1 + 12 octets per frame (IEEE 802.3)."""
+
+_SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_LINE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmgt]?)(?:bps|bit/s|b/s|b|be)?", re.IGNORECASE)
+_FRAMES = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmg]?)(?:pps|fps|p/s)?", re.IGNORECASE)
+
+
+def max_frame_rate_fps(line_rate_bps: float, frame_size: int, overhead: int = 0) -> int:
+    """Frames per second a line carries at most (RFC 8219 Appendix A).
+
+    ``line rate / (8 * (X + O + 20))``, rounded down to whole frames.
+
+    Args:
+        line_rate_bps: bits per second of the medium.
+        frame_size: X, octets with FCS.
+        overhead: O, octets the frame grows on its way to this line (20 translation, 40
+            encapsulation), 0 if ``frame_size`` is already the size on this line.
+
+    Raises:
+        UsageError: a size or rate that cannot be.
+    """
+    if line_rate_bps <= 0:
+        raise UsageError(f"a line rate of {line_rate_bps} bit/s is not positive")
+    if frame_size < MIN_FRAME_OCTETS or overhead < 0:
+        raise UsageError(
+            f"a frame of {frame_size} + {overhead} octets cannot be on an Ethernet",
+            f"the smallest frame has {MIN_FRAME_OCTETS} octets, FCS included",
+        )
+    return int(Fraction(line_rate_bps) // (8 * (frame_size + overhead + GAP_OCTETS)))
+
+
+def parse_line_rate(text: str) -> float:
+    """Bits per second from ``"10G"``, ``"25Gbps"``, ``"100M"`` or ``"1e9"``.
+
+    Raises:
+        UsageError: not such a rate, or zero.
+    """
+    return _parse(text, _LINE, "line rate", "write for example 10G, 2.5Gbps or 100M")
+
+
+def parse_frame_rate(text: str) -> float:
+    """Frames per second from ``"10kpps"``, ``"1.5Mfps"`` or ``"1000"``.
+
+    Raises:
+        UsageError: not such a rate, or zero.
+    """
+    return _parse(text, _FRAMES, "frame rate", "write for example 10kpps, 1.5Mfps or 1000")
+
+
+def _parse(text: str, pattern: re.Pattern[str], what: str, hint: str) -> float:
+    match = pattern.fullmatch(text.strip())
+    value = float(Fraction(match[1]) * _SCALE[match[2].lower()]) if match else 0.0
+    if value <= 0:
+        raise UsageError(f"'{text}' is not a {what}", hint)
+    return value
