@@ -8,8 +8,10 @@ the range to a multiple of the step, so every range here is one. Split over core
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from v6t.profiles.errors import UsageError
-from v6t.profiles.instructions import MAX_LIST
+from v6t.profiles.instructions import MAX_LIST, Op
 from v6t.profiles.model import Kind
 from v6t.profiles.parts import (
     Demand,
@@ -88,7 +90,7 @@ def counter(demand: Demand) -> Supply:
         least, most, add = 0, count * step - 1, least
     if most >> 32 == 0 and bits <= 32:
         sizes = sizes_for(most, step)
-        op = "dec" if down else "inc"
+        op: Op = "dec" if down else "inc"
         return Supply(
             (Part(variable.name, 0, bits, op, least, most, step, sizes=sizes, add=add),), constant
         )
@@ -138,7 +140,7 @@ def _weyl(demand: Demand, bits: int) -> tuple[Part, ...]:
     rng = np.random.default_rng(demand.seed)
     edges = [0, *_weyl_cuts(demand, bits), bits]
     parts = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         # TRex writes 32 bits of a variable: those of the low word, or of an 8-octet one's high
         # word, whose low word then holds the fraction of stride * j / 2^start; the range stays
         # below 2^62 so that its server's products of step and cores do not overflow
@@ -148,9 +150,7 @@ def _weyl(demand: Demand, bits: int) -> tuple[Part, ...]:
         step = stride << (32 - start if start else 0)
         most = (step << end) - 1
         name = demand.variable.name if len(edges) == 2 else f"{demand.variable.name}.{start}"
-        part = Part(
-            name, start, end - start, "inc", 0, most, step, sizes=(word // 8,), clean=False
-        )
+        part = Part(name, start, end - start, "inc", 0, most, step, sizes=(word // 8,), clean=False)
         parts.append(part)
     return tuple(reversed(parts))
 
@@ -175,7 +175,7 @@ def _weyl_note(demand: Demand, bits: int) -> str:
 def _wide_counter(demand: Demand, bits: int) -> tuple[Part, ...]:
     """Counter of more than 32 bits: its low word, and the high word of an 8-octet variable."""
     variable = demand.variable
-    op = "dec" if variable.kind is Kind.DEC else "inc"
+    op: Op = "dec" if variable.kind is Kind.DEC else "inc"
     demand.best_cut([(32,)], "a counter")
     step, name = variable.step, variable.name
     # downwards TRex starts at all ones, but the low bits below the step have to stay 0

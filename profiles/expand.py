@@ -28,6 +28,9 @@ BLOCK = 2048
 """Frames computed at a time: the working set stays in the cache."""
 
 _U16 = np.uint32(0xFFFF)
+_U32 = 0xFFFFFFFF
+_HIGH = "/high"
+"""Suffix for the upper 32 bits of an 8-octet variable: what a masked write of it takes."""
 Values = dict[str, "NDArray[np.uint32]"]
 
 
@@ -65,6 +68,7 @@ class Expander:
             for v in variables
             if v["op"] != "random" or v.get("value_list")
         }
+        self._wide = {str(v["name"]) for v in variables if int(v["size"]) == 8}
         self._words = _word_programs(others, packet, {str(v["name"]): v for v in variables})
         self._sums = [_checksum(i, packet, self._words) for i in _fixes(others)]
         self._sums = [s for group in self._sums for s in group]
@@ -92,7 +96,10 @@ class Expander:
             return
         values = self._draws.values(first, count)
         for name, counter in self._counters.items():
-            values[name] = counter(first, count)
+            value = counter(first, count)
+            values[name] = (value & _U32).astype(np.uint32)
+            if name in self._wide:
+                values[name + _HIGH] = (value >> 32).astype(np.uint32)
         columns = inet.words(out)
         computed: dict[int, NDArray[np.uint32]] = {}
         for word, program in self._words.items():
@@ -131,6 +138,8 @@ class _Draws:
             if v["op"] != "random":
                 continue
             listed = v.get("value_list")
+            if int(v["size"]) > 4:
+                raise UsageError("the expander does not draw 8-octet random variables")
             need = 1 if int(v["size"]) <= 2 or listed else 2
             columns = list(range(draws, draws + need))
             draws += need
@@ -176,13 +185,13 @@ def _splits(variable: Mapping[str, Any]) -> bool:
 
 def _counter(
     variable: Mapping[str, Any], core: int, cores: int, split: bool
-) -> Callable[[int, int], NDArray[np.uint32]]:
+) -> Callable[[int, int], NDArray[np.int64]]:
     """Values of an ``inc``, ``dec`` or list variable as a function of frame number and count."""
     phase = core if split and cores > 1 else 0
     sign = -1 if variable["op"] == "dec" else 1
     listed = variable.get("value_list")
     if listed:
-        table = np.array(listed, dtype=np.uint32)
+        table = np.array(listed, dtype=np.int64)
         low, span = 0, len(table)
         start = span - 1 if sign < 0 else 0
         step = int(variable["step"]) % span
@@ -197,13 +206,14 @@ def _counter(
         start = int(variable.get("init_value", default)) - low
     ramp = (np.arange(BLOCK, dtype=object) * (sign * step * cores) % span).astype(np.int64)
 
-    def values(first: int, count: int) -> NDArray[np.uint32]:
+    def values(first: int, count: int) -> NDArray[np.int64]:
         base = (start + sign * step * (phase + first * cores)) % span
         place = ramp[:count] + base
         place[place >= span] -= span
         if table is not None:
             return table[place]
-        return (place + low).astype(np.uint32)
+        place += low
+        return place
 
     return values
 
@@ -283,22 +293,31 @@ def _terms(
     """A write cut at word boundaries: (word number, term) each."""
     name = str(instruction["name"])
     size = int(variables[name]["size"])
-    if size > 4 or not instruction.get("is_big_endian", True) or variables[name].get("next_var"):
-        raise UsageError("the expander interprets big-endian writes of 1, 2 and 4 octet variables")
+    if not instruction.get("is_big_endian", True) or variables[name].get("next_var"):
+        raise UsageError("the expander interprets big-endian writes of independent variables")
     add = int(instruction.get("add_value", 0))
     at = int(instruction["pkt_offset"])
-    if instruction["type"] == "write_flow_var":
-        cast, mask, shift = size, (1 << 8 * size) - 1, 0
-    else:
+    if instruction["type"] == "write_mask_flow_var":
         cast = int(instruction["pkt_cast_size"])
         mask = int(instruction["mask"]) & ((1 << 8 * cast) - 1)
-        shift = int(instruction["shift"])
+        source = name + _HIGH if size == 8 else name
+        yield from _cut(_Term(source, add, int(instruction["shift"]), mask), at, cast)
+    elif size <= 4:
+        yield from _cut(_Term(name, add, 0, (1 << 8 * size) - 1), at, size)
+    elif add:
+        raise UsageError("the expander does not add to 8-octet variables")
+    else:
+        yield from _cut(_Term(name + _HIGH, 0, 0, _U32), at, 4)
+        yield from _cut(_Term(name, 0, 0, _U32), at + 4, 4)
+
+
+def _cut(term: _Term, at: int, cast: int) -> Iterator[tuple[int, _Term]]:
+    """A write of ``cast`` octets at offset ``at``, cut at word boundaries."""
     for word in range(at // 2, (at + cast + 1) // 2):
         down = 8 * (at + cast - 2 * (word + 1))  # bits of the cast below this word
-        part = (mask >> down if down >= 0 else mask << -down) & 0xFFFF
-        if not part:
-            continue
-        yield word, _Term(name, add, shift - down, part)
+        part = (term.mask >> down if down >= 0 else term.mask << -down) & 0xFFFF
+        if part:
+            yield word, _Term(term.variable, term.add, term.shift - down, part)
 
 
 def _fixes(instructions: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -116,7 +116,7 @@ def bound_bits(layout: Layout, binding: Binding) -> tuple[int, int]:
         )
     if field.name in COMPUTED and field.name not in header.given:
         raise UsageError(
-            f"{binding.field} cannot be bound: the compiler keeps lengths and checksums valid itself"
+            f"{binding.field} cannot be bound: the compiler itself keeps lengths and checksums"
         )
     return field.first + binding.first, field.first + binding.last
 

@@ -88,11 +88,12 @@ def lower(
         own = [c for c in classes if c.part.name == part.name]
         if not own:
             continue
-        size = sizes[part.name]
-        raised = 0
-        if not any(p.owner in own for p in plains):
-            part, size, raised = _raise_bits(part, size)
-        declared.append(part.instruction(size))
+        raised = 0 if any(p.owner in own for p in plains) else _spare_bits(part)
+        if raised:
+            whole = replace(part, maximum=(1 << EXACT_BITS) - 1)
+            declared.append(whole.instruction(2))
+        else:
+            declared.append(part.instruction(sizes[part.name]))
         cost += part.cost_ns
         for c in own:
             if not any(p.owner is c for p in plains):
@@ -152,9 +153,7 @@ def _plain(
         return None
     if c.part.clean and c.add != c.part.add % (1 << 32):
         return None  # a binding's own constant may carry into the bits above
-    beside = sum(
-        (packet[b // 8] >> (7 - b % 8) & 1) << (c.diagonal - b) for b in constants
-    )
+    beside = sum((packet[b // 8] >> (7 - b % 8) & 1) << (c.diagonal - b) for b in constants)
     return _Plain(c, offset, c.add + beside, spoils)
 
 
@@ -192,13 +191,10 @@ def _masked(c: _Class, raised: int, length: int) -> list[Instruction]:
     return instructions
 
 
-def _raise_bits(part: Part, size: int) -> tuple[Part, int, int]:
-    """Let random bits that are only written masked stand at the top of the 15-bit draw.
+def _spare_bits(part: Part) -> int:
+    """How far random bits that are only written masked can be raised within a 15-bit draw.
 
     Costs nothing, and bit ``k`` of the generator repeats only after ``2^(k + 1)`` draws.
     """
-    full = part.op == "random" and part.minimum == 0 and part.maximum == (1 << part.width) - 1
-    if not full or part.width >= EXACT_BITS or len(part.values):
-        return part, size, 0
-    raised = EXACT_BITS - part.width
-    return replace(part, maximum=(1 << EXACT_BITS) - 1), 2, raised
+    whole = part.minimum == 0 and part.maximum == (1 << part.width) - 1
+    return max(EXACT_BITS - part.width, 0) if part.op == "random" and whole else 0

@@ -65,7 +65,7 @@ def order_with_index(
     reduced = _reduce(weights)
     classes, index = _period(reduced)
     frame = np.arange(first, first + count, dtype=np.int64)
-    periods, place = np.divmod(frame, sum(reduced))
+    place, periods = frame % sum(reduced), frame // sum(reduced)
     chosen = classes[place]
     return chosen, index[place] + periods * np.asarray(reduced, dtype=np.int64)[chosen]
 
@@ -101,7 +101,7 @@ def _period(weights: tuple[int, ...]) -> tuple[NDArray[np.intp], NDArray[np.int6
     import numpy as np
 
     which = np.repeat(np.arange(len(weights)), weights)
-    index = np.concatenate([np.arange(w, dtype=np.int64) for w in weights])
+    index: NDArray[np.int64] = np.concatenate([np.arange(w, dtype=np.int64) for w in weights])
     # exact: times that differ do so by more than 1 / MAX_PERIOD**2, equal ones round alike
     time = (2 * index + 1) / (2.0 * np.repeat(np.asarray(weights), weights))
     by_time = np.argsort(time, kind="stable")

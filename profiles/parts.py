@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from v6t.profiles.errors import UsageError
@@ -129,7 +130,7 @@ def demand_of(variable: Variable, bindings: Sequence[Binding], seed: int = 1) ->
         edges = [0, *sorted(chosen), variable.width]
         writes = 0
         for binding, (low, high) in zip(bindings, spans, strict=True):
-            for start, end in zip(edges, edges[1:], strict=False):
+            for start, end in pairwise(edges):
                 a, b = max(low, start), min(high, end)
                 if a < b:
                     # bits of the field this piece covers, most significant bit 0
@@ -187,7 +188,7 @@ def list_parts(name: str, values: Sequence[int], demand: Demand) -> tuple[tuple[
         cuts = demand.best_cut([(c,) for c in range(bits - WORD, WORD + 1)], "a list")
     edges = [0, *cuts, bits]
     parts = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         width = end - start
         column = (array >> np.uint64(start)) & np.uint64((1 << width) - 1)
         part = Part(
@@ -206,7 +207,8 @@ def shuffled(low: int, high: int, seed: int) -> list[int]:
     """``low..high`` in an order that depends on the seed only."""
     import numpy as np
 
-    return (np.random.default_rng(seed).permutation(high - low + 1) + low).tolist()
+    order = np.random.default_rng(seed).permutation(high - low + 1)
+    return [int(v) + low for v in order]
 
 
 def complement(part: Part, name: str) -> Part | None:

@@ -16,6 +16,7 @@ always 0, and a variable is ``min + random % range`` (trex_stl_stream_vm.h). So
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 from v6t.profiles.errors import UsageError
 from v6t.profiles.instructions import MAX_LIST
@@ -123,22 +124,21 @@ def _bits(demand: Demand, shift: int, bits: int) -> tuple[list[Part], list[str]]
             (a, b)
             for a in marks
             for b in marks
-            if shift < a < b < top
-            and max(a - shift, b - a, top - b) <= FILLED_BITS
+            if shift < a < b < top and max(a - shift, b - a, top - b) <= FILLED_BITS
         ]
     edges = [shift, *demand.best_cut(ways, f"{bits} random bits"), top]
     parts, notes = [], []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         whole = len(edges) == 2 and shift == 0
         name = demand.variable.name if whole else f"{demand.variable.name}.{start}"
         width = end - start
         if width <= EXACT_BITS:
             high = (1 << width) - 1
-            parts.append(Part(name, start, width, "random", 0, high, sizes=(1, 2) if width <= 8 else (2,)))
-        else:
-            part = Part(
-                name, start, width, "random", 0, FILLED - 1, sizes=(4,), clean=False
+            parts.append(
+                Part(name, start, width, "random", 0, high, sizes=(1, 2) if width <= 8 else (2,))
             )
+        else:
+            part = Part(name, start, width, "random", 0, FILLED - 1, sizes=(4,), clean=False)
             parts.append(part)
             notes.append(
                 f"{name}: the low {width} bits of one 30-bit draw, each value within "

@@ -1,0 +1,66 @@
+"""Order statistics as the RFCs and papers define them: nearest rank, no interpolation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Nearest-rank percentile ``x[ceil(p/100 * n) - 1]`` (RFC 2330 section 11.3; GEN-18).
+
+    For up to 99 values the 1st percentile is the minimum and the 99th the maximum. Infinite
+    values (lost frames) rank last.
+
+    Raises:
+        ValueError: no values, or a percentage outside 0..100.
+    """
+    if not values or not 0 <= percent <= 100:
+        raise ValueError("a percentile needs values and a percentage from 0 to 100")
+    # whole numbers decide the rank: 0.99 * 200 is 198.00000000000003 in floating point
+    rank = -(-round(percent * 1_000_000) * len(values) // 100_000_000)
+    return sorted(values)[max(rank, 1) - 1]
+
+
+def median(values: Sequence[float]) -> float:
+    """Middle value; the mean of the two middle ones of an even number (GEN-18)."""
+    if not values:
+        raise ValueError("a median needs values")
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    if len(ordered) % 2:
+        return ordered[middle]
+    return (ordered[middle - 1] + ordered[middle]) / 2
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Repetitions in a few numbers.
+
+    Attributes:
+        count: repetitions.
+        median, p1, p99, minimum, maximum: of the repetitions, in their unit.
+        dispersion: ``(p99 - p1) / median * 100`` [%] (GEN-19); None where the median is 0 or
+            infinite.
+    """
+
+    count: int
+    median: float
+    p1: float
+    p99: float
+    minimum: float
+    maximum: float
+    dispersion: float | None
+
+
+def summarise(values: Sequence[float]) -> Summary:
+    """Median, 1st and 99th percentile, extremes and dispersion.
+
+    Raises:
+        ValueError: no values.
+    """
+    middle = median(values)
+    p1, p99 = percentile(values, 1), percentile(values, 99)
+    spread = (p99 - p1) / middle * 100 if middle and math.isfinite(middle) else None
+    return Summary(len(values), middle, p1, p99, min(values), max(values), spread)
