@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
 from v6t.procedures.trial import Mode
 
 Preset = Literal["quick", "rfc"]

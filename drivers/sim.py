@@ -177,13 +177,19 @@ class SimTester:
         required = counts([s.weight for s in streams], frames)
         classes: dict[str, ClassCount] = {}
         quiet = self._loopback or trial.benchmark == "preflight"
-        for place, (stream, share) in enumerate(zip(streams, required, strict=True)):
+        returning = sum(
+            n for s, n in zip(streams, required, strict=True) if s.role.value != "negative"
+        )
+        before = 0
+        for stream, share in zip(streams, required, strict=True):
             negative = stream.role.value == "negative"
-            if negative and not self._loopback:
-                back = share if o.forwards_negative else 0
+            if negative:
+                back = share if o.forwards_negative or self._loopback else 0
             else:
-                mine = min(share, lost * share // frames + (lost % frames if place == 0 else 0))
-                back = share - min(share, mine if lost < frames else share)
+                # losses fall on the classes by their shares, to the frame
+                after = before + share
+                mine = lost * after // returning - lost * before // returning
+                back, before = share - min(share, mine), after
             late = 0 if quiet or negative else min(o.late, back)
             classes[stream.name] = ClassCount(
                 role=stream.role.value,

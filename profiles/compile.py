@@ -126,6 +126,7 @@ def _program(
             _place(supply, variable, binding, last, pieces, constants)
     template = template.with_bits(constants)
     plan = plan_checksums(template, parts, pieces) if pieces else ChecksumPlan()
+    template = template.with_bits(plan.constants)
     body, _ = lower([*parts, *plan.parts], [*pieces, *plan.pieces], template.packet)
     program = [*body, *plan.instructions]
     _check_limits(traffic_class, template, program)

@@ -215,7 +215,8 @@ def complement(part: Part, name: str) -> Part | None:
     """A part that always holds the bits of ``part`` inverted; None if TRex cannot make it."""
     ones = (1 << part.width) - 1
     if len(part.values):
-        return replace(part, name=name, values=[ones - v for v in part.values])
+        values = [ones - v for v in part.values]
+        return replace(part, name=name, values=values, sizes=sizes_for(ones))
     if part.op == "random" or part.sizes[0] == 8:
         return None
     op: Op = "dec" if part.op == "inc" else "inc"

@@ -5,7 +5,7 @@ Only ``scapy.layers.l2``, ``inet`` and ``inet6`` are imported, and only when a t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -57,10 +57,10 @@ def build(layers: Iterable[Layer], frame_size: int) -> Template:
     from scapy.packet import Raw
 
     packet: Any = None
-    given: dict[int, frozenset[str]] = {}
-    for number, layer in enumerate(layers):
+    layers = tuple(layers)
+    given = {number: frozenset(layer.fields) for number, layer in enumerate(layers)}
+    for layer in layers:
         made = _make(layer)
-        given[number] = frozenset(layer.fields)
         packet = made if packet is None else packet / made
     if packet is None:
         raise UsageError("a traffic class without header layers has no frame")
@@ -70,14 +70,15 @@ def build(layers: Iterable[Layer], frame_size: int) -> Template:
             f"a frame of {frame_size} octets (FCS included) cannot be sent",
             f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets",
         )
-    layout = layout_of(packet, given)
     headers = len(_render(packet))
+    layout = layout_of(packet, given)
     if headers > length:
         names = "/".join(h.name for h in layout.headers)
         raise UsageError(
             f"a frame of {frame_size} octets is too small for {names}",
             f"its headers and the FCS take {headers + FCS_OCTETS} octets",
         )
+    _check_widths(layers, layout)
     octets = _render(packet / Raw(bytes(length - headers)))
     if len(octets) != length:
         raise UsageError(f"the headers make a packet of {len(octets)} octets instead of {length}")
@@ -105,6 +106,17 @@ def checksum_field(header: Header) -> str | None:
     if header.name in {"IP", "UDP", "TCP", "ICMP"}:
         return "chksum"
     return "cksum" if any(f.name == "cksum" for f in header.fields) else None
+
+
+def _check_widths(layers: Sequence[Layer], layout: Layout) -> None:
+    """Scapy lets a number that is too large for a field of bits spill into its neighbours."""
+    for layer, header in zip(layers, layout.headers, strict=False):
+        for field in header.fields:
+            value = layer.fields.get(field.name)
+            if isinstance(value, int) and not 0 <= value < 1 << field.width:
+                raise UsageError(
+                    f"{header.label}.{field.name} has {field.width} bits, {value} does not fit"
+                )
 
 
 def _pseudo(packet: bytearray, header: Header, below: Header | None) -> bytes:
@@ -152,7 +164,8 @@ def _render(packet: Any) -> bytes:
     try:
         return bytes(packet)
     except (AttributeError, TypeError, ValueError, OSError, struct.error) as exc:
-        raise UsageError(f"scapy cannot build the frame: {exc}") from exc
+        reason = str(exc).splitlines()
+        raise UsageError(f"scapy cannot build the frame: {' '.join(reason[:2])}") from exc
 
 
 @lru_cache(maxsize=1)
