@@ -149,8 +149,9 @@ def resolve(
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
         "label": flags.label or run.label or "",
     }
-    device_of(_checked(ResolvedRun, resolved, None))  # its own parameters must hold too
-    return _checked(ResolvedRun, resolved, None)
+    checked: ResolvedRun = _checked(ResolvedRun, resolved, None)
+    device_of(checked)  # its own parameters must hold too
+    return checked
 
 
 def technology(run: ResolvedRun) -> Technology:

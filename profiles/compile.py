@@ -162,8 +162,9 @@ def _place(
             continue
         free.difference_update(range(start, end))
         add = part.add + (binding.add >> part.low if carry < part.high else 0)
+        add <<= part.raised
         first = last - (end - 1 - low)
-        pieces.append(Piece(part.name, first, end - start, start - part.low, add))
+        pieces.append(Piece(part.name, first, end - start, start - part.low + part.raised, add))
     constants += [(last - (bit - low), 1, supply.constant >> bit & 1) for bit in free]
 
 

@@ -70,8 +70,7 @@ class Expander:
         }
         self._wide = {str(v["name"]) for v in variables if int(v["size"]) == 8}
         self._words = _word_programs(others, packet, {str(v["name"]): v for v in variables})
-        self._sums = [_checksum(i, packet, self._words) for i in _fixes(others)]
-        self._sums = [s for group in self._sums for s in group]
+        self._sums = [s for i in _fixes(others) for s in _checksum(i, packet, self._words)]
 
     def frames(
         self, first: int, count: int, out: NDArray[np.uint8] | None = None
@@ -96,10 +95,10 @@ class Expander:
             return
         values = self._draws.values(first, count)
         for name, counter in self._counters.items():
-            value = counter(first, count)
-            values[name] = (value & _U32).astype(np.uint32)
+            place = counter(first, count)
+            values[name] = (place & _U32).astype(np.uint32)
             if name in self._wide:
-                values[name + _HIGH] = (value >> 32).astype(np.uint32)
+                values[name + _HIGH] = (place >> 32).astype(np.uint32)
         columns = inet.words(out)
         computed: dict[int, NDArray[np.uint32]] = {}
         for word, program in self._words.items():

@@ -7,7 +7,7 @@ apart in memory, octets of a row are neighbours. All rows of one array are laid 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,10 +80,11 @@ def _with_ipv4(data: bytes, at: int, l3: int, version: int, inner: int | None) -
 def words(frames: NDArray[np.uint8]) -> NDArray[np.uint16]:
     """16-bit words of each row in network order, ``(n, length // 2)``, sharing memory."""
     even = frames[:, : frames.shape[1] & ~1]
-    return even.view(">u2")
+    swapped: NDArray[np.uint16] = even.view(">u2")
+    return swapped
 
 
-def fold(sums: NDArray[Any]) -> NDArray[Any]:
+def fold(sums: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Ones' complement sums of any width folded to 16 bits, in place."""
     import numpy as np
 
@@ -101,7 +102,7 @@ def ones_complement_sum(frames: NDArray[np.uint8], first: int, end: int) -> NDAr
 
     length = end - first
     part = frames[:, first : first + (length & ~1)]
-    sums = part.view(">u2").sum(axis=1, dtype=np.uint32)
+    sums: NDArray[np.uint32] = part.view(">u2").sum(axis=1, dtype=np.uint32)
     if length & 1:
         sums += frames[:, end - 1].astype(np.uint32) << 8
     return sums

@@ -10,11 +10,10 @@ overwrites have to be constants (added to the variable) or written again afterwa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from v6t.profiles.instructions import Instruction, write, write_mask
 from v6t.profiles.parts import Part
-from v6t.profiles.uniform import EXACT_BITS
 
 PLAIN_NS = 3.5
 MASKED_NS = 5.5
@@ -27,7 +26,7 @@ class Piece:
     Attributes:
         part: name of the part.
         first, width: bits of the frame, from its first bit on.
-        low: bit of the part that goes to the last of them.
+        low: bit of the TRex variable that goes to the last of them.
         add: constant added to the TRex variable first.
     """
 
@@ -88,16 +87,11 @@ def lower(
         own = [c for c in classes if c.part.name == part.name]
         if not own:
             continue
-        raised = 0 if any(p.owner in own for p in plains) else _spare_bits(part)
-        if raised:
-            whole = replace(part, maximum=(1 << EXACT_BITS) - 1)
-            declared.append(whole.instruction(2))
-        else:
-            declared.append(part.instruction(sizes[part.name]))
+        declared.append(part.instruction(sizes[part.name]))
         cost += part.cost_ns
         for c in own:
             if not any(p.owner is c for p in plains):
-                masked += _masked(c, raised, len(packet))
+                masked += _masked(c, len(packet))
     writes = [write(p.owner.part.name, p.offset, p.add) for p in plains]
     masked.sort(key=lambda i: (i["pkt_offset"], i["mask"]))
     cost += PLAIN_NS * len(writes) + MASKED_NS * len(masked)
@@ -172,8 +166,8 @@ def _ordered(plains: list[_Plain]) -> list[_Plain] | None:
     return done
 
 
-def _masked(c: _Class, raised: int, length: int) -> list[Instruction]:
-    """Masked writes that cover a class; the variable's bits stand ``raised`` bits higher."""
+def _masked(c: _Class, length: int) -> list[Instruction]:
+    """Masked writes that cover a class."""
     instructions = []
     left = c.octets
     while left:
@@ -185,16 +179,6 @@ def _masked(c: _Class, raised: int, length: int) -> list[Instruction]:
         start = min(start, length - size)
         base = 8 * (start + size) - 1
         mask = sum(1 << base - b for b in c.bits if b // 8 in window)
-        shift = base - c.diagonal - raised
-        add = c.add << raised
-        instructions.append(write_mask(c.part.name, start, size, mask, shift, add))
+        shift = base - c.diagonal
+        instructions.append(write_mask(c.part.name, start, size, mask, shift, c.add))
     return instructions
-
-
-def _spare_bits(part: Part) -> int:
-    """How far random bits that are only written masked can be raised within a 15-bit draw.
-
-    Costs nothing, and bit ``k`` of the generator repeats only after ``2^(k + 1)`` draws.
-    """
-    whole = part.minimum == 0 and part.maximum == (1 << part.width) - 1
-    return max(EXACT_BITS - part.width, 0) if part.op == "random" and whole else 0

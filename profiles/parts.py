@@ -33,8 +33,9 @@ class Part:
         values: entries of a list instead of a range.
         sizes: octets it may have, best first. Of 8 octets TRex's masked writes read the upper
             four, of the others everything.
-        add: constant that makes the TRex value the variable's.
-        clean: no bits above ``width`` in value + add, so it may be stored as a whole.
+        raised: bit of the TRex variable at which the part's lowest bit stands.
+        add: constant that makes the TRex value (without the bits below) the variable's.
+        clean: no other bits in value + add, so it may be stored as a whole.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Part:
     step: int = 1
     values: Sequence[int] = field(default=(), repr=False)
     sizes: tuple[int, ...] = (4,)
+    raised: int = 0
     add: int = 0
     clean: bool = True
 

@@ -137,7 +137,7 @@ _UDP = ((0, 2, "source port"), (2, 4, "destination port"), (4, 6, "length"), (6,
 
 def _field(frame: bytes, at: int) -> str:
     headers = inet.headers_of(frame)
-    parts = [(0, "Ethernet", _ETHERNET)]
+    parts: list[tuple[int, str, tuple[tuple[int, int, str], ...]]] = [(0, "Ethernet", _ETHERNET)]
     if headers.version:
         parts.append(
             (headers.l3, f"IPv{headers.version}", _IPV4 if headers.version == 4 else _IPV6)

@@ -200,7 +200,9 @@ def _carries_udp(frames: NDArray[np.uint8]) -> NDArray[np.bool_]:
     else:
         kind = frames[:, 12].astype(np.uint16) << 8 | frames[:, 13]
         ipv4, ipv6 = frames[:, 23], frames[:, 20]
-    return ((kind == 0x0800) & (ipv4 == 17)) | ((kind == 0x86DD) & ((ipv6 == 17) | (ipv6 == 4)))
+    udp: NDArray[np.bool_] = (kind == 0x0800) & (ipv4 == 17)
+    udp |= (kind == 0x86DD) & ((ipv6 == 17) | (ipv6 == 4))
+    return udp
 
 
 def _tally(

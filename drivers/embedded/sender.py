@@ -6,7 +6,7 @@ import base64
 import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.embedded.ring import TxRing
@@ -14,6 +14,11 @@ from v6t.profiles import trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.mixing import counts, order_with_index
 from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U8 = NDArray[np.uint8]
 
 BATCH = 512
 """Frames per system call at most: the granularity of a busy sender's clock."""
@@ -82,6 +87,7 @@ class Sender:
             lateness = max(lateness, now - start - done / rate_fps)
             room = self._ring.room(min(due - done, BATCH))
             count = len(room)
+            lengths: int | NDArray[np.uint32]
             if len(weights) == 1:
                 lengths = self._fill_one(room, done, nonce)
             else:
@@ -100,7 +106,7 @@ class Sender:
             "lateness_s": lateness,
         }
 
-    def _fill_one(self, room: np.ndarray, first: int, nonce: int) -> int:  # type: ignore[type-arg]
+    def _fill_one(self, room: U8, first: int, nonce: int) -> int:
         source = self._sources[0]
         count, length = len(room), source.expander.length
         rows = room[:, :length]
@@ -110,11 +116,11 @@ class Sender:
 
     def _fill_mixed(
         self,
-        room: np.ndarray,  # type: ignore[type-arg]
+        room: U8,
         weights: list[int],
         first: int,
         nonce: int,
-    ) -> np.ndarray:  # type: ignore[type-arg]
+    ) -> NDArray[np.uint32]:
         which, index = order_with_index(weights, first, len(room))
         lengths = np.empty(len(room), dtype=np.uint32)
         for number, source in enumerate(self._sources):
@@ -130,7 +136,7 @@ class Sender:
         return lengths
 
     @staticmethod
-    def _stamp(source: _Source, rows: np.ndarray, seq: np.ndarray, nonce: int) -> None:  # type: ignore[type-arg]
+    def _stamp(source: _Source, rows: U8, seq: NDArray[np.uint32], nonce: int) -> None:
         trailer.stamp(
             rows,
             source.expander.headers,

@@ -1,0 +1,51 @@
+# Two commands: `make demo` and `make test`. Both make what they need in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ROOMS := core plugins profiles procedures drivers analysis tests
+SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
+
+.PHONY: demo test lint types contracts unit clean
+
+demo: $(VENV)/.installed
+	$(BIN)/v6t run --plugin mape-br
+
+test: lint types contracts unit
+
+lint: $(VENV)/.developed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# mypy cannot see through an editable install: it is shown the checkout under the package's name
+types: $(VENV)/.developed
+	rm -rf $(VENV)/types && mkdir $(VENV)/types && ln -s "$(CURDIR)" $(VENV)/types/v6t
+	cd $(VENV)/types && MYPYPATH=. ../bin/mypy --config-file v6t/setup.cfg \
+	    $(foreach room,$(filter-out tests,$(ROOMS)),-p v6t.$(room))
+
+contracts: $(VENV)/.developed
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.developed
+	$(BIN)/pytest
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "v6t needs Python 3.10 or newer: set PYTHON=" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# the demonstration runs what a user would install; developers get the checkout itself
+$(VENV)/.installed: $(BIN)/python $(SOURCES)
+	@[ -e $(VENV)/.developed ] || { $(BIN)/python -m pip install --quiet --upgrade pip && \
+	    $(BIN)/python -m pip install --quiet . ; }
+	@touch $@
+
+$(VENV)/.developed: $(BIN)/python setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,127 @@
+"""Flags that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from v6t.profiles.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def plugin_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Completion of plugin names, from entry points alone."""
+    from v6t.core.registry import names
+
+    del ctx, param
+    return [n for n in names() if n.startswith(incomplete)]
+
+
+def assignments(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """``name=value`` flags as a mapping."""
+    del ctx
+    out: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(
+                f"--{(param.name or '').replace('_', '-')} takes name=value, not '{text}'"
+            )
+        out[name.strip()] = value
+    return out
+
+
+def run_flags(command: F) -> F:
+    """Everything that shapes a run."""
+    decorators = [
+        click.argument("run_file", required=False, type=click.Path(path_type=Path)),
+        click.option("--plugin", shell_complete=plugin_names, help="Technology to measure."),
+        click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
+        click.option("--tester", help="auto, embedded, sim or trex."),
+        click.option("--preset", help="quick (a demonstration) or rfc."),
+        click.option(
+            "--frame-size",
+            "frame_sizes",
+            multiple=True,
+            type=int,
+            help="IPv6 frame size, octets with FCS; repeatable.",
+        ),
+        click.option(
+            "--mode", "modes", multiple=True, help="forward, reverse or bidirectional; repeatable."
+        ),
+        click.option("--reps", type=int, help="Repetitions."),
+        click.option("--duration", type=float, help="Seconds of each trial."),
+        click.option("--resolution", type=float, help="Error of the search [fps]."),
+        click.option(
+            "--loss-tolerance",
+            type=float,
+            help="Accepted lost share in each direction; 0 is the RFC's.",
+        ),
+        click.option("--confirm", type=int, help="Times a found rate must pass again."),
+        click.option(
+            "--set",
+            "params",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            help="Plugin parameter; repeatable.",
+        ),
+        click.option("--dut", help="Device driver."),
+        click.option(
+            "--set-dut",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            help="Parameter of the reference device only.",
+        ),
+        click.option(
+            "--set-tester",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            help="Tester option.",
+        ),
+        click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
+        click.option("--label", help="Words for the directory name and the results."),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def resolve_flags(given: dict[str, Any]) -> Any:
+    """The resolved run behind :func:`run_flags`; takes its flags out of ``given``."""
+    from v6t.core.config import Flags, resolve
+
+    flags = Flags(
+        plugin=given.pop("plugin"),
+        params=given.pop("params"),
+        tester=given.pop("tester"),
+        tester_options=given.pop("set_tester"),
+        dut=given.pop("dut"),
+        dut_params=given.pop("set_dut"),
+        preset=_preset(given.pop("preset")),
+        modes=given.pop("modes"),
+        frame_sizes=given.pop("frame_sizes"),
+        procedure={
+            "repetitions": given.pop("reps"),
+            "trial_duration_s": given.pop("duration"),
+            "resolution_fps": given.pop("resolution"),
+            "loss_tolerance": given.pop("loss_tolerance"),
+            "confirmations": given.pop("confirm"),
+        },
+        seed=given.pop("seed"),
+        label=given.pop("label"),
+    )
+    return resolve(given.pop("run_file"), given.pop("testbed"), flags)
+
+
+def _preset(name: str | None) -> str | None:
+    if name not in (None, "quick", "rfc"):
+        raise UsageError(f"there is no preset '{name}'", "quick or rfc")
+    return name

@@ -1,0 +1,69 @@
+"""The example files of ``v6t init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from v6t.profiles.errors import UsageError
+
+RUN = """\
+# What to measure. `v6t run run.yaml --testbed testbed.yaml`; flags win over this file.
+plugin: mape-br            # `v6t plugins` lists them, `v6t plugins mape-br` explains the parameters
+params:
+  rule_ipv6: 2001:db8:ce::/51
+  rule_ipv4: 192.0.2.0/24
+  ea_len: 13
+  psid_offset: 6           # RFC 7597's default; 0 in the Mapperf paper
+  ces: 1000                # simulated CEs; all: drawn uniformly from the whole rule
+  # n: 10                  # foreground is m of n frames, the rest native IPv6
+  # m: 9
+  # spoof_percent: 1       # frames the BR must drop
+preset: quick              # quick: a demonstration of a minute; rfc: 60 s trials, 20 repetitions
+benchmarks: [throughput]
+modes: [bidirectional, forward, reverse]
+frame_sizes: [104]         # octets of the IPv6 frame, FCS included: 104 carries 64 octets of IPv4
+procedure:                 # replaces single values of the preset
+  repetitions: 2
+  # trial_duration_s: 60
+  # loss_tolerance: 0.0    # share, checked in each direction; 0 is the RFC's
+  # resolution_fps: 1000
+  # confirmations: 0       # times a found rate must pass again
+seed: 1
+label: ""
+"""
+
+TESTBED = """\
+# On what to measure.
+tester:
+  kind: auto               # embedded (namespaces of this machine) or sim (virtual time)
+  # options: {capacity_fps: 1000000, loss_probability: 0.01}   # of the simulated device
+dut:
+  driver: reference        # the plugin's own reference translation behind two interfaces
+  # options:
+  #   params: {psid_offset: 5}          # what the device alone believes: see a wrong one caught
+  #   faults: {drop_every: 0, duplicate_every: 0, corrupt_octet: -1}
+links:                     # left carries IPv6, right IPv4
+  left: {tester_mac: "02:00:00:00:01:02", dut_mac: "02:00:00:00:01:01", mtu: 1500}
+  right: {tester_mac: "02:00:00:00:02:02", dut_mac: "02:00:00:00:02:01", mtu: 1500}
+  # vlan: 100 within left or right tags the frames of that link
+line_rate: 10G             # the medium's limit; the tester's own is measured
+"""
+
+
+def write_examples(directory: Path) -> list[Path]:
+    """Write both files; none is ever overwritten.
+
+    Raises:
+        UsageError: one exists, or the directory cannot be written.
+    """
+    wanted = {directory / "run.yaml": RUN, directory / "testbed.yaml": TESTBED}
+    for path in wanted:
+        if path.exists():
+            raise UsageError(f"{path} exists already", "choose another directory with --dir")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for path, text in wanted.items():
+            path.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise UsageError(f"{directory} cannot be written: {exc.strerror}") from exc
+    return list(wanted)

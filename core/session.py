@@ -1,0 +1,130 @@
+"""A run seen from a terminal: privileges, signals, progress, the final table."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from v6t.core.settings import ResolvedRun
+
+
+def prepare(run: ResolvedRun) -> None:
+    """Get the rights the tester needs, before anything starts threads.
+
+    Raises:
+        EnvironmentLacking: this machine or user cannot do it.
+    """
+    if run.tester.kind == "embedded":
+        from v6t.drivers.embedded.privilege import acquire
+
+        acquire()
+    elif run.tester.kind == "trex":
+        from v6t.core.testers import make_tester
+
+        make_tester(run)
+
+
+def show_plan(run: ResolvedRun, as_json: bool) -> None:
+    """Print what the run would do."""
+    from v6t.core.plan import plan
+    from v6t.core.progress import duration
+
+    planned = plan(run)
+    if as_json:
+        print(json.dumps(planned.to_json(), indent=1))
+        return
+    print(f"{run.plugin} with the {run.tester.kind} tester, {run.dut.driver} device")
+    for point in planned.points:
+        sizes = f"{point.frame_sizes['ipv6']}/{point.frame_sizes['ipv4']}"
+        print(
+            f"  {sizes:>9} octets, {point.mode}: {point.trials} trials, about "
+            f"{duration(point.duration_s)}; the medium carries {point.media_fps:,} fps "
+            "per direction"
+        )
+    print(f"  together {planned.trials} trials, about {duration(planned.duration_s)}")
+    print("Streams")
+    for line in planned.streams:
+        print(f"  {line}")
+    print("The device must be")
+    print("  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  "))
+    for caveat in planned.caveats:
+        print(caveat)
+
+
+def carry_out(run: ResolvedRun, output: Path | None, as_json: bool) -> None:
+    """Run in a new directory and show the outcome."""
+    from v6t.core.run import execute
+    from v6t.core.rundir import default_path
+
+    path = output or default_path(run)
+    _attend(run, path, as_json, lambda watch: execute(run, path, watch))
+
+
+def continue_run(path: Path, as_json: bool) -> None:
+    """Resume and show the outcome."""
+    from v6t.core.run import resume
+    from v6t.core.rundir import RunDir
+
+    directory = RunDir(path, new=False)
+    try:
+        run = directory.config()
+        finished = (directory.read_json("results.json") or {}).get("status") == "complete"
+    finally:
+        directory.close()
+    if not finished:
+        prepare(run)
+    _attend(run, path, as_json, lambda watch: resume(path, watch))
+
+
+def _attend(run: ResolvedRun, path: Path, as_json: bool, work: Callable[[Any], Any]) -> None:
+    from rich.console import Console
+    from v6t.core.plan import plan
+    from v6t.core.progress import Live, Plain
+    from v6t.core.summary import print_summary
+
+    errors = Console(stderr=True)
+    live = Live(errors, plan(run).trials) if errors.is_terminal else None
+    watch: Any = live or Plain()
+    try:
+        with _signals():
+            outcome = work(watch)
+    except KeyboardInterrupt:
+        if live:
+            live.close()
+        if (path / "config.json").exists():
+            watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
+        raise
+    finally:
+        if live:
+            live.close()
+    if outcome.measured == 0 and outcome.replayed:
+        watch.say("this run was complete already; nothing was measured")
+    if as_json:
+        sys.stdout.write((path / "results.json").read_text())
+        return
+    out = Console(width=None if sys.stdout.isatty() else 110)
+    print_summary(out, outcome, f"{run.plugin}, {run.tester.kind} tester, {run.dut.driver} device")
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run like Ctrl-C; a second signal ends it at once."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for name in caught:
+            signal.signal(name, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {name: signal.signal(name, stop) for name in caught}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)

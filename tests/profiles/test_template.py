@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from v6t.profiles.errors import UsageError
+from v6t.profiles.fields import bound_bits
+from v6t.profiles.model import Binding, Layer
+from v6t.profiles.template import build
+
+from .traffics import ETHER, FOUR_IN_SIX, IPV4, IPV6, OVER_FOUR, OVER_SIX, VLAN
+from .traffics import UDP as UDP_LAYER
+
+STACKS = {
+    "4in6": FOUR_IN_SIX,
+    "ipv6": OVER_SIX,
+    "ipv4": OVER_FOUR,
+    "vlan": (ETHER, VLAN, *FOUR_IN_SIX[1:]),
+    "tcp": (ETHER, IPV4, Layer("TCP", {"sport": 1, "dport": 2})),
+    "icmp": (ETHER, IPV4, Layer("ICMP", {})),
+    "icmpv6": (ETHER, IPV6, Layer("ICMPv6EchoRequest", {})),
+    "fragment": (ETHER, IPV6, Layer("IPv6ExtHdrFragment", {}), UDP_LAYER),
+    "6in4": (ETHER, IPV4, IPV6, UDP_LAYER),
+}
+
+
+def rebuilt(packet: bytes) -> bytes:
+    """The packet with every length and checksum computed by scapy."""
+    frame = Ether(packet)
+    layer = frame
+    while layer:
+        for name in ("chksum", "cksum", "len", "plen"):
+            if name in layer.fields:
+                del layer.fields[name]
+        layer = layer.payload
+    return bytes(frame)
+
+
+@pytest.mark.parametrize("layers", STACKS.values(), ids=STACKS.keys())
+@pytest.mark.parametrize("size", [128, 1518])
+def test_lengths_and_checksums_are_scapys(layers, size):
+    template = build(layers, size)
+    assert len(template.packet) == size - 4
+    assert template.packet == rebuilt(template.packet)
+    assert not any(template.packet[template.layout.payload :])
+
+
+def test_smallest_frames_of_the_pairs():
+    assert len(build(FOUR_IN_SIX, 104).packet) == 100
+    assert len(build(OVER_SIX, 84).packet) == 80
+    assert len(build(OVER_FOUR, 64).packet) == 60
+
+
+def test_fields_are_where_the_headers_say():
+    template = build(STACKS["vlan"], 128)
+    frame = Ether(template.packet)
+    assert (frame[Dot1Q].vlan, frame[IPv6].hlim, frame[IP].flags, frame[UDP].dport) == (
+        42,
+        64,
+        "DF",
+        12345,
+    )
+    expected = {
+        "Dot1Q.vlan": (14 * 8 + 4, 12),
+        "IPv6.fl": (18 * 8 + 12, 20),
+        "IPv6.src": (26 * 8, 128),
+        "IP.src": (70 * 8, 32),
+        "UDP.sport": (78 * 8, 16),
+    }
+    for path, place in expected.items():
+        _, field = template.layout.find(path)
+        assert (field.first, field.width) == place
+
+
+def test_second_layer_of_a_name():
+    template = build((ETHER, IPV4, IPV4, UDP_LAYER), 128)
+    assert template.layout.find("IP.src")[1].first == 26 * 8
+    assert template.layout.find("IP:0.src")[1].first == 26 * 8
+    assert template.layout.find("IP:1.src")[1].first == 46 * 8
+
+
+def test_constants_keep_checksums_valid():
+    template = build(FOUR_IN_SIX, 104)
+    _, src = template.layout.find("IP.src")
+    _, sport = template.layout.find("UDP.sport")
+    changed = template.with_bits([(src.first + 24, 8, 0xAB), (sport.first, 3, 5)])
+    frame = Ether(changed.packet)
+    assert (frame[IP].src, frame[UDP].sport) == ("192.0.2.171", 5 << 13)
+    assert changed.packet == rebuilt(changed.packet)
+    assert changed.packet != template.packet
+
+
+def test_a_checksum_the_user_gives_is_left_alone():
+    layers = (ETHER, IPV4, Layer("UDP", {"chksum": 0x1234}))
+    template = build(layers, 64).with_bits([(26 * 8, 8, 1)])
+    assert Ether(template.packet)[UDP].chksum == 0x1234
+
+
+def test_udp_checksum_is_never_zero():
+    # the port makes the sum of everything else 0xffff, so the plain checksum would be 0
+    first = Ether(build(OVER_FOUR, 64).packet)[UDP].chksum
+    layers = (ETHER, IPV4, Layer("UDP", {"sport": first, "dport": 12345}))
+    assert Ether(build(layers, 64).packet)[UDP].chksum == 0xFFFF
+
+
+def test_names_of_octets():
+    layout = build(FOUR_IN_SIX, 104).layout
+    assert layout.describe(69 * 8, 70 * 8 - 1) == "IP.src[24..31]"
+    assert layout.describe(74 * 8, 78 * 8 - 1) == "UDP.sport, UDP.dport"
+    assert layout.describe(81 * 8, 84 * 8 - 1) == "UDP.chksum[8..15], payload octet 0..1"
+
+
+@pytest.mark.parametrize(
+    ("layers", "size", "message"),
+    [
+        ((), 64, "without header layers"),
+        ((Layer("Nonsense", {}),), 64, "no header layer"),
+        ((ETHER, Layer("IP", {"src": "1.2.3.4"}), UDP_LAYER), 64, "needs its field 'dst'"),
+        ((Layer("Ether", {}), IPV4, UDP_LAYER), 64, "needs its field 'src'"),
+        ((ETHER, Layer("UDP", {"nonsense": 1})), 64, "scapy"),
+        ((ETHER, IPV4, Layer("UDP", {"sport": 70000})), 64, "scapy"),
+        ((ETHER, Layer("IP", {"src": "1.2.3.4", "dst": "1.2.3.400"})), 64, "scapy"),
+        ((ETHER, Layer("Dot1Q", {"vlan": 5000}), *FOUR_IN_SIX[1:]), 128, "vlan has 12 bits"),
+        (FOUR_IN_SIX, 64, "too small"),
+        (FOUR_IN_SIX, 63, "cannot be sent"),
+        (FOUR_IN_SIX, 9300, "cannot be sent"),
+    ],
+)
+def test_frames_that_cannot_be(layers, size, message):
+    with pytest.raises(UsageError, match=message):
+        build(layers, size)
+
+
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [
+        (Binding("v", "IP:1.src", 0, 7), "no layer 'IP:1'"),
+        (Binding("v", "IP.sauce", 0, 7), "no field 'sauce'"),
+        (Binding("v", "IP.src", 24, 32), "not within"),
+        (Binding("v", "IP.src", 8, 7), "not within"),
+        (Binding("v", "UDP.chksum", 0, 15), "itself keeps"),
+        (Binding("v", "IPv6.plen", 0, 15), "itself keeps"),
+        (Binding("v", "sport", 0, 15), "no layer 'sport'"),
+    ],
+)
+def test_bindings_to_nothing(binding, message):
+    with pytest.raises(UsageError, match=message):
+        bound_bits(build(FOUR_IN_SIX, 104).layout, binding)

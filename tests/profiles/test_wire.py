@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pytest
+from v6t.profiles.errors import UsageError
+from v6t.profiles.wire import max_frame_rate_fps, parse_frame_rate, parse_line_rate
+
+VECTORS = json.loads((files("v6t.tests") / "vectors" / "siit.json").read_text())["vectors"]
+PAIRS = [v for v in VECTORS if v["kind"] == "frame_size_pair"]
+RATES = [v for v in VECTORS if v["kind"] == "max_rate"]
+
+
+@pytest.mark.parametrize("vector", PAIRS, ids=lambda v: v["id"])
+def test_published_maximum_rates(vector):
+    assert vector["ipv6_frame"] - vector["ipv4_frame"] == vector["overhead"]
+    for line, fps in vector["max_fps"].items():
+        rate = parse_line_rate(line)
+        assert max_frame_rate_fps(rate, vector["ipv6_frame"]) == fps
+        assert max_frame_rate_fps(rate, vector["ipv4_frame"], vector["overhead"]) == fps
+
+
+@pytest.mark.parametrize("vector", RATES, ids=lambda v: v["id"])
+def test_worked_example_of_rfc8219(vector):
+    rate = max_frame_rate_fps(vector["line_rate_bps"], vector["frame"], vector["overhead"])
+    assert rate == vector["fps"]
+
+
+def test_there_are_vectors():
+    assert len(PAIRS) >= 10
+    assert RATES
+
+
+@pytest.mark.parametrize(
+    ("line", "size", "overhead", "fps"),
+    [("10G", 104, 0, 10_080_645), ("25G", 1518, 0, 2_031_859), ("10M", 64, 20, 12_019)],
+)
+def test_rates_of_acceptance_test_a24(line, size, overhead, fps):
+    assert max_frame_rate_fps(parse_line_rate(line), size, overhead) == fps
+
+
+@pytest.mark.parametrize(
+    ("text", "bps"),
+    [
+        ("10G", 10e9),
+        ("2.5Gbps", 2.5e9),
+        ("100M", 1e8),
+        (" 1g ", 1e9),
+        ("1e9", 1e9),
+        ("64 kbit/s", 64e3),
+    ],
+)
+def test_line_rates_users_write(text, bps):
+    assert parse_line_rate(text) == bps
+
+
+@pytest.mark.parametrize(
+    ("text", "fps"), [("10kpps", 1e4), ("1.5Mfps", 1.5e6), ("1000", 1000.0), ("0.5", 0.5)]
+)
+def test_frame_rates_users_write(text, fps):
+    assert parse_frame_rate(text) == fps
+
+
+@pytest.mark.parametrize("text", ["", "ten", "10X", "-1G", "0", "10kpps", "1 2", "1/3", "nan"])
+def test_nonsense_is_no_line_rate(text):
+    with pytest.raises(UsageError, match="line rate"):
+        parse_line_rate(text)
+
+
+@pytest.mark.parametrize(("rate", "size", "overhead"), [(0, 64, 0), (1e9, 63, 0), (1e9, 64, -1)])
+def test_impossible_frames_and_lines(rate, size, overhead):
+    with pytest.raises(UsageError):
+        max_frame_rate_fps(rate, size, overhead)
