@@ -24,6 +24,8 @@ from v6t.profiles.parts import (
     trailing_zeros,
 )
 
+LEAST_SHUFFLED_BITS = 12
+"""Below a slow counter at least so many bits have to be in pseudorandom order."""
 ONE_STRIDE_BITS = 20
 """Up to here the stride of a single counter (below ``2^(32 - n)``) still looks random."""
 
@@ -36,7 +38,7 @@ def permutation(demand: Demand) -> Supply:
     ``stride * 2^n``, a multiple of the step). More than 20 bits are cut: a part above bit ``c`` is
     ``floor(stride * j / 2^c)``, which for given low bits is a bijection of the high ones.
     ``odd * 2^k`` values are a list for the odd factor and a Weyl sequence for the other: the
-    periods are coprime, so every pair comes once.
+    periods are coprime, so every pair comes once; other multiples of ``2^k`` count their high bits.
 
     Raises:
         UsageError: TRex has no such enumeration.
@@ -53,13 +55,19 @@ def permutation(demand: Demand) -> Supply:
     if low == 0 and count == 1 << bits:
         return Supply(_weyl(demand, bits), constant, (_weyl_note(demand, bits),))
     zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
-    odd = count >> zeros
+    odd, name = count >> zeros, f"{variable.name}.{zeros}"
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= demand.carry:
         values = shuffled(low >> zeros, high >> zeros, demand.seed)
-        name = f"{variable.name}.{zeros}"
         sizes = sizes_for(high >> zeros)
         above = Part(name, zeros, bits - zeros, "inc", values=values, sizes=sizes)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
+        below = _low_bits(demand, zeros)
+        return Supply((above, *below), constant, (text, _weyl_note(demand, zeros)))
+    if LEAST_SHUFFLED_BITS <= zeros <= min(demand.carry, 32) and high >> zeros < 1 << 30:
+        least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
+        step = 1 << 32 - zeros
+        above = Part(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
+        text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
         below = _low_bits(demand, zeros)
         return Supply((above, *below), constant, (text, _weyl_note(demand, zeros)))
     raise UsageError(

@@ -176,6 +176,8 @@ def _masked(c: _Class, length: int) -> list[Instruction]:
         left = left[len(window) :]
         span = window[-1] - start + 1
         size = 4 if span == 3 else span
+        if span == 3 and start % 4:
+            start -= 1
         start = min(start, length - size)
         base = 8 * (start + size) - 1
         mask = sum(1 << base - b for b in c.bits if b // 8 in window)

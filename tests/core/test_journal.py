@@ -1,0 +1,77 @@
+"""The journal survives being cut anywhere and notices being changed."""
+
+import pytest
+from v6t.core.journal import Journal, JournaledMeasure
+from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.profiles.errors import UsageError
+
+
+def trial(number, rate=1000.0):
+    return Trial("throughput", f"t{number}", 104, 64, "forward", rate, 1.0)
+
+
+def counted(received=1000):
+    count = ClassCount("foreground", 1000, 1000, received)
+    return TrialResult({"forward": DirectionResult({"fg": count}, 1.0)})
+
+
+def written(path, count=4):
+    journal = Journal(path)
+    for number in range(count):
+        journal.append(trial(number), counted(1000 - number))
+    journal.close()
+    return path.read_bytes()
+
+
+def test_round_trip(tmp_path):
+    written(tmp_path / "j")
+    journal = Journal(tmp_path / "j")
+    assert list(journal.entries) == ["t0", "t1", "t2", "t3"]
+    assert journal.entries["t3"] == counted(997)
+
+
+def test_cut_at_every_octet_keeps_the_whole_lines_before(tmp_path):
+    data = written(tmp_path / "j", 3)
+    ends = [i + 1 for i, octet in enumerate(data) if octet == 10]
+    for size in range(len(data) + 1):
+        path = tmp_path / "cut"
+        path.write_bytes(data[:size])
+        journal = Journal(path)
+        assert len(journal.entries) == sum(end <= size for end in ends)
+        assert journal.torn == (size not in (0, *ends))
+        journal.append(trial(99), counted())
+        journal.close()
+        again = Journal(path)
+        assert list(again.entries)[-1] == "t99"
+        assert not again.torn
+        again.close()
+
+
+def test_a_damaged_line_in_the_middle_is_refused(tmp_path):
+    data = bytearray(written(tmp_path / "j"))
+    data[len(data) // 3] ^= 1
+    (tmp_path / "j").write_bytes(bytes(data))
+    with pytest.raises(UsageError, match="damaged"):
+        Journal(tmp_path / "j")
+
+
+def test_known_trials_are_not_measured_again(tmp_path):
+    journal = Journal(tmp_path / "j")
+    asked = []
+
+    def measure(asked_trial):
+        asked.append(asked_trial.key)
+        return counted()
+
+    first = JournaledMeasure(journal, measure)
+    first(trial(1))
+    first(trial(1))
+    assert asked == ["t1"]
+    assert first.replayed == 1
+
+
+def test_another_trial_under_a_known_key_is_refused(tmp_path):
+    measure = JournaledMeasure(Journal(tmp_path / "j"), lambda _: counted())
+    measure(trial(1, rate=1000.0))
+    with pytest.raises(UsageError, match="not the one this run asks for"):
+        measure(trial(1, rate=2000.0))

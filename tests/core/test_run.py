@@ -1,0 +1,153 @@
+"""Whole runs with the simulated tester: results, resume, faults."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from v6t.core.config import Flags, resolve
+from v6t.core.progress import Silent
+from v6t.core.run import execute, resume
+from v6t.profiles.errors import TesterError, TranslationError, UsageError
+
+KEYS = [
+    *("benchmark", "direction", "convention", "frame_sizes", "repetitions", "median", "p1", "p99"),
+    *("dispersion", "loss", "matched", "tester_limited", "trials", "invalid_trials"),
+    *("upper_bound", "upper_bound_reason", "duration_s", "conditions"),
+]
+
+
+def simulated(**options):
+    flags = Flags(
+        plugin="mape-br",
+        tester="sim",
+        tester_options={k: str(v) for k, v in options.items()},
+        procedure={"repetitions": 3, "resolution_fps": 10_000.0},
+    )
+    return resolve(flags=flags)
+
+
+def results(path):
+    return json.loads((path / "results.json").read_text())
+
+
+def comparable(path):
+    """Results without what differs between machines and moments."""
+    return [{k: v for k, v in r.items() if k != "conditions"} for r in results(path)["results"]]
+
+
+def journal_keys(path):
+    lines = (path / "journal.jsonl").read_text().splitlines()
+    return [json.loads(line.partition(" ")[2])["trial"]["key"] for line in lines]
+
+
+def test_records_say_what_they_are(tmp_path):
+    outcome = execute(simulated(capacity_fps=1_000_000), tmp_path / "out", Silent())
+    assert outcome.status == "complete"
+    records = results(tmp_path / "out")["results"]
+    assert {r["direction"] for r in records} == {"bidirectional", "forward", "reverse"}
+    for record in records:
+        assert set(KEYS) <= set(record)
+        assert record["convention"] == "per_direction"
+        assert record["frame_sizes"] == {"ipv6": 104, "ipv4": 64}
+        assert 990_000 < record["median"] <= 1_000_000
+        assert set(record["loss"].values()) == {0.0}
+        assert record["matched"] == 1.0
+        assert record["conditions"]["demonstration"] is True
+        assert len(record["trials"]) >= 3
+    assert (tmp_path / "out").stat().st_mode & 0o077 == 0
+
+
+def test_repetitions_in_siitperfs_column_order(tmp_path):
+    execute(simulated(), tmp_path / "out", Silent())
+    header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
+    assert header == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate"
+
+
+def test_a_finished_run_is_only_read_again(tmp_path):
+    execute(simulated(capacity_noise=0.05), tmp_path / "out", Silent())
+    before = comparable(tmp_path / "out")
+    outcome = resume(tmp_path / "out", Silent())
+    assert outcome.measured == 0
+    assert comparable(tmp_path / "out") == before
+
+
+def test_results_are_never_overwritten(tmp_path):
+    execute(simulated(), tmp_path / "out", Silent())
+    with pytest.raises(UsageError, match="holds a run already"):
+        execute(simulated(), tmp_path / "out", Silent())
+
+
+def test_a_wrong_device_is_not_measured(tmp_path):
+    with pytest.raises(TranslationError, match="translation incorrect") as caught:
+        execute(simulated(mismatch=3), tmp_path / "out", Silent())
+    assert "expected" in caught.value.message
+    content = results(tmp_path / "out")
+    assert content["status"] == "translation incorrect"
+    assert content["results"] == []
+
+
+def test_resumes_after_the_tester_failed(tmp_path):
+    whole = tmp_path / "whole"
+    execute(simulated(capacity_noise=0.05), whole, Silent())
+    with pytest.raises(TesterError, match="simulated failure"):
+        execute(simulated(capacity_noise=0.05, crash_at=30), tmp_path / "cut", Silent())
+    config = json.loads((tmp_path / "cut" / "config.json").read_text())
+    config["tester"]["options"].pop("crash_at")
+    (tmp_path / "cut" / "config.json").write_text(json.dumps(config))
+    resume(tmp_path / "cut", Silent())
+    assert comparable(tmp_path / "cut") == comparable(whole)
+    assert journal_keys(tmp_path / "cut") == journal_keys(whole)
+
+
+def test_twenty_kills_change_nothing(tmp_path):
+    """kill -9 at random moments: resume ends with the same results, no trial lost or doubled."""
+    options = {"capacity_noise": 0.05, "loss_probability": 0.1}
+    whole = tmp_path / "whole"
+    execute(simulated(**options), whole, Silent())
+    command = [
+        sys.executable, "-m", "v6t.core.cli", "run", "--plugin", "mape-br", "--tester", "sim",
+        "--reps", "3", "--resolution", "10000", "--set-tester", "trial_delay_s=0.02",
+        "--set-tester", "capacity_noise=0.05", "--set-tester", "loss_probability=0.1",
+        "-o", str(tmp_path / "cut"),
+    ]  # fmt: skip
+    again = [sys.executable, "-m", "v6t.core.cli", "resume", str(tmp_path / "cut")]
+    chance = random.Random(9693)
+    kills = 0
+    for attempt in range(60):
+        process = subprocess.Popen(
+            again if (tmp_path / "cut" / "config.json").exists() else command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        if kills < 20:
+            time.sleep(chance.uniform(0.3, 0.9))
+            finished = process.poll() is not None
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+            if finished and attempt > 3:
+                continue
+        else:
+            assert process.wait() == 0
+            break
+    assert kills == 20
+    assert comparable(tmp_path / "cut") == comparable(whole)
+    keys = journal_keys(tmp_path / "cut")
+    assert keys == journal_keys(whole)
+    assert len(set(keys)) == len(keys)
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path):
+    from v6t.core.rundir import RunDir
+
+    execute(simulated(), tmp_path / "out", Silent())
+    holder = RunDir(tmp_path / "out", new=False)
+    try:
+        with pytest.raises(UsageError, match="another v6t is at work"):
+            resume(tmp_path / "out", Silent())
+    finally:
+        holder.close()
