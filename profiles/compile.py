@@ -184,6 +184,8 @@ def _check(traffic_class: TrafficClass) -> None:
     if len(variables) < len(traffic_class.variables):
         raise UsageError(f"class '{traffic_class.name}' has two variables of one name")
     for v in variables.values():
+        if not v.name or "." in v.name:
+            raise UsageError(f"'{v.name}' cannot name a variable: its parts are named with a dot")
         limit = 1 << v.width if 1 <= v.width <= MAX_WIDTH else 0
         if not limit:
             raise UsageError(f"variable '{v.name}' has {v.width} bits, but 1 to {MAX_WIDTH} can be")

@@ -32,9 +32,18 @@ def rebuilt(packet: bytes) -> bytes:
     while layer:
         for name in ("chksum", "cksum", "len", "plen"):
             if name in layer.fields:
-                del layer.fields[name]
+                layer.delfieldval(name)
         layer = layer.payload
+    frame.clear_cache()
     return bytes(frame)
+
+
+def test_rebuilding_repairs_what_is_wrong():
+    packet = bytearray(build(FOUR_IN_SIX, 104).packet)
+    for offset in (18, 56, 64, 78, 80):
+        broken = packet.copy()
+        broken[offset] ^= 0x5A
+        assert rebuilt(bytes(broken)) == packet
 
 
 @pytest.mark.parametrize("layers", STACKS.values(), ids=STACKS.keys())

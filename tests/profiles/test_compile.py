@@ -1,0 +1,544 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tracemalloc
+from itertools import islice
+from math import lcm
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import Binding, Kind, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.uniform import FILLED, FILLED_BIAS, FILLED_BITS, bias
+
+from .traffics import ETHER, FOUR_IN_SIX, IPV6, OVER_SIX, VLAN, background, mape, one
+from .vm import Counter, Machine
+
+WIDE = "IPv6.dst"
+
+
+def bound(variable: Variable, **keys) -> Traffic:
+    """The whole variable in the low bits of an address."""
+    return one(variable, bind=(Binding(variable.name, WIDE, 128 - variable.width, 127),), **keys)
+
+
+def column(stream, width: int, count: int, core: int = 0, cores: int = 1) -> list[int]:
+    """Values of the address's low bits in the first frames of one core."""
+    low = 14 + 40 if stream.trex["vm"]["instructions"] else 54
+    frames = islice(Machine(stream, core, cores).frames(), count)
+    return [int.from_bytes(f[low - 16 : low], "big") & ((1 << width) - 1) for f, _ in frames]
+
+
+def fast_column(stream, count: int, core: int = 0, cores: int = 1) -> np.ndarray:
+    """The same for programs of counters only, and long: by arithmetic instead of execution."""
+    step = core + cores * np.arange(count, dtype=np.int64)
+    total = np.zeros(count, dtype=np.int64)
+    values, size = {}, {}
+    for i in stream.trex["vm"]["instructions"]:
+        if i["type"] == "flow_var":
+            assert i["op"] == "inc"
+            size[i["name"]] = i["size"]
+            if "value_list" in i:
+                table = np.asarray(i["value_list"], dtype=np.int64)
+                values[i["name"]] = table[step % len(table)]
+            else:
+                span = i["max_value"] - i["min_value"] + 1
+                assert int(step[-1]) * i["step"] < 1 << 63
+                values[i["name"]] = i["min_value"] + step * i["step"] % span
+            check = Counter(i, core, cores)
+            few = min(50, count)
+            assert [check.take() for _ in range(few)] == values[i["name"]][:few].tolist()
+        elif i["type"].startswith("write"):
+            plain = i["type"] == "write_flow_var"
+            cast = size[i["name"]] if plain else i["pkt_cast_size"]
+            value = values[i["name"]] >> (32 if size[i["name"]] == 8 else 0)
+            value = (value + i["add_value"]) % (1 << 32)
+            shift = 0 if plain else i["shift"]
+            value = value << shift if shift > 0 else value >> -shift
+            mask = (1 << 8 * cast) - 1 if plain else i["mask"]
+            up = 8 * (54 - i["pkt_offset"] - cast)
+            assert up >= 0
+            total = total & ~(mask << up) | (value & mask) << up
+    return total
+
+
+# ------------------------------------------------------------------ streams
+
+
+def test_streams_follow_the_classes():
+    traffic = Traffic("reverse", (mape(), background(3)), seed=5)
+    made = compile_traffic(traffic, rate_fps=1000, frames=4001, first_stream_id=7)
+    assert made.direction == "reverse"
+    assert [(s.name, s.role, s.stream_id, s.weight) for s in made.streams] == [
+        ("fg", Role.FOREGROUND, 7, 1),
+        ("bg", Role.BACKGROUND, 8, 3),
+    ]
+    modes = [s.trex["mode"] for s in made.streams]
+    assert [m["rate"] for m in modes] == [
+        {"type": "pps", "value": 250.0},
+        {"type": "pps", "value": 750.0},
+    ]
+    assert [m["type"] for m in modes] == ["single_burst"] * 2
+    assert sum(m["total_pkts"] for m in modes) == 4001
+    assert all(s.trex["flow_stats"] == {"enabled": False} for s in made.streams)
+
+
+def test_without_a_number_of_frames_streams_do_not_end():
+    stream = compile_traffic(Traffic("forward", (mape(),))).streams[0]
+    assert stream.trex["mode"] == {"type": "continuous", "rate": {"type": "pps", "value": 1000.0}}
+
+
+def test_classes_start_one_after_the_other():
+    classes = (mape(), background(), *(_renamed(background(), f"n{k}") for k in range(2)))
+    made = compile_traffic(Traffic("forward", classes), rate_fps=100)
+    assert [s.trex["isg"] for s in made.streams] == [0.0, 1e4, 2e4, 3e4]
+
+
+def test_a_class_without_a_frame_is_disabled():  # TRex refuses an empty burst
+    traffic = Traffic("forward", (mape(), _renamed(background(), "rare")))
+    weights = (TrafficClass("fg", Role.FOREGROUND, FOUR_IN_SIX, 104, weight=9), traffic.classes[1])
+    made = compile_traffic(Traffic("forward", weights), frames=2)
+    assert [s.trex["enabled"] for s in made.streams] == [True, False]
+    assert [s.trex["mode"]["total_pkts"] for s in made.streams] == [2, 1]
+
+
+def test_seeds_are_repeatable_distinct_and_never_zero():
+    def seeds(seed, first=0):
+        made = compile_traffic(
+            Traffic("forward", (mape(), background()), seed), first_stream_id=first
+        )
+        return [s.trex["random_seed"] for s in made.streams]
+
+    assert seeds(1) == seeds(1)
+    found = [x for seed in range(50) for first in (0, 2) for x in seeds(seed, first)]
+    assert len(set(found)) == len(found) == 200
+    assert all(0 < x < 1 << 32 for x in found)
+
+
+def test_frames_without_variables_need_no_program():
+    made = compile_traffic(one(bind=()))
+    assert made.streams[0].trex["vm"] == {"instructions": []}
+    assert "every frame is the same" in made.streams[0].notes
+
+
+def test_vlan_moves_everything_by_four_octets():
+    plain = compile_traffic(Traffic("forward", (mape(),))).streams[0].trex
+    tagged_class = TrafficClass(
+        "fg",
+        Role.FOREGROUND,
+        (ETHER, VLAN, *FOUR_IN_SIX[1:]),
+        108,
+        mape().variables,
+        mape().bindings,
+    )
+    tagged = compile_traffic(Traffic("forward", (tagged_class,))).streams[0].trex
+    for a, b in zip(plain["vm"]["instructions"], tagged["vm"]["instructions"], strict=True):
+        for key in ("pkt_offset", "l2_len"):
+            assert b.get(key, 4) - a.get(key, 0) == 4
+
+
+def test_random_bits_are_the_top_of_their_draws():  # the low bits of three draws depend
+    program = compile_traffic(bound(Variable("v", 5))).streams[0].trex["vm"]["instructions"]
+    assert program[0]["max_value"] == 0x7FFF
+    assert [i["shift"] for i in program if i["type"] == "write_mask_flow_var"] == [-10]
+
+
+def test_two_compilations_are_equal():
+    traffic = Traffic("forward", (mape(Kind.PERMUTATION), background()), seed=3)
+    first, second = compile_traffic(traffic), compile_traffic(traffic)
+    assert json.dumps([s.trex for s in first.streams]) == json.dumps(
+        [s.trex for s in second.streams]
+    )
+
+
+# ------------------------------------------------------------------ uniform
+
+
+@pytest.mark.parametrize("width", [1, 5, 8, 11, 13, 15, 16, 20, 23, 24, 30, 32, 40, 46, 48])
+def test_all_bits_of_a_random_variable_vary_evenly(width):
+    stream = compile_traffic(bound(Variable("v", width))).streams[0]
+    values = np.array(column(stream, width, 4000), dtype=np.uint64)
+    for bit in range(width):
+        ones = int(((values >> np.uint64(bit)) & np.uint64(1)).sum())
+        assert abs(ones - 2000) < 5 * 32, bit  # five standard deviations
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 65535), (1024, 65535), (1, 49151), (1, 65535), (100, 163), (5, 5), (7, 9)]
+)
+def test_random_ports_keep_to_their_range_and_are_even(low, high):
+    stream = compile_traffic(bound(Variable("v", 16, low=low, high=high))).streams[0]
+    values = np.array(column(stream, 16, 20000))
+    assert low <= values.min() <= values.max() <= high
+    cells = min(64, high - low + 1)
+    if cells > 1:
+        where = (values - low) * cells // (high - low + 1)
+        sizes = np.diff([-(-c * (high - low + 1) // cells) for c in range(cells + 1)])
+        expected = 20000 * sizes / sizes.sum()
+        chi2 = float((((np.bincount(where, minlength=cells) - expected) ** 2) / expected).sum())
+        assert chi2 < cells + 6 * (2 * cells) ** 0.5
+
+
+def test_variables_are_independent_of_each_other():
+    variables = (Variable("a", 4), Variable("b", 4), Variable("c", 4))
+    bind = tuple(Binding(v.name, WIDE, 100 + 8 * k, 103 + 8 * k) for k, v in enumerate(variables))
+    stream = compile_traffic(one(*variables, bind=bind)).streams[0]
+    values = np.array(column(stream, 28, 40960))
+    cells = (values >> 8 & 15) | (values >> 12 & 0xF0) | (values >> 16 & 0xF00)
+    counts = np.bincount(cells, minlength=4096)
+    chi2 = float(((counts - 10) ** 2 / 10).sum())
+    # with the low bits of each draw this is 34,000
+    assert abs(chi2 - 4096) < 6 * (2 * 4096) ** 0.5
+
+
+def test_sixteen_bits_are_one_variable():  # TRex's own draws leave bit 15 at 0
+    program = compile_traffic(bound(Variable("v", 16))).streams[0].trex["vm"]["instructions"]
+    assert sum(i["type"] == "flow_var" for i in program) == 1
+    assert program[0]["max_value"] == FILLED - 1
+
+
+@pytest.mark.parametrize("span", [3, 100, 32768, 40000, 49151, 64512, 65535, 98304, 1 << 17])
+def test_bias_is_what_counting_finds(span):
+    block = np.zeros(2 * span + 1, dtype=np.int64)
+    starts = (np.arange(1 << 15, dtype=np.int64) << 16) % span
+    whole, rest = divmod(1 << 15, span)
+    np.add.at(block, starts, 1)
+    np.add.at(block, starts + rest, -1)
+    counts = np.cumsum(block)[:-1]
+    counts = counts[:span] + counts[span:] + whole * (1 << 15)
+    assert counts.sum() == 1 << 30
+    mean = (1 << 30) / span
+    assert bias(span) == pytest.approx(np.abs(counts - mean).max() / mean, abs=1e-12)
+
+
+@pytest.mark.parametrize(("span", "below"), [(63, 5), (1000, 4), (62, 8)])
+def test_bias_of_the_top_bits_is_that_of_groups(span, below):
+    whole, draws = span << below, np.arange(1 << 15)
+    high = np.arange(1 << 15, dtype=np.int64) << 16
+    starts, times = np.unique(high % whole, return_counts=True)
+    counts = np.zeros(span)
+    for start, n in zip(starts.tolist(), times.tolist(), strict=True):
+        counts += n * np.bincount((start + draws) % whole >> below, minlength=span)
+    assert counts.sum() == 1 << 30
+    mean = (1 << 30) / span
+    assert bias(span, below) == pytest.approx(np.abs(counts - mean).max() / mean, abs=1e-9)
+
+
+def test_sixteen_bits_of_the_filled_range_are_even():
+    counts = np.zeros(1 << FILLED_BITS, dtype=np.int64)
+    for high in range(1 << 15):
+        first = (high << 16) % FILLED & 0xFFFF
+        # the draws of one block stay together
+        assert ((high << 16) + 0x7FFF) % FILLED & 0xFFFF == first + 0x7FFF
+        counts[first : first + (1 << 15)] += 1
+    mean = 2.0 ** (30 - FILLED_BITS)
+    assert np.abs(counts - mean).max() / mean == FILLED_BIAS
+
+
+def test_sixteen_million_ces_stay_small():
+    variables = (Variable("ea", 24), Variable("low", 8))
+    bind = (
+        Binding("ea", "IPv6.src", 40, 63),
+        Binding("ea", "IP.src", 16, 31, 0, 15),
+        Binding("ea", "UDP.sport", 0, 7, 16, 23),
+        Binding("low", "UDP.sport", 8, 15),
+    )
+    few = one(Variable("ea", 13), variables[1], bind=mape().bindings[:1], layers=FOUR_IN_SIX)
+    small = len(json.dumps(compile_traffic(few).streams[0].trex))
+    tracemalloc.start()
+    stream = compile_traffic(one(*variables, bind=bind, layers=FOUR_IN_SIX)).streams[0]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10e6
+    assert len(json.dumps(stream.trex)) < small + 2000
+
+
+# ------------------------------------------------------------------ enumeration
+
+
+@pytest.mark.parametrize("cores", range(1, 17))
+def test_enumeration_is_exact_on_any_number_of_cores(cores):
+    n = 10
+    stream = compile_traffic(bound(Variable("v", n, Kind.PERMUTATION)), cores=cores).streams[0]
+    # after 2^10 * cores frames of the whole stream every value has come `cores` times
+    seen = [v for c in range(cores) for v in column(stream, n, 1 << n, c, cores)]
+    assert sorted(seen) == sorted(list(range(1 << n)) * cores)
+    # and frame j holds the same value whatever the number of cores
+    assert seen[:: 1 << n] == column(stream, n, cores)
+
+
+@pytest.mark.parametrize(
+    ("width", "low", "high"),
+    [
+        (16, 0, 65535),
+        (16, 1024, 65535),
+        (16, 1, 65535),
+        (17, 0, (1 << 17) - 1),
+        (20, 0, (1 << 20) - 1),
+        (21, 0, (1 << 21) - 1),
+        (20, 3 << 16, (5 << 16) - 1),
+        (21, 1 << 12, (101 << 12) - 1),
+        (32, 0xC6120000, 0xC6120000 + (1 << 17) - 1),
+        (18, 1 << 16, (1 << 18) - 1),
+        (8, 5, 5),
+        (48, (1 << 40) - 3, (1 << 40) + 3),
+    ],
+)
+@pytest.mark.parametrize("cores", [1, 3, 16])
+def test_every_value_comes_exactly_once(width, low, high, cores):
+    variable = Variable("v", width, Kind.PERMUTATION, low, high)
+    stream = compile_traffic(bound(variable, layers=FOUR_IN_SIX)).streams[0]
+    count = high - low + 1
+    if low == high:
+        assert column(stream, width, 2) == [low, low]
+        return
+    constant = int.from_bytes(Machine(stream).packet[38:54], "big") & ((1 << width) - 1)
+    values = []
+    for core in range(cores):
+        share = -(-(count - core) // cores)
+        values.append(fast_column(stream, share, core, cores))
+    found = np.concatenate(values)
+    varying = int(np.bitwise_or.reduce(found)).bit_length()
+    whole = np.unique(found & ((1 << width) - 1) | constant >> varying << varying)
+    assert (len(whole), whole[0], whole[-1]) == (count, low, high)
+
+
+def test_the_order_is_not_the_natural_one_and_depends_on_the_seed():
+    orders = []
+    for seed in (1, 2):
+        for width in (10, 17, 24):
+            traffic = bound(Variable("v", width, Kind.PERMUTATION), seed=seed)
+            values = column(compile_traffic(traffic).streams[0], width, 50)
+            assert values != sorted(values)
+            assert len(set(np.diff(values).tolist())) > 1
+            orders.append(tuple(values))
+    assert len(set(orders)) == len(orders)
+
+
+@pytest.mark.parametrize("width", [22, 24, 32, 36, 40, 44, 48])
+def test_wide_enumerations_are_bijections(width):
+    """Each part is a bijection of its bits given those below it: checked at their carries."""
+    stream = compile_traffic(bound(Variable("v", width, Kind.PERMUTATION))).streams[0]
+    variables = [i for i in stream.trex["vm"]["instructions"] if i["type"] == "flow_var"]
+    variables.sort(key=lambda i: int(i["name"].partition(".")[2]))
+    starts = [int(i["name"].partition(".")[2]) for i in variables] + [width]
+    for i, start, end in zip(variables, starts, starts[1:], strict=False):
+        bits, word = end - start, 32 if i["size"] == 8 else 0
+        span = i["max_value"] + 1
+        assert span == i["step"] << end  # repeats after 2^end frames
+        assert span < 1 << (62 if word else 33)
+        # frames 2^start apart, same low bits: the part has to take all its values
+        for offset in (0, 1, 12345):
+            frames = [offset + (k << start) for k in range(1 << min(bits, 16))]
+            seen = {(f * i["step"] % span >> word) % (1 << bits) for f in frames}
+            stride = ((frames[1] - frames[0]) * i["step"] >> word) % (1 << bits)
+            assert stride % 2 == 1
+            assert len(seen) == len(frames)
+
+
+def test_uneven_bursts_over_cores_are_noted():
+    traffic = bound(Variable("v", 8, Kind.PERMUTATION))
+    assert any(
+        "no multiple" in n for n in compile_traffic(traffic, frames=250, cores=4).streams[0].notes
+    )
+    assert not any(
+        "no multiple" in n for n in compile_traffic(traffic, frames=256, cores=4).streams[0].notes
+    )
+
+
+# ------------------------------------------------------------------ counters and lists
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from([Kind.INC, Kind.DEC]),
+    st.sampled_from([8, 16, 32]),
+    st.data(),
+    st.integers(1, 16),
+)
+def test_counters_count_as_the_model_says(kind, width, data, cores):
+    top = (1 << width) - 1
+    low = data.draw(st.integers(0, top))
+    high = data.draw(st.integers(low, min(top, low + 90)))
+    step = data.draw(st.integers(1, 100))
+    stream = compile_traffic(bound(Variable("v", width, kind, low, high, step))).streams[0]
+    values = list(range(low, high + 1, step))[:: -1 if kind is Kind.DEC else 1]
+    core = data.draw(st.integers(0, cores - 1))
+    expected = [values[(core + k * cores) % len(values)] for k in range(40)]
+    assert column(stream, width, 40, core, cores) == expected
+
+
+def test_the_padding_trap():  # the server enlarges 0..255 to a multiple of 7
+    stream = compile_traffic(bound(Variable("v", 8, Kind.INC, 0, 255, 7))).streams[0]
+    values = column(stream, 8, 75)
+    assert values == [*range(0, 256, 7), *range(0, 256, 7), 0]
+
+
+@pytest.mark.parametrize("kind", [Kind.INC, Kind.DEC])
+def test_full_ranges_of_ports_and_wide_counters(kind):
+    sign = -1 if kind is Kind.DEC else 1
+    for width, step in ((16, 1), (32, 1), (48, 1), (48, 4), (40, 1 << 20)):
+        stream = compile_traffic(bound(Variable("v", width, kind, step=step))).streams[0]
+        start = 0 if sign > 0 else (1 << width) - step
+        expected = [(start + sign * step * k) % (1 << width) for k in range(20)]
+        assert column(stream, width, 20) == expected
+
+
+def test_a_list_keeps_its_order_and_repeats():
+    values = np.array([3, 1, 4, 1, 5, (1 << 48) - 1])
+    stream = compile_traffic(bound(Variable("v", 48, Kind.LIST, values=values))).streams[0]
+    assert column(stream, 48, 13) == (values.tolist() * 3)[:13]
+
+
+def test_lists_of_different_length_stay_in_step():
+    lists = {"a": [1, 2, 3], "b": [7, 8]}
+    variables = tuple(Variable(n, 8, Kind.LIST, values=v) for n, v in lists.items())
+    bind = (Binding("a", WIDE, 112, 119), Binding("b", WIDE, 120, 127))
+    stream = compile_traffic(one(*variables, bind=bind)).streams[0]
+    for cores in (1, 2, 5):
+        for core in range(cores):
+            got = column(stream, 16, lcm(2, 3), core, cores)
+            frames = [core + k * cores for k in range(6)]
+            assert got == [lists["a"][f % 3] << 8 | lists["b"][f % 2] for f in frames]
+
+
+def test_a_constant_is_added_before_bits_are_taken():
+    variable = Variable("v", 16, low=0, high=64511)
+    bind = (Binding("v", "UDP.sport", 0, 15, add=1024), Binding("v", WIDE, 112, 127))
+    stream = compile_traffic(one(variable, bind=bind)).streams[0]
+    for frame, _ in islice(Machine(stream).frames(), 300):
+        plain = int.from_bytes(frame[52:54], "big")
+        assert int.from_bytes(frame[54:56], "big") == plain + 1024
+
+
+# ------------------------------------------------------------------ limits
+
+
+def many(count, kind=Kind.UNIFORM):
+    names = [f"v{k}" for k in range(count)]
+    variables = tuple(Variable(n, 16, kind, low=1, high=40000) for n in names)
+    fields = [f"IPv6.{f}:{k}" for f in ("src", "dst") for k in range(8)]
+    bind = tuple(
+        Binding(n, f.partition(":")[0], 16 * int(f[-1]), 16 * int(f[-1]) + 15)
+        for n, f in zip(names, fields, strict=False)
+    )
+    return one(*variables, bind=bind)
+
+
+def test_memory_of_a_stream():
+    assert len(compile_traffic(many(15)).streams) == 1
+    with pytest.raises(UsageError, match=r"take 68 octets.* TRex has 64"):
+        compile_traffic(many(16))
+
+
+def test_highest_octet():
+    layers = (ETHER, *[IPV6] * 14, OVER_SIX[2])
+
+    def compiled(field):
+        made = one(
+            Variable("v", 8), bind=(Binding("v", field, 0, 7),), layers=layers, frame_size=1000
+        )
+        return compile_traffic(made).streams[0]
+
+    assert compiled("IPv6:11.hlim").trex["vm"]["instructions"]
+    with pytest.raises(UsageError, match=r"octet 541 .*IPv6:13\.hlim.*only the first 512"):
+        compiled("IPv6:13.hlim")
+    with pytest.raises(UsageError, match="7-bit"):
+        compiled("UDP.sport")
+
+
+def test_list_length():
+    assert compile_traffic(bound(Variable("v", 32, Kind.LIST, values=range(65535))))
+    with pytest.raises(UsageError, match="65536 values.*65535 entries"):
+        compile_traffic(bound(Variable("v", 32, Kind.LIST, values=range(65536))))
+
+
+def test_number_of_streams():
+    classes = tuple(_renamed(mape(), f"c{k}") for k in range(3))
+    compile_traffic(Traffic("forward", classes), first_stream_id=125)
+    with pytest.raises(UsageError, match="128 packet groups"):
+        compile_traffic(Traffic("forward", classes), first_stream_id=126)
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (Variable("v", 24, low=1, high=(1 << 24) - 1), "15 or 30 bits"),
+        (Variable("v", 32, low=1), "15 or 30 bits"),
+        (Variable("v", 17, Kind.PERMUTATION, low=1), "65535 entries"),
+        (Variable("v", 32, Kind.INC, step=3), "multiple of the step"),
+        (Variable("v", 49), "1 to 48"),
+        (Variable("v.0", 8), "named with a dot"),
+        (Variable("v", 8, low=9, high=8), "not within its 8 bits"),
+        (Variable("v", 8, high=256), "not within its 8 bits"),
+        (Variable("v", 8, Kind.INC, step=0), "not within its 8 bits"),
+        (Variable("v", 8, Kind.LIST), "not within its 8 bits"),
+        (Variable("v", 8, Kind.LIST, values=[256]), "not within its 8 bits"),
+    ],
+)
+def test_variables_trex_cannot_have(variable, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        compile_traffic(bound(variable))
+    assert "\n" not in str(caught.value)
+
+
+V = Variable("v", 16)
+
+
+@pytest.mark.parametrize(
+    ("variables", "bind", "message"),
+    [
+        ((V,), (Binding("w", WIDE, 0, 15),), "unknown variable 'w'"),
+        ((V,), (Binding("v", WIDE, 0, 14),), "do not fit"),
+        ((V,), (Binding("v", WIDE, 0, 3, 14, 17),), "do not fit"),
+        ((V,), (Binding("v", WIDE, 0, 15), Binding("v", WIDE, 15, 30)), "same bits"),
+        ((V, V), (), "two variables"),
+        ((Variable("v", 40),), (Binding("v", WIDE, 0, 39, add=1),), "adds to 32 bits"),
+        ((Variable("v", 24),), (Binding("v", WIDE, 0, 23, add=1),), "cannot carry"),
+    ],
+)
+def test_bindings_that_make_no_sense(variables, bind, message):
+    with pytest.raises(UsageError, match=message):
+        compile_traffic(one(*variables, bind=bind))
+
+
+@pytest.mark.parametrize("rate", [0, -1, float("nan")])
+def test_rates_that_are_none(rate):
+    with pytest.raises(UsageError, match="not positive"):
+        compile_traffic(Traffic("forward", (mape(),)), rate_fps=rate)
+
+
+def test_bursts_longer_than_trex_counts():
+    with pytest.raises(UsageError, match="4294967295"):
+        compile_traffic(Traffic("forward", (mape(),)), frames=1 << 32)
+
+
+def test_classes_need_names():
+    for classes in ((), (mape(), mape())):
+        with pytest.raises(UsageError, match="name of its own"):
+            compile_traffic(Traffic("forward", classes))
+
+
+def test_scapy_is_loaded_only_to_build_frames():
+    code = (
+        "import sys, v6t.profiles.compile, v6t.profiles.export, v6t.profiles.wire;"
+        "sys.exit('scapy' in sys.modules or 'numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def _renamed(traffic_class: TrafficClass, name: str) -> TrafficClass:
+    return TrafficClass(
+        name,
+        traffic_class.role,
+        traffic_class.layers,
+        traffic_class.frame_size,
+        traffic_class.variables,
+        traffic_class.bindings,
+        traffic_class.weight,
+    )

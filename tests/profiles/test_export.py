@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.export import (
+    check_file_name,
+    explain,
+    from_stl_json,
+    to_stl_json,
+    to_stl_py,
+)
+from v6t.profiles.model import Binding, Kind, Layer, Traffic, Variable
+
+from .traffics import ETHER, FOUR_IN_SIX, UDP, background, mape, one
+
+
+def example(direction="forward"):
+    traffic = Traffic(direction, (mape(Kind.PERMUTATION), background(3)), seed=4)
+    return compile_traffic(traffic, rate_fps=4000, frames=1000)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_json_comes_back_as_it_was(direction):
+    streams = example(direction)
+    assert from_stl_json(to_stl_json(streams)) == streams
+
+
+def test_json_is_a_list_of_trex_streams():
+    objects = json.loads(to_stl_json(example()))
+    for made, stream in zip(objects, example().streams, strict=True):
+        assert made.pop("v6t")["stream_id"] == stream.stream_id
+        assert made == stream.trex
+        # what STLStream.from_json demands
+        assert {"packet", "vm", "mode", "flow_stats", "enabled", "self_start"} <= made.keys()
+        assert {"isg", "action_count", "flags"} <= made.keys()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "[1]", "[{}]", '[{"v6t": {}}]', '{"v6t": 1}', "null"]
+)
+def test_other_json_is_refused(text):
+    with pytest.raises(UsageError, match="no streams"):
+        from_stl_json(text)
+
+
+def test_python_profile_stands_alone():
+    text = to_stl_py(example())
+    tree = ast.parse(text)
+    imported = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
+        )
+    }
+    assert imported == {"argparse", "json", "trex.stl.api"}
+    defined = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    assert set(defined) == {"register", "get_streams"}
+    arguments = defined["get_streams"].args
+    # TRex wants a default for every argument, and passes on what it knows by name
+    assert len(arguments.defaults) == len(arguments.args) - 1
+    assert arguments.kwarg is not None
+
+
+def test_names_cannot_break_out_of_the_profile():
+    name = 'x"""\\'
+    traffic = one(bind=())
+    renamed = Traffic(
+        "forward",
+        (type(traffic.classes[0])(name, traffic.classes[0].role, traffic.classes[0].layers, 128),),
+    )
+    namespace: dict[str, object] = {}
+    source = to_stl_py(compile_traffic(renamed)).replace("from trex.stl.api import STLStream", "")
+    exec(compile(source, "profile", "exec"), namespace)  # noqa: S102 - as trex-console does
+    assert namespace["STREAMS"][0]["name"] == name
+
+
+def test_explanation_names_every_field_and_decision():
+    text = explain(example())
+    for phrase in (
+        "stream 0 'fg' (foreground, forward)",
+        "Ether/IPv6/IP/UDP, 104 octets with FCS",
+        "sends 1000 frames/s, 250 frames",
+        "the 8192 values",
+        "IPv6.src[48..63]",
+        "IPv6.src[104..111]",
+        "IPv6.src[123..127]",
+        "IP.src[24..31]",
+        "UDP.sport[0..4]",
+        "UDP.sport[5..15]",
+        "IP header at octet 54 and the transport header at octet 74",
+        "note: ea: a shuffled list of all 8192 values",
+        "stream 1 'bg' (background, forward)",
+        "each of 64512 values within",
+        "UDP.dport",
+    ):
+        assert phrase in text
+    program = [len(s.trex["vm"]["instructions"]) for s in example().streams]
+    assert text.count("\n    ") == sum(program)
+
+
+def test_explanation_of_the_other_instructions():
+    layers = (ETHER, FOUR_IN_SIX[2], FOUR_IN_SIX[2], UDP)
+    bind = (Binding("v", "IP.src", 24, 31, 16, 23), Binding("v", "Ether.dst", 24, 47, add=-3))
+    text = explain(compile_traffic(one(Variable("v", 24, Kind.DEC), bind=bind, layers=layers)))
+    assert "counts down within" in text
+    assert "compute the checksum of the IPv4 header at octet 14" in text
+    wide = one(Variable("v", 48, Kind.INC), bind=(Binding("v", "IPv6.src", 80, 127),))
+    assert "high half of v.32" in explain(compile_traffic(wide))
+    layers = (ETHER, FOUR_IN_SIX[1], Layer("ICMPv6EchoRequest", {}))
+    icmp = one(
+        Variable("v", 16), bind=(Binding("v", "ICMPv6EchoRequest.id", 0, 15),), layers=layers
+    )
+    assert "compute the ICMPv6 checksum at octet 54" in explain(compile_traffic(icmp))
+    assert "payload octet" in explain(
+        compile_traffic(one(Variable("v", 16, Kind.INC), bind=(Binding("v", "UDP.sport", 0, 15),)))
+    )
+
+
+@pytest.mark.parametrize("name", ["mape.json", "mape_br.py", "dir.d/forward.py", "a-b.json"])
+def test_file_names_trex_loads(name):
+    check_file_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["mape.v1.py", "mape", ".py", "a-b.py", "random.py", "trex.py", "class.py", "x.yaml"]
+)
+def test_file_names_trex_does_not_load(name):
+    with pytest.raises(UsageError, match="trex-console cannot"):
+        check_file_name(name)

@@ -1,0 +1,121 @@
+"""What TRex itself makes of compiled streams; needs an installation named by TREX_DIR."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from scapy.utils import RawPcapReader
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.export import to_stl_json, to_stl_py
+from v6t.profiles.model import Binding, Kind, Traffic, Variable
+
+from .test_template import rebuilt
+from .traffics import FOUR_IN_SIX, background, mape, one
+from .vm import Machine
+
+TREX = os.environ.get("TREX_DIR", "")
+CLIENT = Path(TREX) / "automation" / "trex_control_plane" / "interactive"
+
+pytestmark = [
+    pytest.mark.trex,
+    pytest.mark.skipif(
+        not TREX or not (CLIENT / "trex" / "stl").is_dir(),
+        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+    ),
+]
+
+# its own process: TRex brings another scapy and yaml and removes the present ones
+CHILD = """
+import html, json, sys, types, warnings
+cgi = types.ModuleType("cgi")
+cgi.escape = html.escape
+sys.modules.setdefault("cgi", cgi)
+sys.path.insert(0, {client!r})
+warnings.simplefilter("ignore")
+from trex.stl.api import STLProfile
+from trex.stl.trex_stl_sim import STLSim
+{body}
+"""
+
+
+def client(body: str) -> str:
+    code = CHILD.format(client=str(CLIENT), body=body)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def traffics():
+    everything = (
+        Variable("uni", 13),
+        Variable("port", 16),
+        Variable("range", 16, low=1, high=49151),
+        Variable("perm", 24, Kind.PERMUTATION),
+        Variable("list", 40, Kind.LIST, values=[1, 1 << 39, 12345678901]),
+        Variable("down", 16, Kind.DEC, 5, 1000, 7),
+    )
+    bind = (
+        Binding("uni", "IPv6.src", 51, 63),
+        Binding("uni", "UDP.sport", 0, 4, 8, 12),
+        Binding("port", "IP.id", 0, 15),
+        Binding("range", "UDP.dport", 0, 15),
+        Binding("perm", "IPv6.dst", 101, 124),
+        Binding("list", "IPv6.src", 70, 109),
+        Binding("down", "IP.src", 15, 30, add=9),
+    )
+    return {
+        "mape": Traffic("forward", (mape(),)),
+        "enumerated": Traffic("forward", (mape(Kind.PERMUTATION),)),
+        "background": Traffic("forward", (background(),)),
+        "everything": one(*everything, bind=bind, layers=FOUR_IN_SIX),
+        "neutral": one(
+            Variable("v", 16, Kind.PERMUTATION), bind=(Binding("v", "UDP.sport", 0, 15),)
+        ),
+        "wide": one(Variable("v", 48, Kind.DEC), bind=(Binding("v", "IPv6.src", 79, 126),)),
+    }
+
+
+@pytest.mark.parametrize("name", traffics())
+@pytest.mark.parametrize("kind", ["json", "py"])
+def test_trex_loads_files_unchanged(name, kind, tmp_path):
+    streams = compile_traffic(traffics()[name], frames=1000)
+    path = tmp_path / f"v6t_{name}.{kind}"
+    path.write_text(to_stl_json(streams) if kind == "json" else to_stl_py(streams))
+    out = client(f"print('JSON', json.dumps(STLProfile.load({str(path)!r}).to_json()))")
+    loaded = json.loads(out.partition("JSON ")[2])
+    assert loaded == [json.loads(json.dumps(s.trex)) for s in streams.streams]
+
+
+@pytest.mark.skipif(
+    not (Path(TREX) / "bp-sim-64").exists(), reason="needs TRex's simulator bp-sim-64"
+)
+@pytest.mark.parametrize("name", traffics())
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_trex_sends_what_the_program_says(name, cores, tmp_path):
+    count = 120
+    streams = compile_traffic(traffics()[name], frames=count * cores, cores=cores)
+    profile, capture = tmp_path / "v6t_sim.json", tmp_path / "out.pcap"
+    profile.write_text(to_stl_json(streams))
+    for core in range(cores):
+        client(
+            f"sim = STLSim({TREX!r})\n"
+            f"sim.run([{str(profile)!r}], {str(capture)!r}, dp_core_count={cores},"
+            f" dp_core_index={core}, is_debug=False, pkt_limit={count * cores}, tunables=[],"
+            " silent=True)"
+        )
+        sent = [bytes(frame) for frame, _ in RawPcapReader(str(capture))]
+        assert len(sent) == count
+        stream = streams.streams[0]
+        wanted = [f for f, _ in islice(Machine(stream, core, cores).frames(), len(sent))]
+        # the simulator leaves to a NIC what fix_checksum_hw leaves to it
+        assert [rebuilt(f) for f in sent] == wanted
+        assert len(base64.b64decode(stream.trex["packet"]["binary"])) == len(sent[0])
