@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from v6t.core.presets import MODES, PROCEDURES
@@ -22,7 +23,7 @@ from v6t.core.settings import (
 from v6t.core.yamlfile import Document
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.profiles.errors import UsageError
-from v6t.profiles.wire import parse_line_rate
+from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -124,7 +125,8 @@ def resolve(
     name = flags.plugin or run.plugin
     if name is None:
         raise UsageError("which technology?", "give --plugin NAME; `v6t plugins` lists them")
-    plugin_type = load_plugin(name)
+    with _within(None if flags.plugin else run_doc, ("plugin",)):
+        plugin_type = load_plugin(name)
     links = {
         side: _link(bed_doc, side, getattr(bed.links, side), getattr(Links(), side))
         for side in ("left", "right")
@@ -138,12 +140,12 @@ def resolve(
         "params": {**run.params, **_expand(flags.params)},
         "links_left": links["left"],
         "links_right": links["right"],
-        "line_rate_bps": parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE),
-        "tester": _tester(bed, flags),
-        "dut": _dut(bed, flags),
+        "line_rate_bps": _line_rate(bed, bed_doc, plugin, sizes),
+        "tester": _tester(bed, flags, bed_doc),
+        "dut": _dut(bed, flags, bed_doc),
         "preset": preset,
-        "benchmarks": _known(run.benchmarks or ["throughput"], BENCHMARKS, "benchmark"),
-        "modes": _known(flags.modes or run.modes or MODES, MODES, "mode"),
+        "benchmarks": _listed(run_doc, "benchmarks", (), run.benchmarks, BENCHMARKS[:1], BENCHMARKS),
+        "modes": _listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
         "frame_sizes": sizes,
         "procedure": _procedure(preset, run, flags, run_doc),
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
@@ -183,8 +185,12 @@ def _params(
     from_flags: Mapping[str, str],
     document: Document | None,
 ) -> PluginParams:
-    given = {**from_file, **_expand(from_flags)}
-    return _checked(plugin.params_model, given, document, ("params",))  # type: ignore[no-any-return]
+    flagged = _expand(from_flags)
+    with _within(None if flagged else document, ("params",)):
+        checked = _checked(
+            plugin.params_model, {**from_file, **flagged}, document, ("params",), flagged
+        )
+    return checked  # type: ignore[no-any-return]
 
 
 def _expand(flags: Mapping[str, str]) -> dict[str, Any]:
@@ -242,31 +248,53 @@ def _sizes(
     document: Document | None,
 ) -> tuple[int, ...]:
     if flagged:
-        chosen, place = list(flagged), ""
+        chosen, source = list(flagged), None
     elif run.frame_sizes:
-        chosen, place = run.frame_sizes, _at(document, ("frame_sizes",))
+        chosen, source = run.frame_sizes, document
     else:
         chosen = list(plugin.rfc_frame_sizes if preset == "rfc" else plugin.default_frame_sizes)
-        place = ""
-    for size in chosen:
-        try:
+        source = None
+    for at, size in enumerate(chosen):
+        with _within(source, ("frame_sizes", at)):
             plugin.frame_pair(size)
-        except UsageError as exc:
-            raise UsageError(place + exc.message, exc.hint) from exc
-    if len(set(chosen)) != len(chosen):
-        raise UsageError(f"{place}a frame size is given twice")
+    with _within(source, ("frame_sizes",)):
+        if len(set(chosen)) != len(chosen):
+            raise UsageError("a frame size is given twice")
     return tuple(chosen)
 
 
-def _tester(bed: TestbedFile, flags: Flags) -> TesterSettings:
-    kind = flags.tester or bed.tester.kind
-    (kind,) = _known([kind], TESTERS, "tester")
+def _line_rate(
+    bed: TestbedFile, document: Document | None, plugin: Technology, sizes: Sequence[int]
+) -> float:
+    with _within(document, ("line_rate",)):
+        rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
+        for size in sizes:
+            if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).ipv6) < 1:
+                raise UsageError(
+                    f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
+                    "write for example 10G, 2.5Gbps or 100M",
+                )
+    return rate_bps
+
+
+def _tester(bed: TestbedFile, flags: Flags, document: Document | None) -> TesterSettings:
+    with _within(None if flags.tester else document, ("tester", "kind")):
+        (kind,) = _known([flags.tester or bed.tester.kind], TESTERS, "tester")
     options = {**bed.tester.options, **_expand(flags.tester_options)}
+    with _within(None if flags.tester_options else document, ("tester", "options")):
+        return _tester_options(kind, options)
+
+
+def _tester_options(kind: str, options: dict[str, Any]) -> TesterSettings:
     chosen: Any = "embedded" if kind == "auto" else kind
     if chosen == "sim":
         from v6t.drivers.sim import SimOptions
 
         SimOptions.from_mapping(options)
+    elif chosen == "trex":
+        from v6t.drivers.trex.options import TrexOptions
+
+        TrexOptions.from_mapping(options)
     elif chosen == "embedded" and options:
         raise UsageError(
             f"the embedded tester has no option '{next(iter(options))}'",
@@ -275,25 +303,31 @@ def _tester(bed: TestbedFile, flags: Flags) -> TesterSettings:
     return TesterSettings(kind=chosen, options=options)
 
 
-def _dut(bed: TestbedFile, flags: Flags) -> DutSettings:
-    (driver,) = _known([flags.dut or bed.dut.driver], DUT_DRIVERS, "device driver")
+def _dut(bed: TestbedFile, flags: Flags, document: Document | None) -> DutSettings:
+    with _within(None if flags.dut else document, ("dut", "driver")):
+        (driver,) = _known([flags.dut or bed.dut.driver], DUT_DRIVERS, "device driver")
     options = dict(bed.dut.options)
-    unknown = sorted(set(options) - {"params", "faults"})
-    if unknown:
-        raise UsageError(f"the reference device has no option '{unknown[0]}'", "params or faults")
+    for name in options:
+        with _within(document, ("dut", "options", name)):
+            if name not in ("params", "faults"):
+                raise UsageError(f"the reference device has no option '{name}'", "params or faults")
+            if not isinstance(options[name], Mapping):
+                raise UsageError(f"the reference device's {name} are names with values")
     if flags.dut_params:
         options["params"] = {**options.get("params", {}), **_expand(flags.dut_params)}
-    _faults(options)
+    with _within(document, ("dut", "options", "faults")):
+        _faults(options.get("faults", {}))
     return DutSettings(driver=driver, options=options)
 
 
-def _faults(options: Mapping[str, Any]) -> None:
-    known = ("drop_every", "duplicate_every", "corrupt_octet")
-    faults = options.get("faults", {})
-    if not isinstance(faults, Mapping) or any(
-        name not in known or not isinstance(value, int) for name, value in faults.items()
-    ):
-        raise UsageError("the reference device's faults are whole numbers: " + ", ".join(known))
+def _faults(faults: Mapping[str, Any]) -> None:
+    smallest = {"drop_every": 0, "duplicate_every": 0, "corrupt_octet": -1}
+    for name, value in faults.items():
+        if name not in smallest or type(value) is not int or value < smallest[name]:
+            raise UsageError(
+                f"the reference device cannot have the fault {name}: {value!r:.40}",
+                "whole numbers: " + ", ".join(f"{n} from {low} on" for n, low in smallest.items()),
+            )
 
 
 def _procedure(
@@ -302,6 +336,19 @@ def _procedure(
     values = {**PROCEDURES[preset], **run.procedure}
     values.update({k: v for k, v in flags.procedure.items() if v is not None})
     return _checked(ProcedureSettings, values, document, ("procedure",))  # type: ignore[no-any-return]
+
+
+def _listed(
+    document: Document | None,
+    name: str,
+    flagged: Sequence[str],
+    given: Sequence[str] | None,
+    default: Sequence[str],
+    known: Sequence[str],
+) -> tuple[str, ...]:
+    """A list of known names from flag, file or default; ``name`` is the file's key for it."""
+    with _within(None if flagged else document, (name,)):
+        return _known(flagged or given or default, known, name.removesuffix("s"))
 
 
 def _known(given: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -322,13 +369,25 @@ def _checked(
     data: Mapping[str, Any],
     document: Document | None,
     above: tuple[str, ...] = (),
+    flagged: Collection[str] = (),
 ) -> Any:
-    """Validate; the first complaint becomes one sentence with its place."""
+    """Validate; the first complaint becomes one sentence with its place.
+
+    Args:
+        model: what the data should be.
+        data: from files and flags.
+        document: the file, None if there is none.
+        above: where in the file the data stand.
+        flagged: names in the data that flags gave: they stand in no file.
+    """
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        problem = exc.errors(include_url=False)[0]
-        place = _at(document, (*above, *problem["loc"]))
+        problems = exc.errors(include_url=False)
+        # a misspelt name often leaves another one missing
+        problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+        from_flag = str(problem["loc"][0]) in flagged if problem["loc"] else False
+        place = "" if from_flag else _at(document, (*above, *problem["loc"]))
         name = ".".join(str(part) for part in (*above, *problem["loc"]))
         if problem["type"] == "extra_forbidden":
             raise UsageError(f"{place}unknown setting '{name}'", _near(model, problem)) from exc
@@ -342,12 +401,31 @@ def _at(document: Document | None, keys: Sequence[Any]) -> str:
     return "" if document is None else document.where(keys) + ": "
 
 
+@contextmanager
+def _within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
+    """Errors from inside say where their cause stands, unless they do so already."""
+    try:
+        yield
+    except UsageError as exc:
+        if document is None or exc.message.startswith(str(document.path)):
+            raise
+        raise UsageError(_at(document, keys) + exc.message, exc.hint) from exc
+
+
+def _model_in(annotation: Any) -> Any:
+    """The model an annotation is, or is a sequence of."""
+    for inner in get_args(annotation):
+        if hasattr(inner, "model_fields"):
+            return inner
+    return annotation
+
+
 def _near(model: type[BaseModel], problem: ErrorDetails) -> str:
     """Known names beside the unknown one."""
     inner: Any = model
     for part in problem["loc"][:-1]:
         known = getattr(inner, "model_fields", {}).get(str(part))
-        inner = known.annotation if known else None
+        inner = _model_in(known.annotation) if known else inner
     names = list(getattr(inner, "model_fields", {}))
     near = difflib.get_close_matches(str(problem["loc"][-1]), names, 1)
     if near:

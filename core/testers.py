@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from v6t.core.config import device_of, technology
 from v6t.core.settings import ResolvedRun
@@ -11,9 +11,11 @@ from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.compile import compile_traffic
-from v6t.profiles.errors import EnvironmentLacking
 from v6t.profiles.model import DIRECTIONS, Direction, FramePair
 from v6t.profiles.streams import StreamSet
+
+if TYPE_CHECKING:
+    from v6t.drivers.embedded.bed import LabDevice
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
@@ -28,19 +30,29 @@ def make_tester(run: ResolvedRun, *, loopback: bool = False) -> Tester:
     if run.tester.kind == "sim":
         from v6t.drivers.sim import SimOptions, SimTester
 
-        options = SimOptions.from_mapping(run.tester.options)
-        return SimTester(options, run.seed, loopback=loopback)
+        simulated = SimOptions.from_mapping(run.tester.options)
+        return SimTester(simulated, run.seed, loopback=loopback)
+    device = technology(run)
     if run.tester.kind == "embedded":
-        from v6t.drivers.embedded.refdut import Faults
         from v6t.drivers.embedded.tester import EmbeddedTester
 
-        device = device_of(run)
-        faults = Faults(**run.dut.options.get("faults", {}))
-        return EmbeddedTester(device.links, device, loopback=loopback, faults=faults)
-    raise EnvironmentLacking(
-        "this version of v6t does not drive TRex yet",
-        "use --tester embedded or --tester sim; `v6t compile` writes profiles for trex-console",
-    )
+        return EmbeddedTester(device.links, None if loopback else lab_device(run))
+    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.trex.tester import TrexTester
+
+    options = TrexOptions.from_mapping(run.tester.options)
+    standing = lab_device(run) if options.lab and not loopback else None
+    return TrexTester(options, device.links, standing, loopback=loopback)
+
+
+def lab_device(run: ResolvedRun) -> LabDevice:
+    """What the run's device driver puts between the lab's cables."""
+    from v6t.drivers.embedded.bed import ReferenceDevice, frame_octets
+    from v6t.drivers.embedded.refdut import Faults
+
+    device = device_of(run)
+    faults = Faults(**run.dut.options.get("faults", {}))
+    return ReferenceDevice(device, frame_octets(device.links), faults)
 
 
 def compile_point(plugin: Technology, sizes: FramePair, seed: int) -> dict[Direction, StreamSet]:

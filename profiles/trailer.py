@@ -43,8 +43,8 @@ def stamp(
     headers: Headers,
     *,
     seq: NDArray[np.integer],
-    stream_id: int,
-    nonce: int,
+    stream_id: int | NDArray[np.integer],
+    nonce: int | NDArray[np.integer],
     time_ns: int | NDArray[np.integer],
 ) -> None:
     """Write trailers into blank frames and keep their UDP checksums valid.
@@ -55,15 +55,15 @@ def stamp(
         frames: ``(n, length)``, rows may be strided; changed in place.
         headers: where the UDP header is (all rows alike).
         seq: ``(n,)`` sequence numbers.
-        stream_id: 0..127.
-        nonce: 0..255.
+        stream_id: 0..127, one for all or ``(n,)``.
+        nonce: 0..255, one for all or ``(n,)``.
         time_ns: time stamp [ns], one for all or ``(n,)``.
     """
     import numpy as np
 
     count, length = frames.shape
     marks = np.empty((count, 8), dtype="<u2")
-    marks[:, 0] = MAGIC | nonce << 8
+    marks[:, 0] = MAGIC | np.asarray(nonce, dtype=np.uint16) << 8
     marks[:, 1] = stream_id
     marks[:, 2:4] = np.asarray(seq).astype("<u4").view("<u2").reshape(count, 2)
     if isinstance(time_ns, int):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.embedded.compare import compare_samples, missing_example
+from v6t.drivers.compare import compare_samples, missing_example
 from v6t.drivers.embedded.ring import RxRing
 from v6t.profiles import trailer
 from v6t.profiles.model import Direction, Role

@@ -7,11 +7,11 @@ import platform
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any, Protocol
+from typing import Any
 
+from v6t.drivers.embedded.bed import Bed, LabDevice, Mtus, frame_octets
 from v6t.drivers.embedded.channel import DEADLINE_S, Worker
-from v6t.drivers.embedded.lab import LEFT, RIGHT, Lab
-from v6t.drivers.embedded.refdut import Faults
+from v6t.drivers.embedded.lab import LEFT, RIGHT
 from v6t.drivers.embedded.sender import longest_frame
 from v6t.drivers.tester import Judge
 from v6t.procedures.trial import (
@@ -33,74 +33,34 @@ PORTS: dict[Direction, tuple[str, str]] = {"forward": (LEFT, RIGHT), "reverse": 
 """Sending and receiving interface by direction."""
 
 
-class Mtus(Protocol):
-    """MTUs of both links [octets]."""
-
-    @property
-    def left(self) -> Any:
-        """Left link, with ``mtu``."""
-
-    @property
-    def right(self) -> Any:
-        """Right link, with ``mtu``."""
-
-
 class EmbeddedTester:
-    """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`.
-
-    The device is either the reference device, made here from a judge, or absent: loopback.
-    """
+    """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`."""
 
     name = "embedded"
 
-    def __init__(
-        self,
-        links: Mtus,
-        dut: Judge | None,
-        *,
-        loopback: bool = False,
-        faults: Faults | None = None,
-    ) -> None:
+    def __init__(self, links: Mtus, device: LabDevice | None) -> None:
         """Remember; nothing is made before :meth:`open`.
 
         Args:
             links: MTUs of the cables.
-            dut: brain of the reference device; ignored in loopback.
-            loopback: join the two ports without a device (SELF-01).
-            faults: how the reference device misbehaves.
+            device: what stands between them; None: the two ports are joined (SELF-01).
         """
         self._links = links
-        self._dut = None if loopback else dut
-        self._loopback = loopback
-        self._faults = faults
-        self._lab: Lab | None = None
+        self._bed = Bed(links, device)
+        self._loopback = device is None
         self._workers: dict[str, Worker] = {}
         self._streams: Mapping[Direction, StreamSet] = {}
         self._nonce = 0
 
     def open(self) -> None:
-        """Make the lab and start the workers."""
-        left, right = self._links.left.mtu, self._links.right.mtu
-        self._lab = Lab(left, right, loopback=self._loopback)
-        octets = max(left, right) + 18
-        tester = {"namespace": self._lab.tester.pid, "frame_octets": octets}
-        specs: dict[str, dict[str, Any]] = {}
-        for side in (LEFT, RIGHT):
-            specs[f"{side} sender"] = {"kind": "sender", "interface": side, **tester}
-            specs[f"{side} receiver"] = {"kind": "receiver", "interface": side, **tester}
-        if self._lab.device is not None and self._dut is not None:
-            specs["reference device"] = {
-                "kind": "dut",
-                "namespace": self._lab.device.pid,
-                "left": LEFT,
-                "right": RIGHT,
-                "frame_octets": octets,
-                "judge": self._dut,
-                "faults": self._faults,
-            }
+        """Make the lab, start the device and the workers."""
+        lab = self._bed.open()
+        tester = {"namespace": lab.tester.pid, "frame_octets": frame_octets(self._links)}
         try:
-            for role, spec in specs.items():
-                self._workers[role] = Worker(role, spec)
+            for side in (LEFT, RIGHT):
+                for kind in ("sender", "receiver"):
+                    spec = {"kind": kind, "interface": side, **tester}
+                    self._workers[f"{side} {kind}"] = Worker(f"{side} {kind}", spec)
             for worker in self._workers.values():
                 worker.answer()
         except BaseException:
@@ -112,8 +72,7 @@ class EmbeddedTester:
         self._streams = dict(streams)
         asked = []
         for direction, stream_set in streams.items():
-            room = max(self._links.left.mtu, self._links.right.mtu) + 18
-            if longest_frame(stream_set) > room:
+            if longest_frame(stream_set) > frame_octets(self._links):
                 raise TesterError(f"a {direction} frame is longer than the lab's links carry")
             out, back = PORTS[direction]
             self._workers[f"{out} sender"].tell("load", streams=stream_set)
@@ -171,17 +130,17 @@ class EmbeddedTester:
         )
 
     def device_report(self) -> dict[str, Any]:
-        """The reference device's own counters; empty in loopback."""
-        device = self._workers.get("reference device")
-        return device.ask("report") if device else {}
+        """The device's own counters; empty in loopback."""
+        return self._bed.report()
 
     def namespaces(self) -> dict[str, int]:
         """Process ids whose network namespaces are the lab's, for ``nsenter -t PID -n``."""
-        if self._lab is None:
+        lab = self._bed.lab
+        if lab is None:
             return {}
-        pids = {"tester": self._lab.tester.pid}
-        if self._lab.device is not None:
-            pids["device"] = self._lab.device.pid
+        pids = {"tester": lab.tester.pid}
+        if lab.device is not None:
+            pids["device"] = lab.device.pid
         return pids
 
     def describe(self) -> dict[str, Any]:
@@ -192,7 +151,7 @@ class EmbeddedTester:
             "kernel": platform.release(),
             "cores": len(os.sched_getaffinity(0)),
             "loopback": self._loopback,
-            "device": "none" if self._dut is None else "reference translation behind two rings",
+            "device": self._bed.describe(),
         }
 
     def close(self) -> None:
@@ -200,9 +159,7 @@ class EmbeddedTester:
         for worker in self._workers.values():
             worker.close()
         self._workers.clear()
-        if self._lab is not None:
-            self._lab.close()
-            self._lab = None
+        self._bed.close()
 
     def _sender(self, direction: Direction) -> Worker:
         return self._workers[f"{PORTS[direction][0]} sender"]

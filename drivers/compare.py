@@ -30,23 +30,39 @@ class Comparison:
 
 
 def compare_samples(
-    stream: Stream, samples: list[U8], nonce: int, direction: Direction, judge: Judge | None
+    stream: Stream,
+    samples: list[U8],
+    nonce: int | None,
+    direction: Direction,
+    judge: Judge | None,
+    first_sequence: int = 0,
 ) -> Comparison:
     """Build what was sent again, translate it by the book, compare octet by octet.
 
     Args:
         stream: where the samples came from.
         samples: received frames, arrays of equally long rows.
-        nonce: the trial's number.
+        nonce: the trial's number; None: the marks of the received frames hold, because the tester
+            (TRex) chose nonce and identifier itself.
         direction: which way they went.
         judge: the reference translation; None: frames must come back unchanged.
+        first_sequence: sequence number in the trailer of the stream's first frame.
     """
     checked = matched = 0
     first: Mapping[str, str] | None = None
     expander = Expander(stream)
     for frames in samples:
         marks = trailer.read(frames)
-        sent = _sent(expander, stream, marks.seq, nonce, marks.time_ns)
+        numbers = marks.seq - np.uint32(first_sequence)  # modulo 2**32
+        sent = np.concatenate([expander.frames(int(n), 1) for n in numbers])
+        trailer.stamp(
+            sent,
+            expander.headers,
+            seq=marks.seq,
+            stream_id=marks.stream_id if nonce is None else stream.stream_id,
+            nonce=marks.nonce if nonce is None else nonce,
+            time_ns=marks.time_ns,
+        )
         expected, lengths = _expected(sent, direction, judge)
         width = frames.shape[1]
         equal = lengths == width
@@ -68,29 +84,17 @@ def missing_example(
 ) -> Mapping[str, str]:
     """A frame that never came back, beside what should have."""
     expander = Expander(stream)
-    zero = np.zeros(1, dtype=np.uint64)
-    sent = _sent(expander, stream, np.array([number], dtype=np.uint32), 0, zero)
+    sent = expander.frames(number, 1)
+    trailer.stamp(
+        sent,
+        expander.headers,
+        seq=np.array([number]),
+        stream_id=stream.stream_id,
+        nonce=0,
+        time_ns=0,
+    )
     expected, lengths = _expected(sent, direction, judge)
     return _pair(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
-
-
-def _sent(
-    expander: Expander,
-    stream: Stream,
-    numbers: NDArray[np.uint32],
-    nonce: int,
-    times: NDArray[np.uint64],
-) -> U8:
-    rows = np.concatenate([expander.frames(int(n), 1) for n in numbers])
-    trailer.stamp(
-        rows,
-        expander.headers,
-        seq=numbers,
-        stream_id=stream.stream_id,
-        nonce=nonce,
-        time_ns=times,
-    )
-    return rows
 
 
 def _expected(sent: U8, direction: Direction, judge: Judge | None) -> tuple[U8, NDArray[np.int32]]:

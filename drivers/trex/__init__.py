@@ -1,0 +1,1 @@
+"""TRex as tester: an existing installation, its own client in its own interpreter."""

@@ -1,0 +1,174 @@
+"""The process in which TRex's client runs: requests, deadlines, last words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from v6t.drivers.trex import guard
+from v6t.profiles.errors import EnvironmentLacking, TesterError
+
+DEADLINE_S = 20.0
+WATCH_S = 0.25
+_BOOT = (
+    "import sys,base64 as b;"
+    "exec(compile(b.b64decode(sys.stdin.readline()),'v6t_trex_worker','exec'),"
+    "{'__name__':'__main__'})"
+)
+"""The worker's text arrives on the first line: nothing is installed on the other side."""
+
+
+class WorkerError(TesterError):
+    """The worker refused or failed; ``kind`` says how."""
+
+    def __init__(self, message: str, kind: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+
+
+class ClientWorker:
+    """One interpreter that has TRex's client imported, here or on another host over SSH."""
+
+    def __init__(
+        self,
+        python: str,
+        *,
+        ssh: str = "",
+        namespace_pid: int | None = None,
+    ) -> None:
+        """Start it; nothing is imported yet.
+
+        Args:
+            python: interpreter to use (3.8 to 3.13).
+            ssh: ``user@host`` to run on, through OpenSSH's client and its configuration.
+            namespace_pid: run inside the network namespace of this process.
+
+        Raises:
+            EnvironmentLacking: the interpreter cannot be started.
+        """
+        program: Sequence[str] = [python, "-u", "-c", _BOOT]
+        if ssh:
+            program = ssh_command(ssh, program)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
+        self._process = subprocess.Popen(
+            guard.command(program, namespace_pid),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,
+        )
+        self._number = 0
+        self._pending = b""
+        self._write(_worker_text() + b"\n")
+
+    @property
+    def pid(self) -> int:
+        """The guard's process id; the worker is its child."""
+        return self._process.pid
+
+    def ask(
+        self,
+        op: str,
+        /,
+        deadline_s: float = DEADLINE_S,
+        watch: Callable[[], None] | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Send a request and wait for its answer.
+
+        Args:
+            op: the worker's method.
+            deadline_s: how long to wait [s].
+            watch: called several times a second meanwhile; may raise.
+            arguments: of the method, JSON-able.
+
+        Raises:
+            WorkerError: the worker said why it could not.
+            TesterError: it died, or did not answer in time.
+        """
+        self._number += 1
+        request = {"id": self._number, "op": op, **arguments}
+        self._write(json.dumps(request).encode("ascii") + b"\n")
+        answer = self._read(op, time.monotonic() + deadline_s, deadline_s, watch)
+        if "error" in answer:
+            raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]))
+        return answer["ok"]
+
+    def close(self) -> None:
+        """Give ports back and end the process. May be called twice."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with contextlib.suppress(TesterError):  # dead or hanging: the guard ends it
+                self.ask("close", deadline_s=5)
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
+            self._process.wait()
+        self._stderr.close()
+
+    def _write(self, line: bytes) -> None:
+        stdin = self._process.stdin
+        if stdin is None or stdin.closed:
+            raise TesterError("the TRex worker is closed")
+        try:
+            stdin.write(line)
+            stdin.flush()
+        except OSError as exc:
+            raise TesterError(f"the TRex worker died: {self._last_words()}") from exc
+
+    def _read(
+        self, op: str, until: float, deadline_s: float, watch: Callable[[], None] | None
+    ) -> Any:
+        stdout = self._process.stdout
+        if stdout is None:
+            raise TesterError("the TRex worker is closed")
+        while b"\n" not in self._pending:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TesterError(f"TRex did not answer '{op}' within {deadline_s:g} s")
+            if not select.select([stdout], [], [], min(left, WATCH_S))[0]:
+                if watch is not None:
+                    watch()
+                continue
+            block = stdout.read1(1 << 20)  # type: ignore[attr-defined]
+            if not block:
+                raise TesterError(f"the TRex worker died: {self._last_words()}")
+            self._pending += block
+        line, _, self._pending = self._pending.partition(b"\n")
+        return json.loads(line)
+
+    def _last_words(self) -> str:
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return "it closed its output"
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"status {self._process.returncode}"
+
+
+def ssh_command(host: str, program: Sequence[str]) -> list[str]:
+    """``program`` on another host. Host keys are checked as OpenSSH is configured to.
+
+    Raises:
+        EnvironmentLacking: the host's name looks like an option.
+    """
+    if host.startswith("-") or not host.strip():
+        raise EnvironmentLacking(f"'{host}' is no host for ssh")
+    return ["ssh", "-o", "BatchMode=yes", "-T", host, "exec " + shlex.join(program)]
+
+
+def _worker_text() -> bytes:
+    import base64
+
+    return base64.b64encode(Path(__file__).with_name("client_worker.py").read_bytes())

@@ -1,0 +1,400 @@
+"""TRex's own client behind JSON lines: runs in the interpreter that can import it.
+
+This file is *not* part of the importing process: :mod:`v6t.drivers.trex.channel` hands its text to
+another Python (3.8 or newer) which may be on another machine and has nothing of v6t installed.
+It therefore uses the standard library and ``trex_stl_lib`` only, and old syntax.
+
+One request a line, ``{"id": 1, "op": "...", ...}``; one answer a line, ``{"id": 1, "ok": ...}`` or
+``{"id": 1, "error": "...", "kind": "..."}``. When stdin ends, so does this process, after giving
+the ports back.
+"""
+
+import base64
+import ctypes
+import html
+import io
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import types
+import warnings
+from typing import Any, Dict, List
+
+CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
+
+
+class Trouble(Exception):
+    """A failure with a kind that v6t maps to its own errors."""
+
+    def __init__(self, kind, text):
+        Exception.__init__(self, text)
+        self.kind = kind
+
+
+def import_client(trex_dir):
+    """TRex's STL API from the installation, and only from there."""
+    path = os.path.join(trex_dir, CLIENT)
+    if not os.path.isdir(os.path.join(path, "trex", "stl")):
+        raise Trouble("client", "%s holds no TRex Python client" % trex_dir)
+    if sys.version_info >= (3, 13) and "cgi" not in sys.modules:
+        shim = types.ModuleType("cgi")  # scapy 2.4.3 imports what Python 3.13 no longer has
+        shim.escape = html.escape
+        sys.modules["cgi"] = shim
+    sys.path.insert(0, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import trex.stl.api as api
+    if not os.path.realpath(api.__file__).startswith(os.path.realpath(path)):
+        raise Trouble("client", "another package named trex hides TRex's client: %s" % api.__file__)
+    return api
+
+
+class Worker(object):
+    def __init__(self):
+        self.api: Any = None
+        self.client: Any = None
+        self.streams: Dict[str, Any] = {}
+        self.ports: List[int] = []
+        self.address = ("", 0)
+        self.service = False
+
+    # ---------------------------------------------------------------- requests
+
+    def hello(self, trex_dir):
+        """Import the client; facts about this interpreter."""
+        self.api = import_client(trex_dir)
+        import scapy
+        import zmq
+
+        return {
+            "python": sys.version.split()[0],
+            "executable": sys.executable,
+            "pid": os.getpid(),
+            "scapy": scapy.__file__,
+            "zmq": getattr(zmq, "__file__", ""),
+        }
+
+    def connect(self, server, rpc_port, pub_port, timeout_s):
+        """Connect without touching any port."""
+        self.client = self.api.STLClient(
+            server=server,
+            sync_port=rpc_port,
+            async_port=pub_port,
+            verbose_level="error",
+            sync_timeout=int(timeout_s),
+            async_timeout=int(timeout_s),
+        )
+        try:
+            self.client.connect()
+        except Exception as exc:
+            self.client = None
+            raise Trouble("connect", one_line(exc))
+        self.address = (server, rpc_port)
+        return self.facts()
+
+    def facts(self):
+        """Versions, cores and ports of the server."""
+        info = self.client.get_server_system_info()
+        info["version"] = self.client.get_server_version()
+        info["ports"] = sorted(info["ports"], key=lambda p: p["index"])
+        info["port_info"] = [self.port_facts(p["index"]) for p in info["ports"]]
+        return info
+
+    def port_facts(self, port):
+        facts = self.client.get_port_info([port])[0]
+        facts["owner"] = self.client.ports[port].get_owner()
+        return facts
+
+    def acquire(self, ports, force):
+        """Take ports; whose they were is part of the answer or of the error."""
+        owners = {}
+        for port in ports:
+            self.client.ports[port].sync()
+            owners[str(port)] = self.client.ports[port].get_owner()
+        try:
+            self.client.acquire(ports=ports, force=force)
+        except self.api.TRexError as exc:
+            taken = ", ".join("port %s: %s" % (p, o) for p, o in sorted(owners.items()) if o)
+            raise Trouble("taken", "%s%s" % (one_line(exc), " (%s)" % taken if taken else ""))
+        self.ports = list(ports)
+        self.client.stop(ports=ports)
+        self.client.remove_all_streams(ports=ports)
+        self.client.remove_all_captures()
+        return {"owners": owners}
+
+    def attributes(self, port, settings):
+        """Set port attributes such as promiscuous mode."""
+        self.client.set_port_attr(ports=[port], **settings)
+        return None
+
+    def load(self, port, streams):
+        """Keep streams; each trial sets their rate and number of frames."""
+        self.streams[str(port)] = streams
+        return len(streams)
+
+    def trial(self, bursts, receive, residual_s, give_up_s, control, samples, synchronized):
+        """One trial: install, start, watch, wait, read.
+
+        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None}]}
+        receive: ports that receive test frames; samples: {port: {"filter", "limit"}};
+        control: BPF filter of frames that are no test frames, or ''.
+        """
+        client = self.client
+        ports = sorted(int(p) for p in bursts)
+        client.remove_all_streams(ports=self.ports)
+        for port in ports:
+            client.add_streams(
+                [self._stream(port, b) for b in bursts[str(port)] if b["frames"]], ports=[port]
+            )
+        client.clear_stats(ports=self.ports)
+        drops_before = self._queue_drop()
+        captures = self._start_captures(receive, samples, control)
+        watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
+        clean(client)
+        before = time.monotonic()
+        client.start(ports=ports, force=self.service, synchronized=synchronized and len(ports) > 1)
+        began = time.monotonic()
+        ended = self._watch(ports, began, give_up_s, watched)
+        if ended is None:
+            client.stop(ports=ports)
+        time.sleep(residual_s)
+        stats = client.get_stats(ports=self.ports)
+        groups = client.get_pgid_stats()
+        drops = self._queue_drop()
+        collected = self._collect(captures)
+        client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
+        return {
+            "ports": {str(p): stats[p] for p in self.ports},
+            "global": stats["global"],
+            "groups": plain(groups),
+            "queue_drop": drops - drops_before,
+            "start_took_s": began - before,
+            "sending_s": None if ended is None else ended - began,
+            "captures": collected,
+            "cpu": watched["cpu"],
+            "rx_cpu": watched["rx_cpu"],
+            "events": watched["events"],
+        }
+
+    def capture(self, port, filter, limit, path, snaplen):
+        """Start recording received frames: to a file on the server, or in its memory."""
+        self._need_service()
+        options = {"endpoint": "file:///" + path} if path else {}
+        started = self.client.start_capture(
+            rx_ports=[port], limit=limit, bpf_filter=filter, snaplen=snaplen, **options
+        )
+        return started["id"]
+
+    def capture_status(self, capture):
+        """Frames recorded so far."""
+        found = self.client.get_capture_status().get(capture)
+        return found and {k: found[k] for k in ("count", "matched", "bytes", "state") if k in found}
+
+    def capture_stop(self, capture, fetch):
+        """End a recording; its frames, if they were kept in memory."""
+        frames: List[Any] = []
+        if fetch:
+            self.client.fetch_capture_packets(capture, frames, pkt_count=fetch)
+        self.client.stop_capture(capture)
+        return [{"ts": f["ts"], "data": f["binary"].hex()} for f in frames]
+
+    def stop(self):
+        """Stop all traffic now."""
+        if self.client is not None and self.ports:
+            self.client.stop(ports=self.ports)
+        return None
+
+    def close(self):
+        """Stop traffic, give ports back, disconnect."""
+        client, self.client = self.client, None
+        if client is None:
+            return None
+        try:
+            if self.ports:
+                client.stop(ports=self.ports)
+                client.remove_all_captures()
+                if self.service:
+                    client.set_service_mode(ports=self.ports, enabled=False)
+                client.remove_all_streams(ports=self.ports)
+                client.release(ports=self.ports)
+        finally:
+            client.disconnect(stop_traffic=False, release_ports=False)
+        return None
+
+    # ------------------------------------------------------------------ inside
+
+    def _stream(self, port, burst):
+        trex = dict(self.streams[str(port)][burst["index"]])
+        trex["mode"] = {
+            "type": "single_burst",
+            "total_pkts": burst["frames"],
+            "rate": {"type": "pps", "value": burst["pps"]},
+        }
+        trex["isg"] = burst["isg"]
+        trex["enabled"] = True
+        if burst["pg_id"] is not None:
+            trex["flow_stats"] = {
+                "enabled": True,
+                "stream_id": burst["pg_id"],
+                "rule_type": "latency",
+                "ieee_1588": False,
+            }
+        return self.api.STLStream.from_json(trex)
+
+    def _watch(self, ports, began, give_up_s, watched):
+        """Time at which traffic had ended, None if it had not by the deadline."""
+        client, next_look = self.client, began + 0.2
+        while True:
+            if not client.is_connected():
+                raise Trouble("server", "the TRex server is gone")
+            for port in ports:
+                if not client.ports[port].is_acquired():
+                    raise Trouble("stolen", "port %d was taken by another user" % port)
+            if not any(client.ports[p].is_active() for p in ports):
+                return time.monotonic()
+            now = time.monotonic()
+            if now - began > give_up_s:
+                return None
+            if now >= next_look:
+                next_look = now + 0.5
+                self._knock()  # the client itself takes a dozen seconds to notice
+                stats = client.get_stats(ports=ports)["global"]
+                watched["cpu"].append(stats.get("cpu_util_raw", stats.get("cpu_util", 0.0)))
+                watched["rx_cpu"].append(stats.get("rx_cpu_util", 0.0))
+                for port in ports:
+                    if self._is_down(port):
+                        watched["events"].append("link of port %d went down" % port)
+            time.sleep(0.005)
+
+    def _knock(self):
+        try:
+            socket.create_connection(self.address, timeout=2).close()
+        except OSError as exc:
+            raise Trouble("server", "the TRex server is gone: %s" % exc)
+
+    def _is_down(self, port):
+        attributes = self.client.ports[port].get_ts_attr()
+        link = attributes.get("link", {}) if isinstance(attributes, dict) else {}
+        return isinstance(link, dict) and link.get("up") is False
+
+    def _queue_drop(self):
+        try:
+            return int(self.client.global_stats.get("m_total_queue_drop") or 0)
+        except Exception:
+            return 0
+
+    def _need_service(self):
+        """Recording on hardware queues needs TRex's service mode; virtual ports do not."""
+        if self.service or all(self.client.ports[p].is_virtual() for p in self.ports):
+            return
+        self.client.set_service_mode(ports=self.ports, enabled=True)
+        self.service = True
+
+    def _start_captures(self, receive, samples, control):
+        captures: List[Any] = []
+        if not samples and not control:
+            return captures
+        self._need_service()
+        for port in receive:
+            wanted = samples.get(str(port))
+            if wanted:
+                got = self.client.start_capture(
+                    rx_ports=[port], limit=wanted["limit"], bpf_filter=wanted["filter"]
+                )
+                captures.append(("sample", port, got["id"]))
+            if control:
+                got = self.client.start_capture(
+                    rx_ports=[port], limit=1000, bpf_filter=control, snaplen=128
+                )
+                captures.append(("control", port, got["id"]))
+        return captures
+
+    def _collect(self, captures):
+        status = self.client.get_capture_status()
+        collected = []
+        for kind, port, number in captures:
+            entry = {"kind": kind, "port": port, "matched": status[number]["matched"], "frames": []}
+            frames: List[Any] = []
+            self.client.fetch_capture_packets(number, frames, pkt_count=status[number]["count"])
+            self.client.stop_capture(number)
+            entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
+            collected.append(entry)
+        return collected
+
+
+def clean(client):
+    """Forget events of earlier trials."""
+    try:
+        client.clear_events()
+    except Exception:
+        pass
+
+
+def plain(value):
+    """JSON-able copy: keys become text."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+def one_line(exc):
+    """An error of TRex's client without colours and line breaks."""
+    text, out, skip = str(exc), [], False
+    for char in text:
+        if char == "\x1b":
+            skip = True
+        elif skip:
+            skip = char != "m"
+        else:
+            out.append(char)
+    return " ".join("".join(out).replace("*", " ").split()) or type(exc).__name__
+
+
+def die_with_parent():
+    """Have the kernel end this process when its parent ends; only Linux can."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+    except Exception:
+        pass
+
+
+def serve(lines, out):
+    """Answer requests until they end."""
+    worker = Worker()
+    try:
+        for line in iter(lines.readline, ""):
+            request = json.loads(line)
+            number, op = request.pop("id"), request.pop("op")
+            try:
+                answer = {"ok": getattr(worker, op)(**request)}
+            except Trouble as exc:
+                answer = {"error": str(exc), "kind": exc.kind}
+            except Exception as exc:
+                answer = {"error": one_line(exc), "kind": type(exc).__name__}
+            answer["id"] = number
+            out.write(json.dumps(answer, default=repr) + "\n")
+            out.flush()
+    finally:
+        try:
+            worker.close()
+        except Exception:
+            pass
+
+
+def main():
+    """Requests on stdin, answers on stdout; whatever TRex's client prints goes to stderr."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    out = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), encoding="ascii")
+    os.dup2(2, 1)
+    serve(sys.stdin, out)
+
+
+if __name__ == "__main__":
+    main()

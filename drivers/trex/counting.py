@@ -1,0 +1,192 @@
+"""What TRex counted in one trial, as a trial result. Pure: raw counters in, counts out.
+
+Two ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
+
+* *trailer*: every frame is stamped (latency streams, software mode, one data path core); each
+  class is counted for itself across translation and encapsulation, control frames are the rest;
+* *ports*: port counters less the control frames that a capture filter counted; any number of
+  cores and line rate, but the classes cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.drivers.trex.hdr import Histogram, decode
+from v6t.drivers.trex.marking import Burst
+from v6t.procedures.trial import ClassCount
+from v6t.profiles.model import Direction
+from v6t.profiles.streams import StreamSet
+
+CONTROL_FILTER = "arp or icmp or icmp6 or ether proto 0x88cc or (vlan and (arp or icmp or icmp6))"
+"""Frames devices send of their own accord: ARP, ICMP, ND and RA, LLDP."""
+EVENT_ERROR_S = 0.02
+"""Traffic's end reaches the client as an event: so much later at most."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One direction of a trial as it was asked for.
+
+    Attributes:
+        streams: what is sent.
+        bursts: how much of it, one per stream.
+        tx_port, rx_port: TRex's port numbers.
+    """
+
+    streams: StreamSet
+    bursts: Sequence[Burst]
+    tx_port: int
+    rx_port: int
+
+    @property
+    def frames(self) -> int:
+        """Frames of all classes."""
+        return sum(b.frames for b in self.bursts)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One direction as counted.
+
+    Attributes:
+        classes: per traffic class; in *ports* mode a single one, ``test frames``.
+        control: frames that were no test frames.
+        histograms: delays [µs] by class, where every frame was stamped.
+    """
+
+    classes: Mapping[str, ClassCount]
+    control: int
+    histograms: Mapping[str, Histogram]
+
+
+def by_trailer(raw: Mapping[str, Any], sent: Sent) -> Counted:
+    """Counts of stamped streams.
+
+    A duplicate that TRex recognises as one, or more frames than were sent, is surplus; it sees
+    only repetitions of the frame before as duplicates and calls others out of order.
+    """
+    flows = raw["groups"].get("flow_stats", {})
+    latency = raw["groups"].get("latency", {})
+    classes, histograms = {}, {}
+    recognised = 0
+    for stream, burst in zip(sent.streams.streams, sent.bursts, strict=True):
+        flow = flows.get(str(burst.pg_id), {})
+        received = int(flow.get("rx_pkts", {}).get(str(sent.rx_port), 0))
+        recognised += received
+        left = int(flow.get("tx_pkts", {}).get(str(sent.tx_port), 0))
+        group = latency.get(str(burst.pg_id), {})
+        errors = group.get("err_cntrs", {})
+        surplus = max(int(errors.get("dup", 0)), received - left, 0)
+        classes[stream.name] = ClassCount(
+            role=stream.role.value,
+            required=burst.frames,
+            sent=left,
+            received=received - surplus,
+            surplus=surplus,
+            out_of_order=int(errors.get("out_of_order", 0)),
+        )
+        text = group.get("latency", {}).get("hdrh")
+        if text and received:
+            histograms[stream.name] = decode(text)
+    arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"])
+    return Counted(classes, max(0, arrived - recognised), histograms)
+
+
+def by_ports(raw: Mapping[str, Any], sent: Sent) -> Counted:
+    """Counts of port counters, less the control frames a capture counted."""
+    control = sum(
+        int(c["matched"])
+        for c in raw["captures"]
+        if c["kind"] == "control" and c["port"] == sent.rx_port
+    )
+    arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"]) - control
+    left = int(raw["ports"][str(sent.tx_port)]["opackets"])
+    surplus = max(0, arrived - left)
+    count = ClassCount(
+        role="foreground",
+        required=sent.frames,
+        sent=left,
+        received=max(0, arrived - surplus),
+        surplus=surplus,
+    )
+    return Counted({"test frames": count}, control, {})
+
+
+def delay_summary(histograms: Mapping[str, Histogram]) -> dict[str, float] | None:
+    """Smallest, median, 99.9th percentile and largest delay [µs] over all classes."""
+    merged: dict[tuple[int, int], int] = {}
+    for histogram in histograms.values():
+        for low, high, count in histogram.buckets:
+            merged[low, high] = merged.get((low, high), 0) + count
+    if not merged:
+        return None
+    whole = Histogram(tuple((low, high, n) for (low, high), n in sorted(merged.items())))
+    return {
+        "min": float(whole.buckets[0][0]),
+        "p50": float(whole.nearest_rank(50)),
+        "p99_9": float(whole.nearest_rank(99.9)),
+        "max": float(whole.buckets[-1][1]),
+    }
+
+
+def faults(raw: Mapping[str, Any], sent: Mapping[Direction, Sent], cpu_limit: float) -> list[str]:
+    """What the tester itself did wrong: such a trial says nothing about the device (SELF-05)."""
+    found = list(dict.fromkeys(raw["events"]))
+    if raw["sending_s"] is None:
+        found.append("TRex was still sending long after the trial's end and was stopped")
+    for direction, one in sent.items():
+        transmit, receive = raw["ports"][str(one.tx_port)], raw["ports"][str(one.rx_port)]
+        if transmit["opackets"] != one.frames:
+            found.append(
+                f"{direction}: TRex sent {transmit['opackets']} frames instead of {one.frames}"
+            )
+        if transmit["oerrors"]:
+            found.append(f"{direction}: {transmit['oerrors']} errors at TRex's transmit port")
+        if receive["ierrors"]:
+            found.append(
+                f"{direction}: TRex's receive port dropped {receive['ierrors']} frames (ierrors)"
+            )
+    full = int(raw["global"].get("queue_full", 0))
+    if full:
+        found.append(f"TRex's transmit queue was full {full} times")
+    if raw["queue_drop"]:
+        found.append(f"TRex dropped {raw['queue_drop']} frames before its transmit queue")
+    busiest = max(raw["cpu"], default=0.0)
+    if busiest > cpu_limit:
+        found.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
+    return found
+
+
+def captured(raw: Mapping[str, Any], port: int) -> list[tuple[float, bytes]]:
+    """Frames a sampling capture kept on a port: time of arrival [s] and octets."""
+    return [
+        (float(when), base64.b64decode(text))
+        for c in raw["captures"]
+        if c["kind"] == "sample" and c["port"] == port
+        for when, text in c["frames"]
+    ]
+
+
+def sample_filter(frames: int, wanted: int) -> tuple[str, int]:
+    """Capture filter that keeps about ``wanted`` of ``frames`` frames, spread over the trial.
+
+    The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
+    the same frames are kept whatever the device did to the headers.
+
+    Returns:
+        The filter and the distance between kept frames.
+    """
+    bits = 0
+    while frames >> (bits + 1) >= max(1, wanted):
+        bits += 1
+    stride = 1 << bits
+    terms = []
+    for octet in range(4):
+        mask = (stride - 1) >> 8 * octet & 0xFF
+        if mask:
+            terms.append(f"ether[len - {12 - octet}] & {mask} = 0")
+    return " and ".join(["ether[len - 16] = 0xab", *terms]), stride

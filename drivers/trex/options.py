@@ -1,0 +1,116 @@
+"""What a testbed file may say about TRex."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from v6t.profiles.errors import UsageError
+
+Counting = Literal["auto", "trailer", "ports"]
+Start = Literal["auto", "never", "always"]
+Port = Annotated[int, Field(ge=0, le=15)]
+
+
+class TrexOptions(BaseModel):
+    """Options of ``tester: {kind: trex}``; the left port sends IPv6 (or the private side)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trex_dir: str = ""
+    """Directory that holds ``t-rex-64``; default: ``$TREX_DIR``, else the newest /opt/trex/v*."""
+    start: Start = "auto"
+    """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
+    server: str = "127.0.0.1"
+    """Host of the server to attach to."""
+    ssh: str = ""
+    """``user@host``: installation, server and client are on that host (OpenSSH configuration)."""
+    rpc_port: int = Field(default=4501, ge=1, le=65535)
+    pub_port: int = Field(default=4500, ge=1, le=65535)
+    ports: tuple[Port, Port] = (0, 1)
+    """TRex's port numbers of left and right."""
+    interfaces: tuple[str, str] | None = None
+    """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
+    lab: bool = False
+    """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``."""
+    cores: int = Field(default=1, ge=1, le=64)
+    """Data path cores of a server that v6t starts."""
+    core_list: tuple[int, ...] = ()
+    """CPU numbers: master, latency, then the data path cores; empty: chosen."""
+    socket: int = Field(default=0, ge=0, le=7)
+    """NUMA node of the interfaces."""
+    counting: Counting = "auto"
+    """How test frames are told apart: by their trailer (one core), or by port counters."""
+    restart: bool = False
+    """Restart a server whose mode cannot give the requested measurement."""
+    force: bool = False
+    """Take ports away from another user."""
+    python: str = ""
+    """Interpreter that can import TRex's client (3.8 to 3.13); empty: one is looked for."""
+    cache: int = Field(default=0, ge=0, le=10_000)
+    """Frames kept ready per stream (field-engine cache); 0: every frame is computed."""
+    sample: int = Field(default=200, ge=0, le=10_000)
+    """Received frames per direction and trial that are compared octet by octet, about."""
+    cpu_limit: float = Field(default=85.0, gt=0, le=100)
+    """A trial during which the data path was busier than this is invalid [%]."""
+    extra_arguments: tuple[str, ...] = ()
+    """Further arguments of ``t-rex-64``."""
+
+    @field_validator("interfaces")
+    @classmethod
+    def _plain(cls, value: tuple[str, str] | None) -> tuple[str, str] | None:
+        if value is None:
+            return None
+        for name in value:
+            if not re.fullmatch(r"[A-Za-z0-9_.:@/=,-]+", name):
+                raise ValueError(
+                    f"'{name}' is no interface: PCI address, name or --vdev=... wanted"
+                )
+        if value[0] == value[1]:
+            raise ValueError("left and right are the same interface")
+        return value
+
+    @field_validator("ports")
+    @classmethod
+    def _different(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if value[0] == value[1]:
+            raise ValueError("left and right are the same port")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrexOptions:
+        if self.counting == "trailer" and self.cores > 1:
+            raise ValueError(
+                "counting by trailer needs cores: 1 (TRex sends latency streams from one core)"
+            )
+        if self.lab and (self.ssh or self.start == "never" or self.interfaces):
+            raise ValueError("lab: true starts TRex here, on the lab's own interfaces")
+        if self.core_list and len(self.core_list) != self.cores + 2:
+            raise ValueError("core_list names master, latency and each data path core")
+        return self
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> TrexOptions:
+        """Validate what a testbed file or ``--tester-set`` says.
+
+        Raises:
+            UsageError: naming the option.
+        """
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as exc:
+            problem = exc.errors(include_url=False)[0]
+            name = ".".join(str(p) for p in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                raise UsageError(
+                    f"TRex has no option '{name}'", "known: " + ", ".join(cls.model_fields)
+                ) from exc
+            reason = problem["msg"].removeprefix("Value error, ")
+            raise UsageError(f"TRex option {name}: {reason}" if name else reason) from exc
+
+    @property
+    def by_trailer(self) -> bool | None:
+        """True, False, or None where the server's mode decides."""
+        return {"trailer": True, "ports": False, "auto": None}[self.counting]

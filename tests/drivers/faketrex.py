@@ -1,0 +1,131 @@
+"""An installation that only looks like TRex: its client is a script of answers."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from textwrap import dedent
+
+API = """
+import json, os, time
+
+class TRexError(Exception):
+    pass
+
+class STLStream(object):
+    def __init__(self, data): self.data = data
+    @staticmethod
+    def from_json(data): return STLStream(data)
+
+class _Port(object):
+    owner = ""
+    acquired = False
+    active_until = 0.0
+    def sync(self): pass
+    def get_owner(self): return self.owner
+    def is_acquired(self): return self.acquired
+    def is_active(self): return time.monotonic() < self.active_until
+    def is_virtual(self): return True
+    def get_ts_attr(self): return {"link": {"up": os.environ.get("FAKE_LINK") != "down"}}
+
+class _Stats(object):
+    def get(self, name): return 0
+
+SERVER = os.environ.get("FAKE_SERVER", "up")
+
+class STLClient(object):
+    def __init__(self, **kwargs):
+        self.ports = {0: _Port(), 1: _Port()}
+        self.global_stats = _Stats()
+        self.streams = {0: [], 1: []}
+        if os.environ.get("FAKE_OWNER"):
+            self.ports[1].owner = os.environ["FAKE_OWNER"]
+    def connect(self):
+        print("noise on stdout")
+        if SERVER != "up": raise TRexError("*** [RPC] - Failed to get server response from tcp://x")
+    def disconnect(self, **kwargs): pass
+    def is_connected(self): return True
+    def get_server_system_info(self):
+        return {"dp_core_count": 1, "core_type": "fake", "ports": [
+            {"index": i, "driver": "net_af_packet", "is_virtual": True} for i in (1, 0)]}
+    def get_server_version(self):
+        return {"version": "v3.08", "mode": os.environ.get("FAKE_MODE", "STL")}
+    def get_port_info(self, ports): return [{"index": ports[0], "driver": "net_af_packet"}]
+    def acquire(self, ports, force=False):
+        for p in ports:
+            if self.ports[p].owner and not force:
+                raise TRexError("*** port is already taken by '%s'" % self.ports[p].owner)
+            self.ports[p].acquired = True
+    def release(self, ports): pass
+    def stop(self, ports): pass
+    def remove_all_streams(self, ports): self.streams = {p: [] for p in self.ports}
+    def remove_all_captures(self): pass
+    def add_streams(self, streams, ports):
+        for p in ports: self.streams[p] += streams
+    def clear_stats(self, ports): pass
+    def start(self, ports, **kwargs):
+        if os.environ.get("FAKE_DIE"): os._exit(3)
+        if os.environ.get("FAKE_HANG"): time.sleep(60)
+        for p in ports: self.ports[p].active_until = time.monotonic() + 0.3
+        if os.environ.get("FAKE_STOLEN"): self.ports[ports[0]].acquired = False
+    def wait_on_traffic(self, **kwargs): pass
+    def _sent(self, p): return sum(s.data["mode"]["total_pkts"] for s in self.streams[p])
+    def get_stats(self, ports):
+        stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(1 - p),
+                     "oerrors": 0, "ierrors": 0} for p in (0, 1)}
+        stats["global"] = {"queue_full": 0, "cpu_util_raw": 12.0, "rx_cpu_util": 1.0}
+        return stats
+    def get_pgid_stats(self):
+        flows = {}
+        for p in (0, 1):
+            for s in self.streams[p]:
+                n = s.data["mode"]["total_pkts"]
+                flows[s.data["flow_stats"]["stream_id"]] = {
+                    "tx_pkts": {p: n}, "rx_pkts": {1 - p: n}}
+        return {"flow_stats": flows, "latency": {}}
+    def start_capture(self, **kwargs): return {"id": 1, "ts": 0}
+    def get_capture_status(self): return {1: {"matched": 0, "count": 0}}
+    def fetch_capture_packets(self, number, frames, pkt_count): pass
+    def stop_capture(self, number): pass
+"""
+
+
+def make(path: Path, server: str = "exec sleep 60") -> Path:
+    """An installation below ``path`` whose server is a shell script."""
+    client = path / "automation/trex_control_plane/interactive/trex"
+    (client / "stl").mkdir(parents=True)
+    (client / "__init__.py").write_text("")
+    (client / "stl/__init__.py").write_text("")
+    (client / "stl/api.py").write_text(dedent(API))
+    libraries = client.parent
+    for name in ("scapy", "zmq"):
+        (libraries / f"{name}.py").write_text("")
+    for name in ("t-rex-64", "_t-rex-64"):
+        script = path / name
+        script.write_text(f"#!/bin/sh\n{server}\n")
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended (a zombie counts)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return text.rpartition(")")[2].split()[0] == "Z"
+
+
+def children(pid: int) -> list[int]:
+    """Processes started by one, and by those."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                text = Path(f"/proc/{entry}/stat").read_text()
+            except OSError:
+                continue
+            if int(text.rpartition(")")[2].split()[1]) == pid:
+                found += [int(entry), *children(int(entry))]
+    return found

@@ -1,0 +1,175 @@
+"""Raw counters of a real trial (TRex v3.08) to a trial result, and every fault of the tester."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from v6t.core.config import Flags, resolve, technology
+from v6t.drivers.trex import counting, sampling
+from v6t.drivers.trex.hdr import Histogram, decode
+from v6t.drivers.trex.marking import bursts, stamped, with_cache
+from v6t.profiles.errors import TesterError, UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.export import from_stl_json
+from v6t.profiles.inet import headers_of, verify
+
+RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
+RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
+PLUGIN = technology(RUN)
+STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
+PORTS = {"forward": (0, 1), "reverse": (1, 0)}
+SENT = {
+    d: counting.Sent(s, bursts(s, 2000.0, 2000, stamp=True), *PORTS[d]) for d, s in STREAMS.items()
+}
+
+
+@pytest.fixture
+def raw():
+    return copy.deepcopy(RECORDED["answer"])
+
+
+def test_the_recorded_request_is_what_is_asked_today():
+    for one in SENT.values():
+        recorded = RECORDED["request"]["bursts"][str(one.tx_port)]
+        assert [b.to_json() for b in one.bursts] == recorded
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_recorded_counts(raw, direction):
+    counted = counting.by_trailer(raw, SENT[direction])
+    assert {n: (c.required, c.sent, c.received) for n, c in counted.classes.items()} == {
+        "fg": (1800, 1800, 1800),
+        "bg": (200, 200, 200),
+    }
+    assert counted.control == 0
+    assert {n: h.total for n, h in counted.histograms.items()} == {"fg": 1800, "bg": 200}
+    assert counting.faults(raw, SENT, 85.0) == []
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_recorded_frames_are_the_expanders_translated(raw, direction):
+    frames = counting.captured(raw, PORTS[direction][1])
+    compared = sampling.compare(frames, STREAMS[direction], PLUGIN)
+    assert compared.checked == compared.matched > 10
+    frames[3] = (frames[3][0], frames[3][1][:40] + b"\xff" + frames[3][1][41:])
+    wrong = sampling.compare(frames, STREAMS[direction], PLUGIN)
+    assert wrong.matched == compared.matched - 1
+    assert wrong.mismatch["received"] == frames[3][1].hex()
+
+
+def test_recorded_stamps_give_the_time_of_sending(raw):
+    marks = sampling.marks(counting.captured(raw, 1))
+    hz = sampling.tick_rate_hz(marks)
+    assert 1e9 < hz < 5e9
+    fg = [m for m in marks if m.hardware_id == marks[0].hardware_id]
+    assert sampling.sending_time_s(fg, 1800, hz) == pytest.approx(1.0, abs=0.05)
+    assert sampling.sending_time_s(fg[:2], 1800, hz) is None
+    assert sampling.tick_rate_hz(marks[:5]) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda r: r["ports"]["0"].update(opackets=1999), "forward: TRex sent 1999 frames instead"),
+        (lambda r: r["ports"]["0"].update(oerrors=3), "3 errors at TRex's transmit port"),
+        (lambda r: r["ports"]["1"].update(ierrors=4), "receive port dropped 4 frames"),
+        (lambda r: r["global"].update(queue_full=5), "transmit queue was full 5 times"),
+        (lambda r: r.update(queue_drop=6), "dropped 6 frames before its transmit queue"),
+        (lambda r: r.update(cpu=[3.0, 99.0]), "99% busy"),
+        (lambda r: r.update(sending_s=None), "was stopped"),
+        (lambda r: r.update(events=["link of port 1 went down"] * 2), "link of port 1 went down"),
+    ],
+)
+def test_each_fault_of_the_tester_is_named_once(raw, change, says):
+    change(raw)
+    found = counting.faults(raw, SENT, 85.0)
+    assert len(found) == 1
+    assert says in found[0]
+
+
+def test_duplicates_and_order(raw):
+    flow = raw["groups"]["flow_stats"]["0"]["rx_pkts"]
+    flow["1"] += 7
+    errors = raw["groups"]["latency"]["0"]["err_cntrs"]
+    errors["dup"], errors["out_of_order"] = 7, 2
+    count = counting.by_trailer(raw, SENT["forward"]).classes["fg"]
+    assert (count.received, count.surplus, count.out_of_order) == (1800, 7, 2)
+
+
+def test_control_frames_are_what_is_left(raw):
+    raw["ports"]["1"]["ipackets"] += 11
+    assert counting.by_trailer(raw, SENT["forward"]).control == 11
+
+
+def test_ports_subtract_what_the_filter_counted(raw):
+    raw["ports"]["1"]["ipackets"] = 1990
+    raw["captures"].append({"kind": "control", "port": 1, "matched": 4, "frames": []})
+    counted = counting.by_ports(raw, SENT["forward"])
+    count = counted.classes["test frames"]
+    assert (count.required, count.sent, count.received, counted.control) == (2000, 2000, 1986, 4)
+
+
+def test_histogram_edges_and_percentiles():
+    text = RECORDED["answer"]["groups"]["latency"]["0"]["latency"]["hdrh"]
+    histogram = decode(text)
+    assert histogram.total == 1800
+    lows = [low for low, _, _ in histogram.buckets]
+    assert lows == sorted(set(lows))
+    assert all(high == low for low, high, _ in histogram.buckets if low < 2048)
+    assert all(high - low <= low / 1000 for low, high, _ in histogram.buckets)
+    small = Histogram(((1, 1, 3), (5, 5, 1), (9, 9, 1)))
+    assert [small.nearest_rank(p) for p in (50, 60, 61, 80, 81, 100)] == [1, 1, 5, 5, 9, 9]
+    assert small.below(5) == 4
+    with pytest.raises(ValueError, match="empty"):
+        Histogram(()).nearest_rank(50)
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "HISTFAAAAAB4nA==", "no base64!", "HISTFAAAAgp4nE1R"])
+def test_broken_histograms_are_refused(text):
+    with pytest.raises(TesterError, match="cannot be read"):
+        decode(text)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_stamped_frames_are_marked_and_stay_valid(direction):
+    for stream in STREAMS[direction].streams:
+        packet = base64.b64decode(stream.trex["packet"]["binary"])
+        headers = headers_of(packet)
+        if headers.version == 6:
+            assert packet[headers.l3 : headers.l3 + 4].hex() == "6010ffff"
+        else:
+            assert packet[headers.l3 + 1] & 1
+            assert packet[headers.l3 + 4 : headers.l3 + 6].hex() == "ffff"
+        frames = Expander(stream).frames(0, 500)
+        assert verify(frames).all()
+        kinds = [i["type"] for i in stream.trex["vm"]["instructions"]]
+        assert kinds.count("fix_checksum_hw") == 1
+    assert stamped(STREAMS[direction]) == STREAMS[direction]  # marking twice changes nothing
+
+
+def test_bursts_are_exact_and_share_the_rate():
+    one = bursts(STREAMS["forward"], 1234.5, 999, stamp=True)
+    assert sum(b.frames for b in one) == 999
+    assert sum(b.pps for b in one) == pytest.approx(1234.5)
+    assert [b.pg_id for b in bursts(STREAMS["reverse"], 10.0, 10, stamp=True)] == [64, 65]
+    assert [b.pg_id for b in bursts(STREAMS["reverse"], 10.0, 10, stamp=False)] == [None, None]
+    with pytest.raises(UsageError, match="at most 5000000 frames"):
+        bursts(STREAMS["forward"], 6e6, 10, stamp=True)
+
+
+def test_the_cache_is_an_option_of_the_program():
+    cached = with_cache(STREAMS["forward"], 2000)
+    assert [s.trex["vm"]["cache"] for s in cached.streams] == [2000, 2000]
+    assert with_cache(STREAMS["forward"], 0) is STREAMS["forward"]
+
+
+@pytest.mark.parametrize("frames", [1, 100, 400, 5000, 10**6, 6 * 10**8])
+def test_the_sampling_filter_keeps_about_what_is_wanted(frames):
+    pattern, stride = counting.sample_filter(frames, 200)
+    assert frames // stride >= min(frames, 200)
+    assert frames // stride < 2 * 200 or stride == 1
+    assert pattern.count(" and ") == (stride > 1) + (stride > 256) + (stride > 65536)

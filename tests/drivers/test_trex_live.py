@@ -1,0 +1,147 @@
+"""A real TRex in the lab, wherever TREX_DIR names an installation. Rates stay dependable ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.testers import compile_point, make_tester
+from v6t.drivers.embedded.privilege import available
+from v6t.procedures.trial import Trial
+from v6t.procedures.validity import judge_trial
+from v6t.profiles.errors import TesterError
+
+from . import faketrex
+
+pytestmark = [
+    pytest.mark.trex,
+    pytest.mark.skipif(
+        not os.environ.get("TREX_DIR"),
+        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+    ),
+    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+]
+
+
+def opened(plugin="mape-br", *, loopback=False, params=None, dut_params=None, options=None):
+    run = resolve(
+        flags=Flags(
+            plugin=plugin,
+            tester="trex",
+            tester_options={"lab": "true", **(options or {})},
+            params=params or {},
+            dut_params=dut_params or {},
+        )
+    )
+    tester = make_tester(run, loopback=loopback)
+    tester.open()
+    technology_ = technology(run)
+    sizes = technology_.frame_pair(104)
+    tester.load(compile_point(technology_, sizes, run.seed), technology_)
+    return tester
+
+
+def trial(mode="bidirectional", rate=4000.0, duration=1.0):
+    return Trial("throughput", "t", 104, 64, mode, rate, duration, 0.4, 0.1)
+
+
+@pytest.mark.parametrize("loopback", [True, False], ids=["cable", "reference BR"])
+def test_all_frames_come_back_and_match(loopback):
+    tester = opened(loopback=loopback, params={"n": "10", "m": "9"})
+    try:
+        for mode in ("bidirectional", "forward", "reverse"):
+            asked = trial(mode)
+            result = tester.measure(asked)
+            assert judge_trial(asked, result, sending_time_tolerance=1.1).passed, result
+            for counted in result.directions.values():
+                assert counted.checked == counted.matched > 50
+                assert {c.role for c in counted.classes.values()} == {"foreground", "background"}
+                assert counted.delay_us["min"] <= counted.delay_us["p50"]
+                assert counted.sending_time_s == pytest.approx(1.0, abs=0.1)
+    finally:
+        tester.close()
+
+
+def test_a_wrong_bit_in_the_devices_rule_is_seen():
+    tester = opened(dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"})
+    try:
+        result = tester.measure(trial("reverse"))
+        counted = result.directions["reverse"]
+        assert counted.mismatch is not None
+        assert counted.matched == 0
+    finally:
+        tester.close()
+
+
+def test_spoofed_frames_are_counted_for_themselves():
+    tester = opened(params={"spoof_percent": "10"})
+    try:
+        result = tester.measure(trial("forward"))
+        negative = [
+            c for c in result.directions["forward"].classes.values() if c.role == "negative"
+        ]
+        assert sum(c.sent for c in negative) == sum(c.required for c in negative) > 300
+        assert sum(c.received for c in negative) == 0
+        assert judge_trial(trial("forward"), result, sending_time_tolerance=1.1).passed
+    finally:
+        tester.close()
+
+
+def _later(seconds, act):
+    timer = threading.Timer(seconds, act)
+    timer.start()
+    return timer
+
+
+@pytest.mark.parametrize("victim", ["worker", "server", "interface"])
+def test_pulling_the_plug_ends_soon_with_the_cause(victim):
+    tester = opened(loopback=False)
+    processes = [p for g in (tester._worker.pid, tester._server.pid) for p in faketrex.children(g)]
+
+    def pull():
+        if victim == "interface":
+            lab = tester._bed.lab
+            lab.tester.ask("run", command=["ip", "link", "set", "dev", "left", "down"])
+        else:
+            guard = tester._worker if victim == "worker" else tester._server
+            for pid in faketrex.children(guard.pid):
+                os.kill(pid, signal.SIGKILL)
+
+    timer = _later(1.0, pull)
+    asked = trial(duration=4.0)
+    began = time.monotonic()
+    try:
+        if victim == "interface":
+            result = tester.measure(asked)
+            assert not judge_trial(asked, result, sending_time_tolerance=1.1).passed
+        else:
+            with pytest.raises(TesterError, match="died|ended|gone|answer"):
+                tester.measure(asked)
+            assert time.monotonic() - began < 1.0 + 5.0 + 1.0
+    finally:
+        timer.join()
+        tester.close()
+    assert all(faketrex.gone(p) for p in processes)
+
+
+def test_stolen_ports_end_the_trial():
+    from v6t.drivers.trex.channel import ClientWorker
+
+    tester = opened(loopback=False)
+    thief = ClientWorker(tester._client["executable"], namespace_pid=tester._namespace())
+    try:
+        thief.ask("hello", trex_dir=tester._trex_dir, deadline_s=60)
+        thief.ask("connect", server="127.0.0.1", rpc_port=4501, pub_port=4500, timeout_s=3)
+        with pytest.raises(TesterError, match="already owned"):
+            thief.ask("acquire", ports=[0, 1], force=False)
+        timer = _later(0.8, lambda: thief.ask("acquire", ports=[0, 1], force=True))
+        with pytest.raises(TesterError, match="taken by another user"):
+            tester.measure(trial(duration=4.0))
+        timer.join()
+    finally:
+        thief.close()
+        tester.close()

@@ -1,0 +1,252 @@
+"""The worker's protocol, with an installation that only looks like TRex."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.testers import compile_point
+from v6t.drivers.trex.channel import ClientWorker, WorkerError, ssh_command
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.tester import TrexTester
+from v6t.procedures.trial import Trial
+from v6t.profiles.errors import EnvironmentLacking, TesterError
+
+from . import faketrex
+
+
+def wait_until(true, seconds=10):
+    until = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def installation(tmp_path):
+    return faketrex.make(tmp_path / "v3.08")
+
+
+@pytest.fixture
+def worker(installation):
+    worker = ClientWorker(sys.executable)
+    worker.ask("hello", trex_dir=str(installation))
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(autouse=True)
+def listener(monkeypatch):
+    """The fake server's port: whether it answers is how a lost server is noticed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("FAKE_PORT", str(server.getsockname()[1]))
+        yield server
+
+
+def a_tester(installation, **options):
+    given = {
+        "trex_dir": str(installation),
+        "python": sys.executable,
+        "start": "never",
+        "rpc_port": int(os.environ["FAKE_PORT"]),
+        **options,
+    }
+    plugin = technology(resolve(flags=Flags(plugin="mape-br")))
+    return TrexTester(TrexOptions.from_mapping(given), plugin.links)
+
+
+@pytest.fixture
+def opened(installation, request):
+    made = a_tester(installation)
+    made.open()
+    run = resolve(flags=Flags(plugin="mape-br"))
+    plugin = technology(run)
+    made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+    yield made
+    made.close()
+
+
+TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0)
+
+
+def test_hello_tells_where_the_client_comes_from(installation, worker):
+    said = worker.ask("hello", trex_dir=str(installation))
+    assert said["executable"] == sys.executable
+    assert str(installation) in said["scapy"]
+
+
+def test_what_the_client_prints_does_not_disturb(worker):
+    worker.ask("connect", server="x", rpc_port=1, pub_port=2, timeout_s=1)
+    assert [p["index"] for p in worker.ask("facts")["ports"]] == [0, 1]
+
+
+def test_no_client_is_one_sentence(tmp_path):
+    worker = ClientWorker(sys.executable)
+    try:
+        with pytest.raises(WorkerError, match="holds no TRex Python client") as caught:
+            worker.ask("hello", trex_dir=str(tmp_path))
+        assert caught.value.kind == "client"
+    finally:
+        worker.close()
+
+
+def test_unknown_requests_and_errors_do_not_end_it(worker):
+    with pytest.raises(WorkerError, match="no attribute"):
+        worker.ask("nonsense")
+    assert worker.ask("close") is None
+
+
+def test_deadline(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_HANG", "1")
+    made = a_tester(installation)
+    made.open()
+    try:
+        made._worker.ask("load", port=0, streams=[{"flow_stats": {}}])
+        burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0}
+        with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
+            made._worker.ask(
+                "trial",
+                deadline_s=0.5,
+                bursts={"0": [burst]},
+                receive=[1],
+                residual_s=0,
+                give_up_s=5,
+                control="",
+                samples={},
+                synchronized=False,
+            )
+    finally:
+        made.close()
+
+
+def test_it_ends_with_its_parent():
+    code = (
+        "import sys, time\n"
+        "from v6t.drivers.trex.channel import ClientWorker\n"
+        "w = ClientWorker(sys.executable)\n"
+        "print(w.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    guard = int(parent.stdout.readline())
+    assert wait_until(lambda: faketrex.children(guard))
+    processes = [guard, *faketrex.children(guard)]
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert wait_until(lambda: all(faketrex.gone(p) for p in processes))
+
+
+def test_a_trial_is_counted(opened):
+    result = opened.measure(TRIAL)
+    assert result.faults == ()
+    for direction in ("forward", "reverse"):
+        count = result.directions[direction].classes["fg"]
+        assert (count.required, count.sent, count.received) == (500, 500, 500)
+    assert opened.describe()["counting"] == "trailer"
+
+
+def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_DIE", "1")
+    made = a_tester(installation)
+    made.open()
+    try:
+        run = resolve(flags=Flags(plugin="mape-br"))
+        plugin = technology(run)
+        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+        with pytest.raises(TesterError, match="the TRex worker died"):
+            made.measure(TRIAL)
+    finally:
+        made.close()
+
+
+def test_stolen_ports_are_noticed(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_STOLEN", "1")
+    made = a_tester(installation)
+    made.open()
+    try:
+        run = resolve(flags=Flags(plugin="mape-br"))
+        plugin = technology(run)
+        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+        with pytest.raises(WorkerError, match="port 0 was taken by another user"):
+            made.measure(TRIAL)
+    finally:
+        made.close()
+
+
+def test_taken_ports_name_their_owner(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_OWNER", "alice")
+    with pytest.raises(WorkerError, match=r"port 1: alice") as caught:
+        a_tester(installation).open()
+    assert "force" in caught.value.hint
+
+
+def test_force_says_whom_it_displaced(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_OWNER", "alice")
+    made = a_tester(installation, force=True)
+    made.open()
+    try:
+        assert made.describe()["displaced"] == {"1": "alice"}
+    finally:
+        made.close()
+
+
+def test_a_lost_server_is_noticed(opened, listener):
+    listener.close()
+    with pytest.raises(WorkerError, match="the TRex server is gone"):
+        opened.measure(TRIAL)
+
+
+def test_stateful_servers_are_refused(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_MODE", "ASTF")
+    with pytest.raises(TesterError, match="mode ASTF"):
+        a_tester(installation).open()
+
+
+def test_no_server_is_one_sentence(installation, monkeypatch):
+    monkeypatch.setenv("FAKE_SERVER", "down")
+    with pytest.raises(EnvironmentLacking, match=r"no TRex server answers at 127\.0\.0\.1:"):
+        a_tester(installation).open()
+    with pytest.raises(EnvironmentLacking, match="interfaces are not named"):
+        a_tester(installation, start="auto").open()
+
+
+def test_a_server_that_dies_at_once_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_SERVER", "down")
+    path = faketrex.make(tmp_path / "v3.08", "echo 'EAL: Error - no hugepages'; exit 1")
+    with pytest.raises(TesterError, match="TRex did not start: EAL: Error - no hugepages"):
+        a_tester(path, start="always", interfaces=("eth8", "eth9")).open()
+
+
+def test_what_was_started_is_stopped(tmp_path):
+    path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
+    server = Server(path, "- version: 2\n", ["-c", "1"], wrapper=False)
+    assert wait_until(lambda: len(faketrex.children(server.pid)) == 2)
+    processes = faketrex.children(server.pid)
+    server.close()
+    assert all(faketrex.gone(p) for p in processes)
+
+
+def test_a_server_does_not_outlive_its_guard(tmp_path):
+    path = faketrex.make(tmp_path / "v3.08")
+    server = Server(path, "", [], wrapper=True)
+    assert wait_until(lambda: faketrex.children(server.pid))
+    processes = faketrex.children(server.pid)
+    server._process.send_signal(signal.SIGTERM)
+    assert wait_until(lambda: all(faketrex.gone(p) for p in processes))
+    server.close()
+
+
+def test_ssh_hosts_are_no_options_and_words_are_quoted():
+    with pytest.raises(EnvironmentLacking):
+        ssh_command("-oProxyCommand=x", ["true"])
+    assert ssh_command("u@h", ["a b", "$(c)"])[-1] == "exec 'a b' '$(c)'"
