@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from v6t.analysis.statistics import summarise
-from v6t.procedures.throughput import Repetition, ThroughputResult
+from v6t.analysis.notes import notes
+from v6t.analysis.statistics import summarise, summary_json
+from v6t.procedures import mlr
+from v6t.procedures.attempts import Attempt
+from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult
 from v6t.procedures.trial import TrialResult, directions_of
 
 PER_DIRECTION = "per_direction"
@@ -38,9 +41,10 @@ def throughput_record(
     sum. ``loss`` and ``matched`` belong to the trials at the reported rates.
     """
     spec = result.spec
+    at = spec.conditions
     rates = [r.rate_fps for r in result.repetitions]
     summary = summarise(rates)
-    ways = directions_of(spec.mode)
+    ways = directions_of(at.mode)
     decisive = [t for t in (_decisive(r) for r in result.repetitions) if t]
     counted = [(key, find(key)) for key in decisive]
     checked = sum(d.checked for _, c in counted for d in c.directions.values())
@@ -48,11 +52,14 @@ def throughput_record(
     limit = None if ceiling_fps is None else ceiling_fps * (1 - selftest_margin)
     attempts = [a for r in result.repetitions for a in r.attempts]
     return {
-        "benchmark": "throughput",
-        "direction": spec.mode,
+        "benchmark": spec.benchmark,
+        "title": _title(result),
+        "search": spec.search,
+        "search_label": mlr.LABEL if spec.search == "mlrsearch" else None,
+        "direction": at.mode,
         "convention": PER_DIRECTION,
         "unit": "frames per second",
-        "frame_sizes": {"ipv6": spec.ipv6_frame_size, "ipv4": spec.ipv4_frame_size},
+        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
         "repetitions": summary.count,
         "rates": rates,
         "median": summary.median,
@@ -61,10 +68,17 @@ def throughput_record(
         "min": summary.minimum,
         "max": summary.maximum,
         "dispersion": summary.dispersion,
+        "median_interval": summary_json(rates)["median_interval"],
+        "notes": notes(rates, "fps"),
+        "adaptive": None if spec.adaptive is None else asdict(spec.adaptive),
+        "non_monotonic": sum(r.non_monotonic for r in result.repetitions),
+        "confirmations": spec.confirmations,
+        "final_duration_s": spec.final_duration_s,
+        "frame_timeout_s": at.frame_timeout_s,
         "aggregate_median": summary.median * len(ways),
         "aggregate_convention": AGGREGATE,
         "loss": {way: _worst_loss(result.repetitions, way, decisive) for way in ways},
-        "loss_tolerance": spec.loss_tolerance,
+        "loss_tolerance": at.loss_tolerance,
         "matched": matched / checked if checked else None,
         "checked": checked,
         "tester_limited": limit is not None and summary.median > limit,
@@ -74,18 +88,38 @@ def throughput_record(
         "upper_bound_hit": any(r.search.hit_upper_bound for r in result.repetitions),
         "resolution_fps": spec.resolution_fps,
         "duration_s": spec.duration_s,
-        "residual_wait_s": spec.residual_wait_s,
-        "pause_s": spec.pause_s,
-        "sending_time_tolerance": spec.sending_time_tolerance,
-        "trials": [a.trial.key for a in attempts],
+        "residual_wait_s": at.residual_wait_s,
+        "pause_s": at.pause_s,
+        "sending_time_tolerance": at.sending_time_tolerance,
         "decisive_trials": decisive,
+        **trial_keys(attempts),
+        "conditions": dict(conditions),
+    }
+
+
+def trial_keys(attempts: Sequence[Attempt]) -> dict[str, Any]:
+    """The trials behind a number: a number is only published with them."""
+    return {
+        "trials": [a.trial.key for a in attempts],
         "invalid_trials": [
             {"key": a.trial.key, "reasons": list(a.verdict.reasons)}
             for a in attempts
             if not a.verdict.valid
         ],
-        "conditions": dict(conditions),
     }
+
+
+def _title(result: ThroughputResult) -> str:
+    """What the number is; a search or rule other than the RFC's is part of its name."""
+    spec = result.spec
+    title = "Throughput"
+    if spec.benchmark != BENCHMARK:
+        title += f" with per-frame timeout {(spec.conditions.frame_timeout_s or 0) * 1000:g} ms"
+    if spec.search == "mlrsearch":
+        title += " (MLRsearch, RFC 2544 goal)"
+    if spec.adaptive is not None:
+        title += f" (adaptive, n={len(result.repetitions)})"
+    return title
 
 
 def repetition_rows(
@@ -96,11 +130,11 @@ def repetition_rows(
     return [
         {
             "No": r.number,
-            "Size": spec.ipv6_frame_size,
-            "Dir": spec.mode[0],
+            "Size": spec.conditions.ipv6_frame_size,
+            "Dir": spec.conditions.mode[0],
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
-            "Timeout": spec.residual_wait_s,
+            "Timeout": spec.conditions.residual_wait_s,
             "Error": spec.resolution_fps,
             "Date": started(r.attempts[0].trial.key) if r.attempts else "",
             "Iterations": len(r.attempts),
@@ -136,11 +170,13 @@ def trial_row(trial: Mapping[str, Any], result: TrialResult) -> list[dict[str, A
 def _decisive(repetition: Repetition) -> str | None:
     """Key of the last trial that passed at the reported rate."""
     passed = [
-        a.trial.key
+        a.trial
         for a in repetition.attempts
         if a.verdict.passed and a.trial.rate_fps == repetition.rate_fps
     ]
-    return passed[-1] if passed else None
+    # the search's probes are shorter than the trial that decides
+    longest = max((t.duration_s for t in passed), default=0.0)
+    return next((t.key for t in reversed(passed) if t.duration_s == longest), None)
 
 
 def _worst_loss(repetitions: tuple[Repetition, ...], way: str, decisive: list[str]) -> float | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from v6t.procedures.repetition import median_interval
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -64,3 +67,37 @@ def summarise(values: Sequence[float]) -> Summary:
     p1, p99 = percentile(values, 1), percentile(values, 99)
     spread = (p99 - p1) / middle * 100 if middle and math.isfinite(middle) else None
     return Summary(len(values), middle, p1, p99, min(values), max(values), spread)
+
+
+def summary_json(values: Sequence[float]) -> dict[str, Any]:
+    """Repetitions as JSON-like values; what is infinite or unknown is None, "undefined" in print.
+
+    ``median_interval`` is the distribution-free confidence interval of the median, None where
+    there are too few values (TP-09).
+    """
+    if not values:
+        empty = dict.fromkeys(("median", "p1", "p99", "min", "max", "dispersion"))
+        return {"count": 0, **empty, "median_interval": None}
+    summary = summarise(values)
+    interval = median_interval(values)
+    return {
+        "count": summary.count,
+        "median": finite(summary.median),
+        "p1": finite(summary.p1),
+        "p99": finite(summary.p99),
+        "min": finite(summary.minimum),
+        "max": finite(summary.maximum),
+        "dispersion": finite(summary.dispersion),
+        "median_interval": interval
+        and {
+            "low": finite(interval.low),
+            "high": finite(interval.high),
+            "coverage": interval.coverage,
+            "ranks": list(interval.ranks),
+        },
+    }
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None where it is infinite or unknown: JSON has no infinity."""
+    return value if value is not None and math.isfinite(value) else None

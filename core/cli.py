@@ -23,6 +23,10 @@ COMMANDS = {
 }
 
 
+ONE_LINE = (1, 2, 3)
+"""Exit statuses whose message is one line; the others may show frames or a tester's words."""
+
+
 class LazyGroup(click.Group):
     """Knows names and summaries of its commands without importing them."""
 
@@ -67,7 +71,11 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True,
               help="Show the version and exit.")  # fmt: skip
 @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
@@ -85,6 +93,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None) -> int:
     try:
         status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)
+        if sys.stdout:
+            sys.stdout.flush()  # here its failure can still be told
     except V6tError as exc:
         return _complain(exc.message, exc.hint, exc.exit_code)
     except click.ClickException as exc:
@@ -99,6 +109,9 @@ def _run(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as exc:  # a full disk, a file that vanished
+        what = f"{exc.filename}: " if exc.filename else ""
+        return _complain(f"{what}{exc.strerror or exc}", "what was measured before is kept", 3)
     except Exception as exc:  # the last line of defence: one line, no traceback
         if os.environ.get("V6T_DEBUG"):
             raise
@@ -115,10 +128,17 @@ def _complain(message: str, hint: str, status: int) -> int:
         import traceback
 
         traceback.print_exc()
+    if status in ONE_LINE:
+        message, hint = _in_one_line(message), _in_one_line(hint)
     print(f"v6t: {message}", file=sys.stderr)
     if hint:
         print(f"     {hint}", file=sys.stderr)
     return status
+
+
+def _in_one_line(text: str) -> str:
+    """What a user wrote may come back in a message: nothing in it moves the cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 if __name__ == "__main__":

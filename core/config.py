@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from v6t.core.checking import among, listed, place_of, validated, within
+from v6t.core.checks import check_measures
 from v6t.core.presets import MODES, PROCEDURES
 from v6t.core.registry import load_plugin
 from v6t.core.settings import (
@@ -20,18 +20,16 @@ from v6t.core.settings import (
     ResolvedRun,
     TesterSettings,
 )
+from v6t.core.specs import BENCHMARKS
 from v6t.core.yamlfile import Document
+from v6t.drivers.duts.registry import DRIVERS, make_driver
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
 DEFAULT_LINE_RATE = "10G"
-DUT_DRIVERS = ("reference",)
+DUT_DRIVERS = ("reference", *DRIVERS)
 TESTERS = ("auto", "embedded", "sim", "trex")
-BENCHMARKS = ("throughput",)
 
 
 class _Section(BaseModel):
@@ -102,9 +100,11 @@ class Flags:
     dut: str | None = None
     dut_params: Mapping[str, str] = field(default_factory=dict)
     preset: str | None = None
+    benchmarks: Sequence[str] = ()
     modes: Sequence[str] = ()
     frame_sizes: Sequence[int] = ()
     procedure: Mapping[str, Any] = field(default_factory=dict)
+    procedure_texts: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     label: str | None = None
 
@@ -125,7 +125,7 @@ def resolve(
     name = flags.plugin or run.plugin
     if name is None:
         raise UsageError("which technology?", "give --plugin NAME; `v6t plugins` lists them")
-    with _within(None if flags.plugin else run_doc, ("plugin",)):
+    with within(None if flags.plugin else run_doc, ("plugin",)):
         plugin_type = load_plugin(name)
     links = {
         side: _link(bed_doc, side, getattr(bed.links, side), getattr(Links(), side))
@@ -144,16 +144,31 @@ def resolve(
         "tester": _tester(bed, flags, bed_doc),
         "dut": _dut(bed, flags, bed_doc),
         "preset": preset,
-        "benchmarks": _listed(run_doc, "benchmarks", (), run.benchmarks, BENCHMARKS[:1], BENCHMARKS),
-        "modes": _listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
+        "benchmarks": listed(
+            run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",), BENCHMARKS
+        ),
+        "modes": listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
         "frame_sizes": sizes,
         "procedure": _procedure(preset, run, flags, run_doc),
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
         "label": flags.label or run.label or "",
     }
-    checked: ResolvedRun = _checked(ResolvedRun, resolved, None)
-    device_of(checked)  # its own parameters must hold too
+    checked: ResolvedRun = validated(ResolvedRun, resolved, None)
+    with within(None if flags.dut_params else bed_doc, ("dut", "options", "params")):
+        device_of(checked)  # its own parameters must hold too
+    with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
+        check_measures(checked)
     return checked
+
+
+def tester_of(testbed_path: Path) -> TesterSettings:
+    """The tester a testbed file names.
+
+    Raises:
+        UsageError: what is wrong in the file, with its line.
+    """
+    document = Document(testbed_path)
+    return _tester(_read(TestbedFile, document), Flags(), document)
 
 
 def technology(run: ResolvedRun) -> Technology:
@@ -166,7 +181,8 @@ def technology(run: ResolvedRun) -> Technology:
 def device_of(run: ResolvedRun) -> Technology:
     """The plugin as the reference device sees it: the same, but for the device's own overrides."""
     plugin_type = load_plugin(run.plugin)
-    given = {**run.params, **run.dut.options.get("params", {})}
+    own = run.dut.options.get("params", {}) if run.dut.driver == "reference" else {}
+    given = {**run.params, **own}
     params = _params(plugin_type, given, {}, None)
     return plugin_type(params, _links(run.links_left, run.links_right))
 
@@ -176,7 +192,7 @@ def _links(left: LinkSettings, right: LinkSettings) -> Links:
 
 
 def _read(model: type[Any], document: Document | None) -> Any:
-    return model() if document is None else _checked(model, document.data, document)
+    return model() if document is None else validated(model, document.data, document)
 
 
 def _params(
@@ -186,8 +202,8 @@ def _params(
     document: Document | None,
 ) -> PluginParams:
     flagged = _expand(from_flags)
-    with _within(None if flagged else document, ("params",)):
-        checked = _checked(
+    with within(None if flagged else document, ("params",)):
+        checked = validated(
             plugin.params_model, {**from_file, **flagged}, document, ("params",), flagged
         )
     return checked  # type: ignore[no-any-return]
@@ -211,11 +227,10 @@ def _value(name: str, text: str) -> Any:
     if not text.startswith(("[", "{")):
         return text
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
 
     try:
         return YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError) as exc:
+    except Exception as exc:  # the parser fails in many ways on odd scalars
         raise UsageError(f"--set {name}: '{text}' is no YAML value") from exc
 
 
@@ -230,10 +245,10 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
         octets = str(values[name]).split(":")
         if len(octets) != 6 or not all(_is_octet(o) for o in octets):
             raise UsageError(
-                f"{_at(document, ('links', side, name))}'{values[name]}' is no MAC address",
+                f"{place_of(document, ('links', side, name))}'{values[name]}' is no MAC address",
                 "write it as 02:00:00:00:01:02",
             )
-    return _checked(LinkSettings, values, document, ("links", side))  # type: ignore[no-any-return]
+    return validated(LinkSettings, values, document, ("links", side))  # type: ignore[no-any-return]
 
 
 def _is_octet(text: str) -> bool:
@@ -254,10 +269,10 @@ def _sizes(
     else:
         chosen = list(plugin.rfc_frame_sizes if preset == "rfc" else plugin.default_frame_sizes)
         source = None
-    for at, size in enumerate(chosen):
-        with _within(source, ("frame_sizes", at)):
+    for number, size in enumerate(chosen):
+        with within(source, ("frame_sizes", number)):
             plugin.frame_pair(size)
-    with _within(source, ("frame_sizes",)):
+    with within(source, ("frame_sizes",)):
         if len(set(chosen)) != len(chosen):
             raise UsageError("a frame size is given twice")
     return tuple(chosen)
@@ -266,7 +281,7 @@ def _sizes(
 def _line_rate(
     bed: TestbedFile, document: Document | None, plugin: Technology, sizes: Sequence[int]
 ) -> float:
-    with _within(document, ("line_rate",)):
+    with within(document, ("line_rate",)):
         rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
             if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).ipv6) < 1:
@@ -278,10 +293,10 @@ def _line_rate(
 
 
 def _tester(bed: TestbedFile, flags: Flags, document: Document | None) -> TesterSettings:
-    with _within(None if flags.tester else document, ("tester", "kind")):
-        (kind,) = _known([flags.tester or bed.tester.kind], TESTERS, "tester")
+    with within(None if flags.tester else document, ("tester", "kind")):
+        (kind,) = among(TESTERS, [flags.tester or bed.tester.kind], "tester")
     options = {**bed.tester.options, **_expand(flags.tester_options)}
-    with _within(None if flags.tester_options else document, ("tester", "options")):
+    with within(None if flags.tester_options else document, ("tester", "options")):
         return _tester_options(kind, options)
 
 
@@ -298,26 +313,41 @@ def _tester_options(kind: str, options: dict[str, Any]) -> TesterSettings:
     elif chosen == "embedded" and options:
         raise UsageError(
             f"the embedded tester has no option '{next(iter(options))}'",
-            "options are for --tester sim",
+            "options are for --tester sim and --tester trex",
         )
     return TesterSettings(kind=chosen, options=options)
 
 
 def _dut(bed: TestbedFile, flags: Flags, document: Document | None) -> DutSettings:
-    with _within(None if flags.dut else document, ("dut", "driver")):
-        (driver,) = _known([flags.dut or bed.dut.driver], DUT_DRIVERS, "device driver")
-    options = dict(bed.dut.options)
-    for name in options:
-        with _within(document, ("dut", "options", name)):
-            if name not in ("params", "faults"):
-                raise UsageError(f"the reference device has no option '{name}'", "params or faults")
-            if not isinstance(options[name], Mapping):
+    with within(None if flags.dut else document, ("dut", "driver")):
+        (driver,) = among(DUT_DRIVERS, [flags.dut or bed.dut.driver], "device driver")
+    options = dict(bed.dut.options) if driver == bed.dut.driver else {}
+    if driver != "reference":
+        options.update(_expand(flags.dut_params))
+        with within(None if flags.dut_params else document, ("dut", "options")):
+            make_driver(driver, options)
+        return DutSettings(driver=driver, options=options)
+    for name, value in options.items():
+        with within(document, ("dut", "options", name)):
+            if name not in ("params", "faults", "hooks"):
+                raise UsageError(
+                    f"the reference device has no option '{name}'", "params, faults or hooks"
+                )
+            if not isinstance(value, Mapping):
                 raise UsageError(f"the reference device's {name} are names with values")
     if flags.dut_params:
         options["params"] = {**options.get("params", {}), **_expand(flags.dut_params)}
-    with _within(document, ("dut", "options", "faults")):
+    with within(document, ("dut", "options", "faults")):
         _faults(options.get("faults", {}))
+    with within(document, ("dut", "options", "hooks")):
+        _hooks(options.get("hooks", {}))
     return DutSettings(driver=driver, options=options)
+
+
+def _hooks(hooks: Mapping[str, Any]) -> None:
+    for name, command in hooks.items():
+        if not isinstance(command, str) or not command.strip():
+            raise UsageError(f"the hook {name} is no command", "write the command as one line")
 
 
 def _faults(faults: Mapping[str, Any]) -> None:
@@ -333,101 +363,21 @@ def _faults(faults: Mapping[str, Any]) -> None:
 def _procedure(
     preset: Preset, run: RunFile, flags: Flags, document: Document | None
 ) -> ProcedureSettings:
-    values = {**PROCEDURES[preset], **run.procedure}
-    values.update({k: v for k, v in flags.procedure.items() if v is not None})
-    return _checked(ProcedureSettings, values, document, ("procedure",))  # type: ignore[no-any-return]
+    flagged = {k: v for k, v in flags.procedure.items() if v is not None}
+    flagged = _laid_over(flagged, _expand(flags.procedure_texts))
+    values = _laid_over(_laid_over(PROCEDURES[preset], run.procedure), flagged)
+    return validated(  # type: ignore[no-any-return]
+        ProcedureSettings, values, document, ("procedure",), flagged
+    )
 
 
-def _listed(
-    document: Document | None,
-    name: str,
-    flagged: Sequence[str],
-    given: Sequence[str] | None,
-    default: Sequence[str],
-    known: Sequence[str],
-) -> tuple[str, ...]:
-    """A list of known names from flag, file or default; ``name`` is the file's key for it."""
-    with _within(None if flagged else document, (name,)):
-        return _known(flagged or given or default, known, name.removesuffix("s"))
-
-
-def _known(given: Sequence[str], known: Sequence[str], what: str) -> tuple[str, ...]:
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            raise UsageError(
-                f"there is no {what} '{name}'",
-                f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(known),
-            )
-    if len(set(given)) != len(given):
-        raise UsageError(f"a {what} is given twice")
-    return tuple(given)
-
-
-def _checked(
-    model: type[BaseModel],
-    data: Mapping[str, Any],
-    document: Document | None,
-    above: tuple[str, ...] = (),
-    flagged: Collection[str] = (),
-) -> Any:
-    """Validate; the first complaint becomes one sentence with its place.
-
-    Args:
-        model: what the data should be.
-        data: from files and flags.
-        document: the file, None if there is none.
-        above: where in the file the data stand.
-        flagged: names in the data that flags gave: they stand in no file.
-    """
-    try:
-        return model.model_validate(data)
-    except ValidationError as exc:
-        problems = exc.errors(include_url=False)
-        # a misspelt name often leaves another one missing
-        problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-        from_flag = str(problem["loc"][0]) in flagged if problem["loc"] else False
-        place = "" if from_flag else _at(document, (*above, *problem["loc"]))
-        name = ".".join(str(part) for part in (*above, *problem["loc"]))
-        if problem["type"] == "extra_forbidden":
-            raise UsageError(f"{place}unknown setting '{name}'", _near(model, problem)) from exc
-        reason = problem["msg"].removeprefix("Value error, ")
-        value = problem["input"]
-        shown = "" if isinstance(value, Mapping) else f" ({value!r:.80} given)"
-        raise UsageError(f"{place}{name or model.__name__}: {reason}{shown}") from exc
-
-
-def _at(document: Document | None, keys: Sequence[Any]) -> str:
-    return "" if document is None else document.where(keys) + ": "
-
-
-@contextmanager
-def _within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
-    """Errors from inside say where their cause stands, unless they do so already."""
-    try:
-        yield
-    except UsageError as exc:
-        if document is None or exc.message.startswith(str(document.path)):
-            raise
-        raise UsageError(_at(document, keys) + exc.message, exc.hint) from exc
-
-
-def _model_in(annotation: Any) -> Any:
-    """The model an annotation is, or is a sequence of."""
-    for inner in get_args(annotation):
-        if hasattr(inner, "model_fields"):
-            return inner
-    return annotation
-
-
-def _near(model: type[BaseModel], problem: ErrorDetails) -> str:
-    """Known names beside the unknown one."""
-    inner: Any = model
-    for part in problem["loc"][:-1]:
-        known = getattr(inner, "model_fields", {}).get(str(part))
-        inner = _model_in(known.annotation) if known else inner
-    names = list(getattr(inner, "model_fields", {}))
-    near = difflib.get_close_matches(str(problem["loc"][-1]), names, 1)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    return "known: " + ", ".join(names) if names else ""
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """One mapping over another, mappings within them alike."""
+    merged = dict(below)
+    for name, value in above.items():
+        under = merged.get(name)
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            merged[name] = _laid_over(under, value)
+        else:
+            merged[name] = value
+    return merged

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import os
 import platform
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line; ``missing`` keeps the embedded lab from working, ``note`` is good to know."""
+    """One line; ``missing`` keeps the lab or a testbed's TRex from working."""
 
     what: str
     state: Literal["ok", "note", "missing"]
     text: str
 
 
-def examine() -> list[Finding]:
-    """Everything, in the order a user would ask."""
-    return [_system(), _cores(), _lab(), _trex(), *_impostors()]
+def examine(trex: Mapping[str, Any] | None = None) -> list[Finding]:
+    """Everything, in the order a user would ask.
 
-
-def find_trex() -> Path | None:
-    """TRex installation: ``$TREX_DIR``, else the newest ``/opt/trex/v*``."""
-    named = os.environ.get("TREX_DIR")
-    if named:
-        return Path(named)
-    found = [p for p in Path("/opt/trex").glob("v*") if (p / "t-rex-64").exists()]
-    return max(found, key=_version, default=None)
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", path.name))
+    Args:
+        trex: options of a testbed file's TRex tester; None: TRex is nice to have.
+    """
+    return [_system(), _cores(), _lab(), *_trex(trex)]
 
 
 def _system() -> Finding:
@@ -61,26 +50,12 @@ def _lab() -> Finding:
     return Finding("embedded lab", "missing", how)
 
 
-def _trex() -> Finding:
-    path = find_trex()
-    if path is None:
-        return Finding("TRex", "note", "none found (TREX_DIR, /opt/trex/v*); the lab needs none")
-    if not (path / "automation/trex_control_plane/interactive/trex").is_dir():
-        return Finding("TRex", "note", f"{path} holds no TRex with a Python client")
-    return Finding("TRex", "note", f"{path}; this version of v6t writes profiles for it only")
+def _trex(options: Mapping[str, Any] | None) -> list[Finding]:
+    from v6t.drivers.trex.doctor import examine as examine_trex
+    from v6t.drivers.trex.options import TrexOptions
 
-
-def _impostors() -> list[Finding]:
-    """PyPI packages that look like TRex's client and are not."""
-    known = {
-        "trex": "is a template tool from PyPI that hides TRex's own client: uninstall it",
-        "trex-stl-lib": "is an outdated copy from PyPI, unusable with TRex v3: uninstall it",
-    }
-    findings = []
-    for name, text in known.items():
-        try:
-            distribution(name)
-        except PackageNotFoundError:
-            continue
-        findings.append(Finding(f"package {name}", "note", text))
-    return findings
+    found = []
+    for what, state, text in examine_trex(TrexOptions.from_mapping(options or {})):
+        weight: Any = "note" if options is None and state == "missing" else state
+        found.append(Finding(what, weight, text))
+    return found

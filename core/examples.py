@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from v6t.profiles.errors import UsageError
@@ -19,7 +20,7 @@ params:
   # m: 9
   # spoof_percent: 1       # frames the BR must drop
 preset: quick              # quick: a demonstration of a minute; rfc: 60 s trials, 20 repetitions
-benchmarks: [throughput]
+benchmarks: [throughput]   # frame-loss, back-to-back, latency, pdv, ipdv, system-recovery, reset
 modes: [bidirectional, forward, reverse]
 frame_sizes: [104]         # octets of the IPv6 frame, FCS included: 104 carries 64 octets of IPv4
 procedure:                 # replaces single values of the preset
@@ -28,6 +29,11 @@ procedure:                 # replaces single values of the preset
   # loss_tolerance: 0.0    # share, checked in each direction; 0 is the RFC's
   # resolution_fps: 1000
   # confirmations: 0       # times a found rate must pass again
+  # search: binary         # fast: a fraction of the time; mlrsearch: the PyPI library
+  # latency: {duration_s: 120, tags: 50000, first_tag_s: 60}
+  # delay_variation: {duration_s: 60}
+  # frame_loss: {step: 0.1}              # or rates_fps: [1e6, 9e5] for a list of rates
+  # back_to_back: {repetitions: 50, at: media}
 seed: 1
 label: ""
 """
@@ -41,11 +47,12 @@ dut:
   driver: reference        # the plugin's own reference translation behind two interfaces
   # options:
   #   params: {psid_offset: 5}          # what the device alone believes: see a wrong one caught
+  #   hooks: {software-reset: ssh dut systemctl restart relay}   # commands for the reset benchmark
   #   faults: {drop_every: 0, duplicate_every: 0, corrupt_octet: -1}
 links:                     # left carries IPv6, right IPv4
   left: {tester_mac: "02:00:00:00:01:02", dut_mac: "02:00:00:00:01:01", mtu: 1500}
   right: {tester_mac: "02:00:00:00:02:02", dut_mac: "02:00:00:00:02:01", mtu: 1500}
-  # vlan: 100 within left or right tags the frames of that link
+  # a vlan (1 to 4094) within left or right tags the frames of that link
 line_rate: 10G             # the medium's limit; the tester's own is measured
 """
 
@@ -58,12 +65,13 @@ def write_examples(directory: Path) -> list[Path]:
     """
     wanted = {directory / "run.yaml": RUN, directory / "testbed.yaml": TESTBED}
     for path in wanted:
-        if path.exists():
+        if os.path.lexists(path):
             raise UsageError(f"{path} exists already", "choose another directory with --dir")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for path, text in wanted.items():
-            path.write_text(text, encoding="utf-8")
+            with path.open("x", encoding="utf-8") as out:
+                out.write(text)
     except OSError as exc:
         raise UsageError(f"{directory} cannot be written: {exc.strerror}") from exc
     return list(wanted)

@@ -45,7 +45,10 @@ class Journal:
         self.entries: dict[str, TrialResult] = {}
         self.trials: dict[str, dict[str, Any]] = {}
         self.torn = False
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as exc:
+            raise UsageError(f"{path} cannot be opened: {exc.strerror}") from exc
         try:
             self._read()
         except BaseException:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from v6t.core import specs
 from v6t.core.config import technology
 from v6t.core.presets import caveats
-from v6t.core.run import ceiling_spec, throughput_spec
 from v6t.core.settings import ResolvedRun
 from v6t.core.testers import compile_point
 from v6t.procedures import estimate
+from v6t.procedures.estimate import Cost
+from v6t.procedures.trial import Mode
+from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
 ASSUMED_CEILING_TRIALS = 10
@@ -18,12 +21,13 @@ ASSUMED_CEILING_TRIALS = 10
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """One frame size and mode.
+    """One benchmark at one frame size and mode.
 
     ``trials`` and ``duration_s`` hold when no trial is invalid and the device does not carry the
     upper bound; the bound itself may turn out lower: the tester's own ceiling is measured first.
     """
 
+    benchmark: str
     frame_sizes: dict[str, int]
     mode: str
     media_fps: int
@@ -80,19 +84,48 @@ def plan(run: ResolvedRun) -> RunPlan:
                 for s in stream_set.streams
             ]
         for mode in run.modes:
-            spec = throughput_spec(run, sizes, mode, media, media)
-            ceiling = ceiling_spec(run, sizes, mode, media)
-            own = ASSUMED_CEILING_TRIALS * (ceiling.duration_s + ceiling.residual_wait_s)
-            points.append(
-                PlannedPoint(
-                    frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
-                    mode=mode,
-                    media_fps=media,
-                    trials=estimate.trials(spec),
-                    duration_s=estimate.duration_s(spec) + own,
+            for benchmark, cost in _costs(run, sizes, mode, media):
+                points.append(
+                    PlannedPoint(
+                        benchmark=benchmark,
+                        frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
+                        mode=mode,
+                        media_fps=media,
+                        trials=cost.trials,
+                        duration_s=cost.seconds,
+                    )
                 )
-            )
     return RunPlan(run, tuple(points), tuple(streams), _intent(plugin.dut_intent()), caveats(run))
+
+
+def _costs(
+    run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: int
+) -> list[tuple[str, Cost]]:
+    """What each benchmark takes; the first one bears the tester's own ceiling."""
+    at = specs.conditions(run, sizes, mode)
+    search = specs.throughput_spec(run, sizes, mode, media_fps, media_fps)
+    found: list[tuple[str, Cost]] = []
+    for benchmark in specs.measured(run):
+        if benchmark in (specs.THROUGHPUT, specs.WITH_TIMEOUT):
+            cost = estimate.throughput_cost(search)
+        elif benchmark == specs.FRAME_LOSS:
+            cost = estimate.frame_loss_cost(specs.frame_loss_spec(run, at, media_fps, media_fps))
+        elif benchmark == specs.BACK_TO_BACK:
+            bursts = specs.burst_spec(run, at, media_fps, media_fps, media_fps / 2)
+            cost = estimate.burst_cost(bursts)
+        elif benchmark == specs.RECOVERY:
+            cost = estimate.recovery_cost(specs.recovery_spec(run, at, media_fps, media_fps))
+        elif benchmark == specs.RESET:
+            cost = estimate.reset_cost(specs.reset_spec(run, at, media_fps))
+        else:
+            rate = run.procedure.rate_fps or media_fps
+            cost = estimate.timing_cost(specs.timing_spec(run, benchmark, at, rate, "assumed"))
+        if not found:
+            ceiling = specs.ceiling_spec(run, sizes, mode, media_fps)
+            own = ASSUMED_CEILING_TRIALS * (ceiling.duration_s + ceiling.residual_wait_s)
+            cost = Cost(cost.trials, cost.seconds + own)
+        found.append((benchmark, cost))
+    return found
 
 
 def _intent(intent: Any) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from v6t.core import specs
 from v6t.core.settings import Preset, ProcedureSettings, ResolvedRun
+from v6t.procedures import mlr
 
 RFC_REPETITIONS = 20
 RFC_DURATION_S = 60.0
+RFC_BURSTS = 50
 
 PROCEDURES: dict[Preset, dict[str, Any]] = {
     "quick": {
@@ -18,6 +21,22 @@ PROCEDURES: dict[Preset, dict[str, Any]] = {
         "resolution_ratio": 1 / 16,
         "sending_time_tolerance": 1.02,
         "invalid_retries": 1,
+        # the lowest of the few repetitions, so that the streams meet a device that keeps up
+        "rate_from": "p1",
+        "latency": {"duration_s": 1.5, "first_tag_s": 0.5, "tags": 500},
+        "delay_variation": {"duration_s": 1.0},
+        "frame_loss": {"duration_s": 0.5, "repetitions": 1},
+        "back_to_back": {
+            "repetitions": 3,
+            "first_frames": 512,
+            "longest_s": 0.1,
+            "resolution_frames": 128,
+            "residual_wait_s": 0.15,
+            "at": "tester",
+            "sending_time_tolerance": 2.0,
+        },
+        "system_recovery": {"overload_s": 1.0, "afterwards_s": 1.0, "repetitions": 2},
+        "reset": {"duration_s": 3.0, "at_s": 1.0, "repetitions": 2},
     },
     "rfc": {
         "trial_duration_s": RFC_DURATION_S,
@@ -35,7 +54,8 @@ MODES: tuple[str, ...] = ("bidirectional", "forward", "reverse")
 
 def is_demonstration(run: ResolvedRun) -> bool:
     """Whether the numbers only show that things work."""
-    return run.procedure.trial_duration_s < RFC_DURATION_S
+    p = run.procedure
+    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_DURATION_S
 
 
 def caveats(run: ResolvedRun) -> list[str]:
@@ -49,7 +69,8 @@ def caveats(run: ResolvedRun) -> list[str]:
             f"DEMONSTRATION: trials of {procedure.trial_duration_s:g} s, not the "
             f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
         )
-    if procedure.repetitions < RFC_REPETITIONS:
+    said += _by_benchmark(run)
+    if procedure.repetitions < RFC_REPETITIONS and not _only_adaptive(run):
         said.append(
             f"{procedure.repetitions} repetitions, not the {RFC_REPETITIONS} that RFC 8219 asks for"
         )
@@ -63,3 +84,46 @@ def caveats(run: ResolvedRun) -> list[str]:
     if run.tester.kind == "embedded":
         said.append("tester and device share this machine's cores: the numbers describe both")
     return said
+
+
+def _by_benchmark(run: ResolvedRun) -> list[str]:
+    """What the settings of the benchmarks change against their RFCs."""
+    p = run.procedure
+    asked = specs.measured(run)
+    said = []
+    if p.search == "fast":
+        said.append(
+            "fast search: short trials look for the rate, a full one has confirmed it in each "
+            "repetition; every repetition searches anew"
+        )
+    if p.search == "mlrsearch":
+        said.append(mlr.LABEL)
+    if p.adaptive is not None:
+        said.append(
+            f"adaptive repetition: {p.adaptive.fewest} to {p.adaptive.most}, until the median's "
+            f"{p.adaptive.confidence:.0%} confidence interval is within {p.adaptive.width:.1%}"
+        )
+    if specs.LATENCY in asked and (p.latency.duration_s < 120 or p.latency.first_tag_s < 60):
+        said.append(
+            f"latency streams of {p.latency.duration_s:g} s with tags from "
+            f"{p.latency.first_tag_s:g} s on, not 120 s and 60 s"
+        )
+    varied = [name for name in (specs.PDV, specs.IPDV) if name in asked]
+    if varied and p.delay_variation.duration_s < RFC_DURATION_S:
+        said.append(
+            f"{' and '.join(varied)} over streams of {p.delay_variation.duration_s:g} s, "
+            f"not {RFC_DURATION_S:g} s"
+        )
+    if specs.BACK_TO_BACK in asked and p.back_to_back.repetitions < RFC_BURSTS:
+        said.append(
+            f"back-to-back: {p.back_to_back.repetitions} repetitions, not the {RFC_BURSTS} of "
+            "RFC 2544 section 26.4"
+        )
+    return said
+
+
+def _only_adaptive(run: ResolvedRun) -> bool:
+    return run.procedure.adaptive is not None and set(run.benchmarks) <= {
+        specs.THROUGHPUT,
+        specs.WITH_TIMEOUT,
+    }

@@ -9,28 +9,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from v6t.analysis.results import repetition_rows, throughput_record, trial_row
+from v6t.analysis.results import trial_row
 from v6t.core import rundir as names
+from v6t.core.checks import check_abilities
 from v6t.core.config import technology
+from v6t.core.hooks import DuringTrial
 from v6t.core.journal import Journal, JournaledMeasure
 from v6t.core.manifest import machine, manifest, now
+from v6t.core.measures import Measured, Place, measure_point
 from v6t.core.presets import caveats, is_demonstration
 from v6t.core.rundir import RunDir
 from v6t.core.settings import ResolvedRun
 from v6t.core.sidebyside import render
+from v6t.core.specs import THROUGHPUT, WITH_TIMEOUT, ceiling_spec, throughput_spec
 from v6t.core.testers import Bench, compile_point
+from v6t.procedures.attempts import Progress
 from v6t.procedures.preflight import Finding, check_translation
-from v6t.procedures.selftest import Ceiling, CeilingSpec, tester_ceiling
-from v6t.procedures.throughput import (
-    Progress,
-    ThroughputResult,
-    ThroughputSpec,
-    measure_throughput,
-)
+from v6t.procedures.selftest import Ceiling, tester_ceiling
 from v6t.procedures.trial import Mode, Trial, TrialResult
 from v6t.profiles.errors import TesterError, TranslationError
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
+
+__all__ = ["ceiling_spec", "throughput_spec"]
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
@@ -68,14 +69,6 @@ class RunOutcome:
 
 
 @dataclass
-class _Point:
-    sizes: FramePair
-    mode: Mode
-    result: ThroughputResult
-    record: dict[str, Any]
-
-
-@dataclass
 class _State:
     """Everything a run in progress needs."""
 
@@ -85,7 +78,7 @@ class _State:
     bench: Bench
     loopback: Bench
     watch: Watch
-    points: list[_Point] = field(default_factory=list)
+    done: list[Measured] = field(default_factory=list)
     status: str = RUNNING
     measured: int = 0
     finding: dict[str, Any] | None = None
@@ -98,6 +91,7 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.profiles.errors`; what was measured stays on disk.
     """
+    check_abilities(run)
     directory = RunDir(path, new=True)
     try:
         directory.write_json(names.MANIFEST, manifest(run))
@@ -124,7 +118,8 @@ def _carry_out(run: ResolvedRun, directory: RunDir, watch: Watch) -> RunOutcome:
     journal = Journal(directory.path / names.JOURNAL)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    state = _State(run, directory, journal, Bench(run), Bench(run, loopback=True), watch)
+    bench = Bench(run, keep=directory.path)
+    state = _State(run, directory, journal, bench, Bench(run, loopback=True), watch)
     try:
         _write_results(state)
         _measure_all(state)
@@ -134,16 +129,18 @@ def _carry_out(run: ResolvedRun, directory: RunDir, watch: Watch) -> RunOutcome:
         raise
     finally:
         described = state.bench.describe()
-        state.bench.close()
-        state.loopback.close()
-        if described:
-            _note_tester(directory, described)
-        _write_results(state)
-        journal.close()
+        try:
+            state.bench.close()  # a device that cannot be restored must not cost the results
+        finally:
+            state.loopback.close()
+            if described:
+                _note_tester(directory, described)
+            _write_results(state)
+            journal.close()
     return RunOutcome(
         directory.path,
         state.status,
-        [p.record for p in state.points],
+        [d.record for d in state.done],
         caveats(run),
         replayed=len(journal.entries) - state.measured,
         measured=state.measured,
@@ -179,56 +176,22 @@ def _measure_point(state: _State, sizes: FramePair, mode: Mode) -> None:
             + (ceiling.faults[0] if ceiling.faults else "no rate passed"),
             "close other programs on this machine; `v6t selftest` repeats this check",
         )
-    spec = throughput_spec(run, sizes, mode, media, ceiling.rate_fps)
-    result = measure_throughput(spec, _door(state, state.bench), state.watch.trial)
-    record = throughput_record(
-        result,
-        state.journal.entries.__getitem__,
-        ceiling_fps=ceiling.rate_fps,
-        selftest_margin=run.procedure.selftest_margin,
+    place = Place(
+        run=run,
+        sizes=sizes,
+        mode=mode,
+        media_fps=media,
+        ceiling=ceiling,
+        measure=_door(state, state.bench),
+        loopback=_door(state, state.loopback),
+        watch=state.watch.trial,
+        say=state.watch.say,
+        find=state.journal.entries.__getitem__,
         conditions=_conditions(run, ceiling),
     )
-    state.points.append(_Point(sizes, mode, result, record))
-    _write_results(state)
-
-
-def ceiling_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float) -> CeilingSpec:
-    """How the tester's own ceiling is looked for under a preset."""
-    careful = run.preset == "rfc"
-    return CeilingSpec(
-        ipv6_frame_size=sizes.ipv6,
-        ipv4_frame_size=sizes.ipv4,
-        mode=mode,
-        media_fps=media_fps,
-        duration_s=min(5.0 if careful else 0.4, run.procedure.trial_duration_s),
-        refinements=4 if careful else 2,
-        residual_wait_s=min(0.2, run.procedure.residual_wait_s),
-        sending_time_tolerance=max(1.02, run.procedure.sending_time_tolerance),
-    )
-
-
-def throughput_spec(
-    run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float, ceiling_fps: float
-) -> ThroughputSpec:
-    """The search, bounded by the medium and by the tester."""
-    p = run.procedure
-    upper = min(media_fps, ceiling_fps)
-    return ThroughputSpec(
-        ipv6_frame_size=sizes.ipv6,
-        ipv4_frame_size=sizes.ipv4,
-        mode=mode,
-        upper_bound_fps=upper,
-        upper_bound_reason="media" if media_fps <= ceiling_fps else "tester",
-        resolution_fps=p.resolution_fps or p.resolution_ratio * upper,
-        duration_s=p.trial_duration_s,
-        residual_wait_s=p.residual_wait_s,
-        pause_s=p.pause_s,
-        repetitions=p.repetitions,
-        loss_tolerance=p.loss_tolerance,
-        sending_time_tolerance=p.sending_time_tolerance,
-        invalid_retries=p.invalid_retries,
-        confirmations=p.confirmations,
-    )
+    for done in measure_point(place):
+        state.done.append(done)
+        _write_results(state)
 
 
 class _Door:
@@ -250,7 +213,8 @@ class _Door:
 
     def _run(self, trial: Trial) -> TrialResult:
         self._state.measured += 1
-        return self._bench.measure(trial)
+        with DuringTrial(trial, self._state.run.dut.options.get("hooks", {})):
+            return self._bench.measure(trial)
 
 
 def _door(state: _State, bench: Bench) -> _Door:
@@ -264,7 +228,8 @@ def _refuse(state: _State, finding: Finding) -> None:
     frames = dict(finding.frames or {})
     state.finding = {"direction": finding.direction, "why": finding.why, **frames}
     name = frames.get("class")
-    text = f"translation incorrect, {finding.direction}" + (f", class {name}" if name else "")
+    where = [finding.direction] * bool(finding.direction) + [f"class {name}"] * bool(name)
+    text = ", ".join(["translation incorrect", *where])
     picture = "\n" + render(frames) if frames else ""
     raise TranslationError(
         f"{text}: {finding.why}{picture}",
@@ -296,7 +261,7 @@ def _write_results(state: _State) -> None:
         "status": state.status,
         "label": state.run.label,
         "caveats": caveats(state.run),
-        "results": [p.record for p in state.points],
+        "results": [d.record for d in state.done],
     }
     if state.finding:
         content["finding"] = state.finding
@@ -304,17 +269,24 @@ def _write_results(state: _State) -> None:
     directory.write_json(names.RESULTS, content)
     params = technology(state.run).params
     mix = {"n": getattr(params, "n", ""), "m": getattr(params, "m", "")}
-    rows = [
-        {
-            **{k: row[k] for k in ("No", "Size", "Dir")},
-            **mix,
-            **{k: v for k, v in row.items() if k not in ("No", "Size", "Dir")},
-        }
-        for p in state.points
-        for row in repetition_rows(p.result, lambda key: journal.entries[key].started)
-    ]
-    directory.write_text(names.REPETITIONS, _csv(rows))
+    tables: dict[str, list[dict[str, Any]]] = {names.REPETITIONS: []}
+    for done in state.done:
+        first = mix if done.benchmark in _SEARCHES else {}
+        name = names.REPETITIONS if done.benchmark == THROUGHPUT else f"{done.benchmark}.csv"
+        tables.setdefault(name, []).extend(_with_mixture(row, first) for row in done.rows)
+    for name, rows in tables.items():
+        if rows or name == names.REPETITIONS:
+            directory.write_text(name, _csv(rows))
     directory.write_text(names.TRIALS, _csv(list(_trial_rows(journal))))
+
+
+_SEARCHES = (THROUGHPUT, WITH_TIMEOUT)
+
+
+def _with_mixture(row: dict[str, Any], mix: dict[str, Any]) -> dict[str, Any]:
+    """The mixture stands after the direction, as in siitperf's column order (GEN-28)."""
+    head = {k: row[k] for k in ("No", "Size", "Dir")}
+    return {**head, **mix, **{k: v for k, v in row.items() if k not in head}}
 
 
 def _trial_rows(journal: Journal) -> Iterator[dict[str, Any]]:

@@ -35,7 +35,10 @@ class RunDir:
             self._make()
         elif not (path / CONFIG).is_file():
             raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
-        self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as exc:
+            raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:

@@ -25,9 +25,16 @@ def prepare(run: ResolvedRun) -> None:
 
         acquire()
     elif run.tester.kind == "trex":
-        from v6t.core.testers import make_tester
+        from v6t.drivers.trex.installation import require
+        from v6t.drivers.trex.options import TrexOptions
 
-        make_tester(run)
+        options = TrexOptions.from_mapping(run.tester.options)
+        if not options.ssh:
+            require(options.trex_dir)
+        if options.lab:
+            from v6t.drivers.embedded.privilege import acquire
+
+            acquire()
 
 
 def show_plan(run: ResolvedRun, as_json: bool) -> None:
@@ -43,7 +50,7 @@ def show_plan(run: ResolvedRun, as_json: bool) -> None:
     for point in planned.points:
         sizes = f"{point.frame_sizes['ipv6']}/{point.frame_sizes['ipv4']}"
         print(
-            f"  {sizes:>9} octets, {point.mode}: {point.trials} trials, about "
+            f"  {sizes:>9} octets, {point.mode}, {point.benchmark}: {point.trials} trials, about "
             f"{duration(point.duration_s)}; the medium carries {point.media_fps:,} fps "
             "per direction"
         )
@@ -89,7 +96,8 @@ def _attend(run: ResolvedRun, path: Path, as_json: bool, work: Callable[[Any], A
     from v6t.core.summary import print_summary
 
     errors = Console(stderr=True)
-    live = Live(errors, plan(run).trials) if errors.is_terminal else None
+    planned = plan(run)  # what cannot be compiled is said before anything is on disk
+    live = Live(errors, planned.trials) if errors.is_terminal else None
     watch: Any = live or Plain()
     try:
         with _signals():

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from v6t.core.measuresettings import (
+    AdaptiveSettings,
+    BurstSettings,
+    DelayVariationSettings,
+    FrameLossSettings,
+    Frozen,
+    LatencySettings,
+    RecoverySettings,
+    ResetSettings,
+)
+from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
 
 Preset = Literal["quick", "rfc"]
 TesterKind = Literal["embedded", "sim", "trex"]
-
-
-class Frozen(BaseModel):
-    """Immutable settings; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LinkSettings(Frozen):
@@ -51,23 +56,40 @@ class DutSettings(Frozen):
 class ProcedureSettings(Frozen):
     """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
 
-    trial_duration_s: float = Field(gt=0)
-    residual_wait_s: float = Field(ge=0)
-    pause_s: float = Field(ge=0)
-    repetitions: int = Field(ge=1)
-    resolution_fps: float | None = Field(default=None, gt=0)
+    trial_duration_s: float = Field(ge=0.001, le=86_400)
+    residual_wait_s: float = Field(ge=0, le=3600)
+    pause_s: float = Field(ge=0, le=86_400)
+    repetitions: int = Field(ge=1, le=100_000)
+    resolution_fps: float | None = Field(default=None, ge=0.001)
     """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound."""
-    resolution_ratio: float = Field(default=0.001, gt=0, lt=1)
+    resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
     loss_tolerance: float = Field(default=0.0, ge=0, lt=1)
     """Accepted share of lost frames, checked in each direction separately (GEN-22)."""
-    sending_time_tolerance: float = Field(default=1.00001, gt=1)
+    sending_time_tolerance: float = Field(default=1.00001, gt=1, le=10)
     """A trial whose sending takes longer than duration times this is invalid (GEN-23)."""
-    invalid_retries: int = Field(default=2, ge=0)
+    invalid_retries: int = Field(default=2, ge=0, le=1000)
     """How often an invalid trial is measured again before it counts as failed."""
-    confirmations: int = Field(default=0, ge=0)
+    confirmations: int = Field(default=0, ge=0, le=1000)
     """How often a found rate must pass again (TP-04)."""
     selftest_margin: float = Field(default=0.10, gt=0, lt=1)
     """Results above (1 - margin) of the tester's own ceiling are flagged (SELF-02)."""
+    search: Search = "binary"
+    """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""
+    final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
+    """The found rate must pass once for so long (GEN-16, TP-04)."""
+    adaptive: AdaptiveSettings | None = None
+    frame_timeout_ms: float | None = Field(default=None, gt=0)
+    """Deadline of every frame in ``throughput-frame-timeout`` (TP-06)."""
+    rate_fps: float | None = Field(default=None, gt=0)
+    """Rate of latency, PDV and IPDV; None: the measured throughput (LAT-01)."""
+    rate_from: Literal["median", "p1"] = "median"
+    """Which throughput that is."""
+    latency: LatencySettings = LatencySettings()
+    delay_variation: DelayVariationSettings = DelayVariationSettings()
+    frame_loss: FrameLossSettings = FrameLossSettings()
+    back_to_back: BurstSettings = BurstSettings()
+    system_recovery: RecoverySettings = RecoverySettings()
+    reset: ResetSettings = ResetSettings()
 
 
 class ResolvedRun(Frozen):

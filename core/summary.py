@@ -1,60 +1,37 @@
-"""The final table: what a user takes home from a run."""
+"""The final tables: what a user takes home from a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from v6t.core.run import RunOutcome
+from v6t.core.tables import remarks, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
-    """Table, flags, caveats and the directory."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    table.add_column("IPv6/IPv4\noctets", justify="right", no_wrap=True)
-    table.add_column("direction", no_wrap=True)
-    for name in ("median fps\nper direction", "P1", "P99", "aggregate\nfps"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("loss", justify="right", no_wrap=True)
-    table.add_column("frames\nmatched", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for record in outcome.records:
-        table.add_row(*_cells(record))
-    console.print(table)
-    repetitions = sorted({r["repetitions"] for r in outcome.records})
+    """A table per benchmark, flags, remarks, caveats and the directory."""
+    console.print(title, highlight=False)
+    for table in tables(outcome.records):
+        console.print(table)
+    searched = [r for r in outcome.records if r["benchmark"].startswith("throughput")]
+    repetitions = sorted({r["repetitions"] for r in searched})
     trials = sum(len(r["trials"]) for r in outcome.records)
     invalid = sum(len(r["invalid_trials"]) for r in outcome.records)
-    console.print(
-        f"Throughput over {', '.join(map(str, repetitions))} repetitions, {trials} trials"
-        + (f", {invalid} of them invalid (tester, not device)" if invalid else ""),
-        highlight=False,
+    counted = f"{trials} trials" + (
+        f", {invalid} of them invalid (tester, not device)" if invalid else ""
     )
-    flagged = [r for r in outcome.records if r["tester_limited"] or r["upper_bound_hit"]]
-    if flagged:
+    if searched:
+        counted = f"Throughput over {', '.join(map(str, repetitions))} repetitions, {counted}"
+    console.print(counted, highlight=False)
+    if any(r["tester_limited"] or r["upper_bound_hit"] for r in searched):
         console.print(
             "* limited by the tester or the medium: the device may be faster", highlight=False
         )
+    for remark in remarks(outcome.records):
+        console.print(remark, highlight=False, soft_wrap=True)
     for caveat in outcome.caveats:
         console.print(f"[yellow]{caveat}[/yellow]", highlight=False)
     console.print(f"Results: {outcome.directory}", highlight=False, soft_wrap=True)
-
-
-def _cells(record: dict[str, Any]) -> tuple[str, ...]:
-    both = record["direction"] == "bidirectional"
-    losses = [v for v in record["loss"].values() if v is not None]
-    share = record["matched"]
-    return (
-        f"{record['frame_sizes']['ipv6']}/{record['frame_sizes']['ipv4']}",
-        record["direction"],
-        f"{record['median']:,.0f}",
-        f"{record['p1']:,.0f}",
-        f"{record['p99']:,.0f}",
-        f"{record['aggregate_median']:,.0f}" if both else "-",
-        f"{max(losses):.4%}" if losses else "undefined",
-        "undefined" if share is None else f"{share:.2%}",
-        "*" if record["tester_limited"] or record["upper_bound_hit"] else "",
-    )

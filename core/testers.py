@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.config import device_of, technology
+from v6t.core.config import technology
+from v6t.core.devices import judge_of, lab_device, remote_session
 from v6t.core.settings import ResolvedRun
 from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
@@ -15,14 +17,19 @@ from v6t.profiles.model import DIRECTIONS, Direction, FramePair
 from v6t.profiles.streams import StreamSet
 
 if TYPE_CHECKING:
-    from v6t.drivers.embedded.bed import LabDevice
+    from v6t.drivers.duts.session import Session
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
 
 
-def make_tester(run: ResolvedRun, *, loopback: bool = False) -> Tester:
+def make_tester(run: ResolvedRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:
     """A tester that is not open yet.
+
+    Args:
+        run: the run.
+        loopback: leave the device out.
+        keep: local directory for the device's undo record.
 
     Raises:
         EnvironmentLacking: this tester cannot be had.
@@ -36,23 +43,13 @@ def make_tester(run: ResolvedRun, *, loopback: bool = False) -> Tester:
     if run.tester.kind == "embedded":
         from v6t.drivers.embedded.tester import EmbeddedTester
 
-        return EmbeddedTester(device.links, None if loopback else lab_device(run))
+        return EmbeddedTester(device.links, None if loopback else lab_device(run, keep))
     from v6t.drivers.trex.options import TrexOptions
     from v6t.drivers.trex.tester import TrexTester
 
     options = TrexOptions.from_mapping(run.tester.options)
-    standing = lab_device(run) if options.lab and not loopback else None
+    standing = lab_device(run, keep) if options.lab and not loopback else None
     return TrexTester(options, device.links, standing, loopback=loopback)
-
-
-def lab_device(run: ResolvedRun) -> LabDevice:
-    """What the run's device driver puts between the lab's cables."""
-    from v6t.drivers.embedded.bed import ReferenceDevice, frame_octets
-    from v6t.drivers.embedded.refdut import Faults
-
-    device = device_of(run)
-    faults = Faults(**run.dut.options.get("faults", {}))
-    return ReferenceDevice(device, frame_octets(device.links), faults)
 
 
 def compile_point(plugin: Technology, sizes: FramePair, seed: int) -> dict[Direction, StreamSet]:
@@ -68,17 +65,22 @@ def compile_point(plugin: Technology, sizes: FramePair, seed: int) -> dict[Direc
 class Bench:
     """A tester that opens and loads when a trial needs it: a replayed run needs none."""
 
-    def __init__(self, run: ResolvedRun, *, loopback: bool = False) -> None:
+    def __init__(
+        self, run: ResolvedRun, *, loopback: bool = False, keep: Path | None = None
+    ) -> None:
         """Remember what to make.
 
         Args:
             run: the run.
             loopback: leave the device out.
+            keep: local directory for the device's undo record.
         """
         self._run = run
         self._loopback = loopback
-        self._plugin = technology(run)
+        self._keep = keep
+        self._judge = judge_of(run)
         self._tester: Tester | None = None
+        self._device: Session | None = None
         self._wanted: Mapping[Direction, StreamSet] = {}
         self._stale = True
 
@@ -90,20 +92,43 @@ class Bench:
     def measure(self, trial: Trial) -> TrialResult:
         """Run one trial, opening and loading first where needed."""
         if self._tester is None:
-            tester = make_tester(self._run, loopback=self._loopback)
+            self._configure()
+            tester = make_tester(self._run, loopback=self._loopback, keep=self._keep)
             self._tester = tester
             tester.open()
         if self._stale:
-            self._tester.load(self._wanted, self._plugin)
+            self._tester.load(self._wanted, self._judge)
             self._stale = False
         return self._tester.measure(trial)
 
     def describe(self) -> dict[str, Any] | None:
-        """Facts about the tester; None if none was needed."""
-        return None if self._tester is None else self._tester.describe()
+        """Facts about the tester and a device it drives; None if none was needed."""
+        if self._tester is None:
+            return None
+        found = self._tester.describe()
+        return found if self._device is None else {**found, "device": self._device.describe()}
 
     def close(self) -> None:
-        """Stop traffic and remove the lab. May be called twice."""
-        if self._tester is not None:
-            self._tester.close()
-            self._tester = None
+        """Stop traffic, remove the lab, restore the device. May be called twice."""
+        tester, self._tester = self._tester, None
+        device, self._device = self._device, None
+        try:
+            if tester is not None:
+                tester.close()
+        finally:
+            if device is not None:
+                try:
+                    device.restore()
+                finally:
+                    device.close()
+
+    def _configure(self) -> None:
+        """A device elsewhere is made ready before the tester says a word to it."""
+        if self._loopback or self._device is not None:
+            return
+        device = remote_session(self._run, self._keep)
+        if device is not None:
+            device.open()
+            self._device = device
+            device.apply()
+            device.verify()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from v6t.profiles.errors import UsageError
+
+MAX_VALUES = 100_000
+"""More settings than this no file needs."""
 
 
 class Document:
@@ -27,7 +31,8 @@ class Document:
             UsageError: it cannot be read, is no YAML, or is no mapping.
         """
         from ruamel.yaml import YAML
-        from ruamel.yaml.error import MarkedYAMLError, YAMLError
+        from ruamel.yaml.error import MarkedYAMLError
+        from ruamel.yaml.reader import ReaderError
 
         self.path = path
         try:
@@ -42,12 +47,17 @@ class Document:
             mark = exc.problem_mark or exc.context_mark
             where = f":{mark.line + 1}" if mark else ""
             raise UsageError(f"{path}{where}: {(exc.problem or 'no YAML').strip()}") from exc
-        except (YAMLError, ValueError, RecursionError, TypeError, AttributeError) as exc:
+        except ReaderError as exc:
+            line = text.count("\n", 0, exc.position) + 1
+            raise UsageError(
+                f"{path}:{line}: the character U+{exc.character:04X} cannot stand here"
+            ) from exc
+        except Exception as exc:  # the parser fails in many ways on odd scalars
             raise UsageError(f"{path}: {_first_line(exc)}") from exc
         if not isinstance(self._tree, Mapping):
             raise UsageError(f"{path} holds no settings", "`v6t init` writes an example")
         try:
-            self.data: dict[str, Any] = _plain(self._tree)
+            self.data: dict[str, Any] = _plain(self._tree, itertools.count())
         except (RecursionError, ValueError) as exc:
             raise UsageError(f"{path}: {_first_line(exc)}") from exc
 
@@ -65,12 +75,14 @@ class Document:
         return f"{self.path}" + ("" if line is None else f":{line + 1}")
 
 
-def _plain(node: Any) -> Any:
+def _plain(node: Any, counter: Iterator[int]) -> Any:
     """Mappings, sequences and scalars without the parser's own types."""
+    if next(counter) > MAX_VALUES:  # aliases of aliases make millions out of a few lines
+        raise ValueError(f"more than {MAX_VALUES:,} values")
     if isinstance(node, Mapping):
-        return {str(k): _plain(v) for k, v in node.items()}
+        return {str(k): _plain(v, counter) for k, v in node.items()}
     if isinstance(node, (list, tuple)):
-        return [_plain(v) for v in node]
+        return [_plain(v, counter) for v in node]
     if isinstance(node, bool) or node is None:
         return node
     for kind in (int, float, str):

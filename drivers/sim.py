@@ -1,4 +1,4 @@
-"""The simulated tester: virtual time, a device with programmable limits and faults.
+"""The simulated tester: virtual time, a device with programmable limits, delays and faults.
 
 For rehearsing campaigns (``--tester sim``), for testing procedures, for estimating time. Chance
 is drawn from the seed and the trial's key, so a resumed run meets the same device.
@@ -6,112 +6,60 @@ is drawn from the seed and the trial's key, so a resumed run meets the same devi
 
 from __future__ import annotations
 
-import difflib
-import math
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
+from v6t.drivers.simdevice import BLOCK, Device, SimOptions
 from v6t.drivers.tester import Judge
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult, directions_of
-from v6t.profiles.errors import TesterError, UsageError
-from v6t.profiles.mixing import counts
+from v6t.procedures.distribution import Distribution, bucket_ns
+from v6t.procedures.trial import (
+    Ability,
+    ClassCount,
+    DirectionResult,
+    Trial,
+    TrialResult,
+    directions_of,
+)
+from v6t.profiles.errors import TesterError
+from v6t.profiles.mixing import counts, order
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
+
+__all__ = ["EPOCH", "SimOptions", "SimTester"]
 
 EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 """Where virtual time starts: no simulated result can be mistaken for a real one by its date."""
 
 
 @dataclass(frozen=True)
-class SimOptions:
-    """The simulated device and the faults of device and tester.
+class _Loss:
+    """What a direction loses.
 
     Attributes:
-        capacity_fps: frames per second the device forwards in one direction.
-        total_capacity_fps: over both directions; 0: twice ``capacity_fps``.
-        loss_curve: pairs (share of capacity, lost share), ascending, interpolated; replaces the
-            plain limit. ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early.
-        capacity_noise: capacity varies by this share from trial to trial (standard deviation).
-        loss_probability: chance of one lost frame in a trial below capacity.
-        burst_probability, burst_frames: chance and size of a burst of lost frames.
-        dead_zones: pairs of rates between which the device loses although it should not.
-        slow_share, slow_probability: in this share of trials capacity falls to ``slow_share``.
-        surplus: frames the device sends twice in every trial.
-        late: frames that come back too late in every trial.
-        mismatch: frames the device translates wrongly.
-        forwards_negative: the device forwards what it must drop.
-        tester_fps: the tester's own ceiling per direction; above, sending takes longer.
-        control: ARP, ND and the like seen per trial.
-        crash_at: number of the trial (from 1) at which the tester fails; 0: never.
-        trial_delay_s: real seconds each trial takes, to watch or to interrupt a rehearsal.
+        frames: lost frames; they are spread evenly between the two times.
+        first_s, last_s: sending times of the first and the last of them [s].
+        gap_s: longest silence at the receiver [s].
     """
 
-    capacity_fps: float = 1_000_000.0
-    total_capacity_fps: float = 0.0
-    loss_curve: tuple[tuple[float, float], ...] = ()
-    capacity_noise: float = 0.0
-    loss_probability: float = 0.0
-    burst_probability: float = 0.0
-    burst_frames: int = 100
-    dead_zones: tuple[tuple[float, float], ...] = ()
-    slow_probability: float = 0.0
-    slow_share: float = 0.5
-    surplus: int = 0
-    late: int = 0
-    mismatch: int = 0
-    forwards_negative: bool = False
-    tester_fps: float = 5_000_000.0
-    control: int = 0
-    crash_at: int = 0
-    trial_delay_s: float = 0.0
-
-    @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> SimOptions:
-        """Options from a testbed file or flags.
-
-        Raises:
-            UsageError: an unknown name, or a value of the wrong kind or sign.
-        """
-        known = {f.name: f for f in fields(cls)}
-        values: dict[str, Any] = {}
-        for name, value in given.items():
-            if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                raise UsageError(
-                    f"the simulated tester has no option '{name}'",
-                    f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(known),
-                )
-            values[name] = _coerce(name, value, known[name].default)
-        return cls(**values)
-
-
-def _coerce(name: str, value: Any, default: Any) -> Any:
-    """A value of the same kind as the option's default."""
-    try:
-        if isinstance(default, bool):
-            if value not in (True, False, "true", "false"):
-                raise ValueError
-            return value in (True, "true")
-        if isinstance(default, tuple):
-            return tuple((float(low), float(high)) for low, high in value)
-        if isinstance(value, bool):
-            raise ValueError
-        number = type(default)(value)
-        if not math.isfinite(number) or number < 0:
-            raise ValueError
-    except (TypeError, ValueError, OverflowError) as exc:
-        raise UsageError(f"the simulated tester's {name} cannot be {value!r}") from exc
-    return number
+    frames: int
+    first_s: float = 0.0
+    last_s: float = 0.0
+    gap_s: float = 0.0
 
 
 class SimTester:
     """Tester protocol without wires; see :mod:`v6t.drivers.tester`."""
 
     name = "sim"
+    abilities: frozenset[Ability] = frozenset(
+        {"tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"}
+    )
 
     def __init__(
         self, options: SimOptions | None = None, seed: int = 1, *, loopback: bool = False
@@ -153,55 +101,66 @@ class SimTester:
         self.clock_s += trial.pause_s
         started = (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
         ways = directions_of(trial.mode)
-        directions = {way: self._direction(way, trial, len(ways), chance) for way in ways}
+        slow = self._slow_repetition(trial.key)
+        if any(way not in self._streams for way in ways):
+            raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+        directions = {
+            way: self._direction(way, trial, Device(self.options, len(ways), chance, slow))
+            for way in ways
+        }
         self.clock_s += max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s
         return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
-        from dataclasses import asdict
-
         return {"kind": self.name, "simulated": True, "options": asdict(self.options)}
 
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _direction(
-        self, way: str, trial: Trial, ways: int, chance: random.Random
-    ) -> DirectionResult:
+    def _slow_repetition(self, key: str) -> bool:
+        """Whether the repetition of this trial is a slow one (benchmark/size/mode/repetition)."""
+        repetition = "/".join(key.split("/")[:4])
+        chance = random.Random(f"{self._seed}/slow/{repetition}")  # noqa: S311
+        return chance.random() < self.options.slow_probability
+
+    def _direction(self, way: str, trial: Trial, device: Device) -> DirectionResult:
         o = self.options
-        frames = trial.frames
-        sending = trial.duration_s * max(1.0, trial.rate_fps / o.tester_fps)
-        lost = 0 if self._loopback else self._lost(frames, trial.rate_fps, ways, chance)
+        sending = trial.sending_s * max(1.0, trial.rate_fps / o.tester_fps)
+        loss = _Loss(0) if self._loopback else self._loss(trial, device)
         streams = self._streams[way].streams  # type: ignore[index]
-        required = counts([s.weight for s in streams], frames)
+        weights = [s.weight for s in streams]
+        required = counts(weights, trial.frames)
+        returning = [s.role.value != "negative" for s in streams]
+        lost = _shared(loss.frames, required, returning)
+        block = self._delays(trial, device)
+        slow = [0] * len(streams)
+        if trial.frame_timeout_s is not None:
+            over = sum(d > trial.frame_timeout_s * 1e9 for d in block)
+            slow = [(n - gone) * over // len(block) for n, gone in zip(required, lost, strict=True)]
         classes: dict[str, ClassCount] = {}
         quiet = self._loopback or trial.benchmark == "preflight"
-        returning = sum(
-            n for s, n in zip(streams, required, strict=True) if s.role.value != "negative"
-        )
-        before = 0
-        for stream, share in zip(streams, required, strict=True):
-            negative = stream.role.value == "negative"
-            if negative:
+        for at, stream in enumerate(streams):
+            share = required[at]
+            back = share - lost[at]
+            late = 0 if quiet else min(o.late, back)
+            surplus = 0 if self._loopback else o.surplus
+            if not returning[at]:
                 back = share if o.forwards_negative or self._loopback else 0
-            else:
-                # losses fall on the classes by their shares, to the frame
-                after = before + share
-                mine = lost * after // returning - lost * before // returning
-                back, before = share - min(share, mine), after
-            late = 0 if quiet or negative else min(o.late, back)
+                late = surplus = slow[at] = 0
+            late = min(back, late + slow[at])
             classes[stream.name] = ClassCount(
                 role=stream.role.value,
                 required=share,
                 sent=share,
                 received=back - late,
-                surplus=0 if self._loopback or negative else o.surplus,
+                surplus=surplus,
                 late=late,
             )
         back = sum(c.received for c in classes.values() if c.role != "negative")
         checked = min(1000, back)
         wrong = 0 if self._loopback else min(o.mismatch, checked)
+        delays, ipdv = self._times(trial, classes, weights, loss, block)
         return DirectionResult(
             classes=classes,
             sending_time_s=sending,
@@ -209,41 +168,114 @@ class SimTester:
             checked=checked,
             matched=checked - wrong,
             mismatch=_simulated_mismatch(streams[0].name) if wrong else None,
+            delays=delays,
+            ipdv=ipdv,
+            first_lost_s=loss.first_s if loss.frames else None,
+            last_lost_s=loss.last_s if loss.frames else None,
+            longest_gap_s=max(loss.gap_s, 1 / trial.rate_fps),
         )
 
-    def _lost(self, frames: int, rate_fps: float, ways: int, chance: random.Random) -> int:
-        """Frames the device loses in one direction."""
+    def _loss(self, trial: Trial, device: Device) -> _Loss:
+        """Losses by overload, by the time it takes to recover, and by a reset."""
         o = self.options
-        capacity = o.capacity_fps
-        if ways > 1 and o.total_capacity_fps:
-            capacity = min(capacity, o.total_capacity_fps / ways)
-        if o.capacity_noise:
-            capacity *= max(0.0, chance.gauss(1.0, o.capacity_noise))
-        if chance.random() < o.slow_probability:
-            capacity *= o.slow_share
-        share = self._loss_share(rate_fps / capacity if capacity else math.inf)
-        if any(low <= rate_fps <= high for low, high in o.dead_zones):
-            share = max(share, 0.01)
-        lost = math.ceil(frames * share - 1e-9)
-        if chance.random() < o.loss_probability:
-            lost += 1
-        if chance.random() < o.burst_probability:
-            lost += o.burst_frames
-        return min(frames, lost)
+        first = device.lost(trial.first_frames, trial.rate_fps)
+        lost, begin, end, gap = first, 0.0, trial.duration_s - 1 / trial.rate_fps, 0.0
+        if trial.then is not None:
+            second = trial.then
+            more = min(o.recovery_s, second.duration_s) * second.rate_fps if first else 0.0
+            if round(more):
+                end = trial.duration_s + (round(more) - 1) / second.rate_fps
+                lost += round(more)
+        if trial.event is not None and o.reset_s:
+            until = min(trial.event.at_s + o.reset_s, trial.duration_s)
+            gone = round((until - trial.event.at_s) * trial.rate_fps)
+            if not first:
+                begin, end = trial.event.at_s, until
+            lost, gap = min(trial.frames, lost + gone), until - trial.event.at_s
+        return _Loss(lost, begin, end, gap)
 
-    def _loss_share(self, load: float) -> float:
-        """Lost share at an offered load, in units of capacity."""
-        curve = self.options.loss_curve
-        if not curve:
-            return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
-        before = (0.0, 0.0)
-        for point in curve:
-            if load <= point[0]:
-                span = point[0] - before[0]
-                part = (load - before[0]) / span if span else 1.0
-                return before[1] + part * (point[1] - before[1])
-            before = point
-        return max(before[1], 1.0 - 1.0 / load)
+    def _delays(self, trial: Trial, device: Device) -> list[int]:
+        """The delays of a trial in sending order: of its tags, or a block that repeats."""
+        if trial.delays is None and trial.frame_timeout_s is None:
+            return []
+        count = trial.delays.tags if trial.delays and trial.delays.tags else BLOCK
+        if self._loopback:
+            return [round(self.options.tester_delay_us * 1000)] * count
+        return device.delays_ns(count)
+
+    def _times(
+        self,
+        trial: Trial,
+        classes: Mapping[str, ClassCount],
+        weights: Sequence[int],
+        loss: _Loss,
+        block: Sequence[int],
+    ) -> tuple[dict[str, Distribution] | None, dict[str, Distribution] | None]:
+        """Delays and, if asked for, their differences, by class."""
+        if trial.delays is None:
+            return None, None
+        back = [name for name, c in classes.items() if c.role != "negative"]
+        if trial.delays.tags:
+            return _tagged(trial, back, list(classes), weights, loss, block), None
+        pairs = [b - a for a, b in pairwise([*block, block[0]])]
+        delays, ipdv = {}, {}
+        for name in back:
+            count = classes[name]
+            gone = count.required - count.received
+            limit = trial.frame_timeout_s
+            kept = [d for d in block if limit is None or d <= limit * 1e9]
+            delays[name] = _repeated(kept, count.received, lost=gone)
+            whole = max(0, count.required - 1)
+            skipped = min(whole, 2 * gone)
+            ipdv[name] = _repeated(pairs, whole - skipped, lost=skipped)
+        return delays, ipdv if trial.delays.ipdv else None
+
+
+def _shared(lost: int, required: Sequence[int], returning: Sequence[bool]) -> list[int]:
+    """Losses fall on the classes by their shares, to the frame."""
+    total = sum(n for n, back in zip(required, returning, strict=True) if back)
+    shares, before = [], 0
+    for count, back in zip(required, returning, strict=True):
+        after = before + (count if back else 0)
+        shares.append(min(count, lost * after // total - lost * before // total) if total else 0)
+        before = after
+    return shares
+
+
+def _tagged(
+    trial: Trial,
+    back: Sequence[str],
+    names: Sequence[str],
+    weights: Sequence[int],
+    loss: _Loss,
+    delays: Sequence[int],
+) -> dict[str, Distribution]:
+    """Tags of each class; a tag is lost when the frame in its place is."""
+    kinds = order(weights, 0, sum(weights))
+    found: dict[str, Counter[int]] = {name: Counter() for name in back}
+    lost: Counter[str] = Counter()
+    total, limit = trial.frames, trial.frame_timeout_s
+    for number, delay in enumerate(delays):
+        place = trial.tag_frame(number)
+        name = names[kinds[place % len(kinds)]]
+        if name not in found:
+            continue
+        gone = (place + 1) * loss.frames // total > place * loss.frames // total
+        if gone or (limit is not None and delay > limit * 1e9):
+            lost[name] += 1
+        else:
+            found[name][bucket_ns(delay)] += 1
+    return {name: Distribution.of(found[name], lost=lost[name]) for name in back}
+
+
+def _repeated(block: Sequence[int], count: int, *, lost: int) -> Distribution:
+    """A block of values repeated until there are ``count`` of them."""
+    if not block:
+        return Distribution((), (), lost=lost)
+    times, rest = divmod(count, len(block))
+    found = Counter({v: n * times for v, n in Counter(map(bucket_ns, block)).items()})
+    found.update(map(bucket_ns, block[:rest]))
+    return Distribution.of(found, lost=lost)
 
 
 def _simulated_mismatch(name: str) -> dict[str, str]:

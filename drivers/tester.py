@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from v6t.procedures.trial import Trial, TrialResult
+from v6t.procedures.trial import Ability, Trial, TrialResult
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
@@ -57,3 +57,12 @@ class Tester(Protocol):
 
     def close(self) -> None:
         """Stop traffic, give everything back. May be called twice and after a failure."""
+
+
+def abilities_of(tester: Tester) -> frozenset[Ability]:
+    """What a tester can do beyond counting: its attribute ``abilities``; none if it has none.
+
+    See :attr:`v6t.procedures.trial.Trial.needs`. A run asks before any traffic.
+    """
+    found: frozenset[Ability] = getattr(tester, "abilities", frozenset())
+    return found

@@ -107,6 +107,10 @@ class Technology(ABC):
         self.params = params
         self.links = links or Links()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle parameters only: what a plugin prepared from them is prepared again."""
+        return type(self), (self.params, self.links)
+
     @abstractmethod
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Sizes on both sides for a listed (IPv6) frame size, FCS included.

@@ -133,7 +133,7 @@ class MapRule:
     @property
     def prefix_ce(self) -> bool:
         """Whether each CE gets an IPv4 prefix instead of (a share of) one address."""
-        return 0 < self.ea_len < self.suffix_len
+        return self.ea_len < self.suffix_len
 
     @property
     def sharing_ratio(self) -> int:
@@ -223,17 +223,14 @@ class MapRule:
         """IPv4 address and PSID in a MAP address; None if it is not a consistent one (MAP-09)."""
         if address not in self.ipv6_prefix:
             return None
-        length = self.ipv6_prefix.prefixlen + self.ea_len
-        ea = int(address) >> 128 - length & (self.ce_count - 1)
         if self.iid_format == "draft":
             ipv4, psid = IPv4Address(int(address) >> 24 & 0xFFFFFFFF), int(address) >> 8 & 0xFFFF
         else:
             ipv4, psid = IPv4Address(int(address) >> 16 & 0xFFFFFFFF), int(address) & 0xFFFF
         if ipv4 not in self.ipv4_prefix or psid >= self.sharing_ratio:
             return None
-        if self.ea_bits(ipv4, psid) != ea or self.interface_id(ipv4, psid) != int(address) & (
-            (1 << 64) - 1
-        ):
+        prefix = int(self.end_user_prefix(ipv4, psid).network_address)
+        if prefix | self.interface_id(ipv4, psid) != int(address):
             return None
         return ipv4, psid
 
@@ -256,6 +253,8 @@ def rule_from_text(
     Raises:
         UsageError: a prefix is no prefix or has host bits, or the rule is impossible.
     """
+    if psid_len is not None and not 0 <= psid_len <= 16:
+        raise UsageError(f"psid_len {psid_len} is outside 0..16")
     return MapRule(
         network6(ipv6_prefix, "rule IPv6 prefix"),
         network4(ipv4_prefix, "rule IPv4 prefix"),

@@ -8,46 +8,24 @@ label 0). Other IPv6 is routed: hop limit minus one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.base import Expected, Link, Links
-from v6t.plugins.map import MapRule
+from v6t.plugins.base import Expected, Links
+from v6t.plugins.frames import ETHERTYPE, Side, decrement_ttl, side_of, u16, u32, u64
+from v6t.plugins.map_arrays import RuleArray
 from v6t.plugins.mape_params import MapEParams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.plugins.frames import U8, U64, Mask
     from v6t.profiles.model import Direction
-
-    U8 = NDArray[np.uint8]
-    U64 = NDArray[np.uint64]
-    Mask = NDArray[np.bool_]
 
 NOT_OURS, NO_TUNNEL, NO_RULE, BAD_IID, BAD_SOURCE, BAD_PORT, NO_DESTINATION, NO_PORT, TTL = range(
     1, 10
 )
 OUTER_HOP_LIMIT = 64
-_IPV6 = b"\x86\xdd"
-_IPV4 = b"\x08\x00"
-
-
-@dataclass(frozen=True)
-class _Side:
-    """Ethernet headers of one link, as bytes."""
-
-    arriving: bytes
-    leaving: bytes
-
-    @property
-    def l3(self) -> int:
-        return len(self.arriving) + 2
-
-
-def _side(link: Link) -> _Side:
-    dut, tester = (bytes.fromhex(m.replace(":", "")) for m in (link.dut_mac, link.tester_mac))
-    tag = b"" if link.vlan is None else b"\x81\x00" + link.vlan.to_bytes(2, "big")
-    return _Side(dut + tester + tag, tester + dut + tag)
+_IPV4, _IPV6 = ETHERTYPE[4], ETHERTYPE[6]
 
 
 class BorderRelay:
@@ -60,13 +38,13 @@ class BorderRelay:
             params: rules and addresses.
             links: MAC addresses and VLANs.
         """
-        self._left, self._right = _side(links.left), _side(links.right)
+        self._left, self._right = side_of(links.left), side_of(links.right)
         self._br = np.frombuffer(params.br_address.packed, dtype=np.uint8)
         # longest prefixes last: later matches replace earlier ones
         by_length = sorted(params.all_domains, key=lambda d: d.rule.ipv6_prefix.prefixlen)
-        self._by_ipv6 = [_Rule(d.rule) for d in by_length]
+        self._by_ipv6 = [RuleArray(d.rule) for d in by_length]
         by_length = sorted(params.all_domains, key=lambda d: d.rule.ipv4_prefix.prefixlen)
-        self._by_ipv4 = [_Rule(d.rule) for d in by_length]
+        self._by_ipv4 = [RuleArray(d.rule) for d in by_length]
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """See :meth:`v6t.plugins.base.Technology.expect`."""
@@ -103,8 +81,8 @@ class BorderRelay:
     def _merge(
         self,
         frames: U8,
-        here: _Side,
-        there: _Side,
+        here: Side,
+        there: Side,
         reason: NDArray[np.uint8],
         changed: tuple[U8, bytes],
         translated: Mask,
@@ -138,17 +116,17 @@ class BorderRelay:
         if inner.shape[1] < 28:
             reason[tunnel] = NO_TUNNEL
             return inner, _IPV4
-        high, low = _u64(body[:, 8:16]), _u64(body[:, 16:24])
-        source, port = _u32(inner[:, 12:16]), _u16(inner[:, 20:22])
+        high, low = u64(body[:, 8:16]), u64(body[:, 16:24])
+        source, port = u32(inner[:, 12:16]), u16(inner[:, 20:22])
         verdict = np.full(len(body), NO_RULE, dtype=np.uint8)
         for rule in self._by_ipv6:
             inside = (high & rule.mask6) == rule.net6
             if inside.any():
-                verdict = np.where(inside, rule.check(high, low, source, port), verdict)
+                verdict = np.where(inside, _check(rule, high, low, source, port), verdict)
         verdict[(verdict == 0) & (inner[:, 8] <= 1)] = TTL
         verdict[(verdict == 0) & (inner[:, 9] != 17)] = NO_TUNNEL
         np.copyto(reason, verdict, where=tunnel)
-        _decrement_ttl(inner)
+        decrement_ttl(inner)
         return inner, _IPV4
 
     def _encapsulate(self, body: U8, ipv4: Mask, reason: NDArray[np.uint8]) -> tuple[U8, bytes]:
@@ -157,8 +135,8 @@ class BorderRelay:
         out[:, :8] = (0x60, 0, 0, 0, length >> 8, length & 255, 4, OUTER_HOP_LIMIT)
         out[:, 8:24] = self._br
         out[:, 40:] = body
-        _decrement_ttl(out[:, 40:])
-        destination, port = _u32(body[:, 16:20]), _u16(body[:, 22:24])
+        decrement_ttl(out[:, 40:])
+        destination, port = u32(body[:, 16:20]), u16(body[:, 22:24])
         verdict = np.full(count, NO_DESTINATION, dtype=np.uint8)
         high = np.zeros(count, dtype=np.uint64)
         low = np.zeros(count, dtype=np.uint64)
@@ -178,52 +156,15 @@ class BorderRelay:
         return out, _IPV6
 
 
-class _Rule:
-    """A rule as masks and shifts on 64-bit words."""
-
-    def __init__(self, rule: MapRule) -> None:
-        n, o = rule.ipv6_prefix.prefixlen, rule.ea_len
-        self.mask6 = np.uint64(((1 << n) - 1) << 64 - n)
-        self.net6 = np.uint64(int(rule.ipv6_prefix.network_address) >> 64)
-        self.mask4 = np.uint64(int(rule.ipv4_prefix.netmask))
-        self.net4 = np.uint64(int(rule.ipv4_prefix.network_address))
-        self._suffix = np.uint64((1 << rule.suffix_len) - 1)
-        self._prefix_bits = np.uint64(rule.suffix_len - o if rule.prefix_ce else 0)
-        self._ea_shift = np.uint64(64 - n - o)
-        self._k = np.uint64(rule.psid_len)
-        self._psid = np.uint64((1 << rule.psid_len) - 1)
-        self._m = np.uint64(rule.low_bits if rule.psid_len else 0)
-        self._floor = np.uint64(
-            1 << 16 - rule.psid_offset if rule.psid_len and rule.psid_offset else 0
-        )
-        draft = rule.iid_format == "draft"
-        self._ipv4_at, self._psid_at = np.uint64(24 if draft else 16), np.uint64(8 if draft else 0)
-        self._embeds = bool(o)
-
-    def map_address(self, ipv4: U64, port: U64) -> tuple[U64, U64, Mask]:
-        """High and low half of the MAP address, and whether the port belongs to any CE."""
-        psid = (port >> self._m) & self._psid
-        kept = (ipv4 >> self._prefix_bits) << self._prefix_bits
-        high = np.full(len(ipv4), self.net6, dtype=np.uint64)
-        if self._embeds:
-            suffix = (ipv4 & self._suffix) >> self._prefix_bits
-            high |= (suffix << self._k | psid) << self._ea_shift
-        return high, kept << self._ipv4_at | psid << self._psid_at, port >= self._floor
-
-    def check(self, high: U64, low: U64, source: U64, port: U64) -> NDArray[np.uint8]:
-        """0 for consistent frames, else the reason to drop."""
-        right_high, right_low, owned = self.map_address(source, port)
-        psid_field = self._psid << self._psid_at
-        claimed_ipv4 = (low >> self._ipv4_at) & np.uint64(0xFFFFFFFF)
-        claimed_psid = (low >> self._psid_at) & np.uint64(0xFFFF)
-        claimed_high, _, _ = self.map_address(claimed_ipv4, claimed_psid << self._m)
-        in_rule = (claimed_ipv4 & self.mask4) == self.net4
-        consistent = in_rule & (claimed_high == high) & (claimed_psid <= self._psid)
-        verdict = np.zeros(len(high), dtype=np.uint8)
-        verdict[~owned | (right_high != high) | (right_low != low)] = BAD_PORT
-        verdict[(right_low & ~psid_field) != (low & ~psid_field)] = BAD_SOURCE
-        verdict[~consistent] = BAD_IID
-        return verdict
+def _check(rule: RuleArray, high: U64, low: U64, source: U64, port: U64) -> NDArray[np.uint8]:
+    """0 for consistent frames, else the reason to drop."""
+    right_high, right_low, owned = rule.map_address(source, port)
+    _, _, consistent = rule.claimed(high, low)
+    verdict = np.zeros(len(high), dtype=np.uint8)
+    verdict[~owned | (right_high != high) | (right_low != low)] = BAD_PORT
+    verdict[(right_low & ~rule.psid_field) != (low & ~rule.psid_field)] = BAD_SOURCE
+    verdict[~consistent] = BAD_IID
+    return verdict
 
 
 def _cut(frames: U8, l3: int) -> U8:
@@ -232,24 +173,3 @@ def _cut(frames: U8, l3: int) -> U8:
 
 def _zeros(frames: U8) -> NDArray[np.int32]:
     return np.zeros(len(frames), dtype=np.int32)
-
-
-def _u64(octets: U8) -> U64:
-    return np.ascontiguousarray(octets).view(">u8")[:, 0].astype(np.uint64)
-
-
-def _u32(octets: U8) -> U64:
-    return np.ascontiguousarray(octets).view(">u4")[:, 0].astype(np.uint64)
-
-
-def _u16(octets: U8) -> U64:
-    return np.ascontiguousarray(octets).view(">u2")[:, 0].astype(np.uint64)
-
-
-def _decrement_ttl(packets: U8) -> None:
-    """TTL minus one, header checksum updated incrementally (RFC 1624), in place."""
-    packets[:, 8] -= 1
-    checksum = (packets[:, 10].astype(np.uint32) << 8 | packets[:, 11]) + np.uint32(0x0100)
-    checksum += checksum >= 0xFFFF
-    packets[:, 10] = checksum >> 8 & 0xFF
-    packets[:, 11] = checksum & 0xFF

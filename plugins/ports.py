@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import PluginParams
@@ -37,14 +38,45 @@ class PortRange(PluginParams):
         return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
 
 
-def source_range() -> PortRange:
-    """RFC 4814 section 4.5: 1024 to 65535."""
-    return PortRange(min=1024, max=65535)
+class SourcePorts(PortRange):
+    """RFC 4814 section 4.5: 1024 to 65535; fixed: RFC 2544's."""
+
+    min: int = Field(1024, ge=0, le=65535)
+    max: int = Field(65535, ge=0, le=65535)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fixed(cls, given: Any) -> Any:
+        return _fixed_at(given, FIXED_SOURCE)
 
 
-def destination_range() -> PortRange:
-    """RFC 4814 section 4.5: 1 to 49151."""
-    return PortRange(min=1, max=49151)
+class DestinationPorts(PortRange):
+    """RFC 4814 section 4.5: 1 to 49151; fixed: RFC 2544's."""
+
+    min: int = Field(1, ge=0, le=65535)
+    max: int = Field(49151, ge=0, le=65535)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fixed(cls, given: Any) -> Any:
+        return _fixed_at(given, FIXED_DESTINATION)
+
+
+def _fixed_at(given: Any, port: int) -> Any:
+    """A fixed port that is not told is RFC 2544's."""
+    if isinstance(given, Mapping) and given.get("policy") == "fixed" and "min" not in given:
+        return {**given, "min": port, "max": given.get("max", port)}
+    return given
+
+
+def source_range() -> SourcePorts:
+    """Random ports of RFC 4814 for sources."""
+    return SourcePorts()
+
+
+def destination_range() -> DestinationPorts:
+    """Random ports of RFC 4814 for destinations."""
+    return DestinationPorts()
 
 
 def bind_port(variable: Variable | None, field: str) -> list[Binding]:

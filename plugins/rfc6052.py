@@ -32,7 +32,7 @@ def embed(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
     """The IPv6 address that stands for ``ipv4`` behind ``prefix``."""
     check_prefix(prefix)
     value = int(prefix.network_address)
-    for bit, place in enumerate(_places(prefix.prefixlen)):
+    for bit, place in enumerate(places(prefix.prefixlen)):
         value |= (int(ipv4) >> 31 - bit & 1) << 127 - place
     return IPv6Address(value)
 
@@ -47,12 +47,12 @@ def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
     if ipv6 not in prefix:
         raise UsageError(f"{ipv6} is not within {prefix}")
     value = 0
-    for place in _places(prefix.prefixlen):
+    for place in places(prefix.prefixlen):
         value = value << 1 | int(ipv6) >> 127 - place & 1
     return IPv4Address(value)
 
 
-def _places(length: int) -> list[int]:
-    """Bit positions of the 32 embedded bits."""
-    places = [p for p in range(length, 128) if not _U_OCTET <= p < _U_OCTET + 8]
-    return places[:32] if length < 96 else list(range(96, 128))
+def places(length: int) -> list[int]:
+    """Positions of the 32 embedded bits in the IPv6 address, bit 0 leftmost."""
+    free = [p for p in range(length, 128) if not _U_OCTET <= p < _U_OCTET + 8]
+    return free[:32] if length < 96 else list(range(96, 128))

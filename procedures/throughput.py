@@ -1,4 +1,4 @@
-"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1): TP-01 to TP-05.
+"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1): TP-01 to TP-07, TP-09.
 
 Follows the procedure with the rules the siitperf and Mapperf papers added: the result is the
 highest passed rate, a trial in which the tester faltered is repeated and never counts as loss.
@@ -6,66 +6,76 @@ highest passed rate, a trial in which the tester faltered is repeated and never 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from v6t.procedures import mlr
+from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.fastsearch import fast_search
+from v6t.procedures.repetition import Adaptive, enough
 from v6t.procedures.search import SearchResult, Step, binary_search, halvings
-from v6t.procedures.trial import Measure, Mode, Trial
-from v6t.procedures.validity import Verdict, judge_trial
+from v6t.procedures.trial import Measure
+from v6t.procedures.validity import Verdict
+
+__all__ = ["Attempt", "Progress", "Watch"]
 
 BENCHMARK = "throughput"
+WITH_TIMEOUT = "throughput-frame-timeout"
+"""Another benchmark, with a deadline for every frame (TP-06); never instead of the first."""
+
+Search = Literal["binary", "fast", "mlrsearch"]
+SEARCHES: tuple[Search, ...] = ("binary", "fast", "mlrsearch")
+
+_MOST_DESCENTS = 20
+
+PROBE_PAUSE_S = 5.0
+"""Pause before a trial that is shorter than full: what RFC 2544 section 23 asks at least."""
 
 
 @dataclass(frozen=True)
 class ThroughputSpec:
-    """One point: frame sizes, directions, and how to search.
+    """One point: conditions, and how to search.
 
     Attributes:
-        ipv6_frame_size, ipv4_frame_size: octets with FCS.
-        mode: directions under load.
+        conditions: frame sizes, directions, waits, tolerances, deadline of frames.
         upper_bound_fps: highest rate offered per direction [fps].
         upper_bound_reason: ``media`` or ``tester``, whichever is smaller.
         resolution_fps: error of the search [fps].
-        duration_s, residual_wait_s, pause_s: see :class:`~v6t.procedures.trial.Trial`.
+        duration_s: length of a full trial [s].
         repetitions: searches; the RFC asks for 20 (GEN-17).
-        loss_tolerance, sending_time_tolerance: see :func:`~v6t.procedures.validity.judge_trial`.
-        invalid_retries: times an invalid trial is measured again before it counts as failed.
         confirmations: times the found rate must pass again (TP-04); a rate that does not is
             lowered to the next one that passed.
+        final_duration_s: the found rate must pass once for so long (GEN-16, TP-04); None: no.
+        search: ``binary``, ``fast`` or ``mlrsearch``.
+        adaptive: stop when the median is known well enough (TP-09); ``repetitions`` is then not
+            used.
     """
 
-    ipv6_frame_size: int
-    ipv4_frame_size: int
-    mode: Mode
+    conditions: Conditions
     upper_bound_fps: float
     upper_bound_reason: str
     resolution_fps: float
     duration_s: float
-    residual_wait_s: float
-    pause_s: float
     repetitions: int
-    loss_tolerance: float = 0.0
-    sending_time_tolerance: float = 1.00001
-    invalid_retries: int = 2
     confirmations: int = 0
+    final_duration_s: float | None = None
+    search: Search = "binary"
+    adaptive: Adaptive | None = None
+
+    @property
+    def benchmark(self) -> str:
+        """Throughput proper, or the variant with a deadline for every frame."""
+        return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
 
     @property
     def point(self) -> str:
         """Start of the keys of all its trials."""
-        return f"{BENCHMARK}/{self.ipv6_frame_size}/{self.mode}"
+        return self.conditions.point(self.benchmark)
 
     @property
     def steps(self) -> int:
-        """Trials of one search when every one is valid, confirmations left out."""
+        """Trials of one binary search when every one is valid, confirmations left out."""
         return halvings(self.upper_bound_fps, self.resolution_fps) + 1
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One trial as judged."""
-
-    trial: Trial
-    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,15 @@ class Repetition:
     rate_fps: float
     attempts: tuple[Attempt, ...]
 
+    @property
+    def non_monotonic(self) -> bool:
+        """A rate passed above one that failed: the device is not monotonic, or it varies."""
+        failed = [
+            a.trial.rate_fps for a in self.attempts if not a.verdict.passed and a.verdict.valid
+        ]
+        passed = [a.trial.rate_fps for a in self.attempts if a.verdict.passed]
+        return bool(failed and passed) and max(passed) > min(failed)
+
 
 @dataclass(frozen=True)
 class ThroughputResult:
@@ -93,114 +112,110 @@ class ThroughputResult:
     repetitions: tuple[Repetition, ...]
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What is about to happen or has just happened, for whoever watches.
-
-    Attributes:
-        point: see :attr:`ThroughputSpec.point`.
-        repetition: from 1; repetitions: how many there will be.
-        step: from 1; steps: expected in this search.
-        low_fps, high_fps: bracket before the trial.
-        rate_fps: rate under test.
-        verdict: None before the trial.
-    """
-
-    point: str
-    repetition: int
-    repetitions: int
-    step: int
-    steps: int
-    low_fps: float
-    high_fps: float
-    rate_fps: float
-    verdict: Verdict | None = None
-
-
-Watch = Callable[[Progress], None]
-
-
 def measure_throughput(
     spec: ThroughputSpec, measure: Measure, watch: Watch | None = None
 ) -> ThroughputResult:
     """Repeat the search; deterministic given the trial results, so a journal can replay it."""
-    repetitions = tuple(
-        _repetition(spec, number, measure, watch) for number in range(1, spec.repetitions + 1)
-    )
-    return ThroughputResult(spec, repetitions)
+    done: list[Repetition] = []
+    while not enough([r.rate_fps for r in done], spec.repetitions, spec.adaptive):
+        done.append(_Search(spec, len(done) + 1, measure, watch).run())
+    return ThroughputResult(spec, tuple(done))
 
 
-def _repetition(
-    spec: ThroughputSpec, number: int, measure: Measure, watch: Watch | None
-) -> Repetition:
-    attempts: list[Attempt] = []
-    bracket = [0.0, spec.upper_bound_fps]
-    done = 0
+class _Search:
+    """One repetition in progress."""
 
-    def try_rate(rate_fps: float, step: str) -> Verdict:
-        nonlocal done
+    def __init__(
+        self, spec: ThroughputSpec, number: int, measure: Measure, watch: Watch | None
+    ) -> None:
+        self._spec = spec
+        self._number = number
+        self._measure = measure
+        self._watch = watch
+        self._attempts: list[Attempt] = []
+        self._bracket = (0.0, spec.upper_bound_fps)
+        self._done = 0
+
+    def run(self) -> Repetition:
+        search = self._find()
+        rate_fps = self._confirm(search)
+        return Repetition(self._number, search, rate_fps, tuple(self._attempts))
+
+    def _find(self) -> SearchResult:
+        spec = self._spec
+        bounds = {"upper_fps": spec.upper_bound_fps, "resolution_fps": spec.resolution_fps}
+        if spec.search == "fast":
+            return fast_search(self._try, on_step=self._narrow, **bounds)
+        if spec.search == "mlrsearch":
+            return mlr.mlr_search(
+                self._try, on_step=self._narrow, duration_s=spec.duration_s, **bounds
+            )
+        return binary_search(
+            lambda rate, step: self._try(rate, 1.0, step), on_step=self._narrow, **bounds
+        )
+
+    def _narrow(self, step: Step) -> None:
+        self._bracket = step.low_fps, step.high_fps
+
+    def _try(self, rate_fps: float, share: float, step: str) -> Verdict:
+        """Offer a rate for a share of the full duration; may exceed 1 for the final trial."""
+        spec = self._spec
+        low, high = self._bracket
+        repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
         progress = Progress(
-            spec.point, number, spec.repetitions, done + 1, max(spec.steps, done + 1),
-            bracket[0], bracket[1], rate_fps,
+            spec.point, self._number, repetitions, self._done + 1,
+            max(spec.steps, self._done + 1), low, high, rate_fps,
         )  # fmt: skip
-        if watch:
-            watch(progress)
-        verdict = _attempt(spec, f"r{number:02d}/{step}", rate_fps, measure, attempts)
-        done += 1
-        if watch:
-            watch(replace(progress, verdict=verdict))
-        return verdict
-
-    def narrow(step: Step) -> None:
-        bracket[:] = step.low_fps, step.high_fps
-
-    search = binary_search(
-        try_rate,
-        upper_fps=spec.upper_bound_fps,
-        resolution_fps=spec.resolution_fps,
-        on_step=narrow,
-    )
-    rate_fps = _confirm(spec, search, try_rate)
-    return Repetition(number, search, rate_fps, tuple(attempts))
-
-
-def _attempt(
-    spec: ThroughputSpec, step: str, rate_fps: float, measure: Measure, attempts: list[Attempt]
-) -> Verdict:
-    """Measure one rate, again while the tester falters."""
-    for again in range(1, spec.invalid_retries + 2):
-        trial = Trial(
-            benchmark=BENCHMARK,
-            key=f"{spec.point}/{step}/a{again}",
-            ipv6_frame_size=spec.ipv6_frame_size,
-            ipv4_frame_size=spec.ipv4_frame_size,
-            mode=spec.mode,
+        if self._watch:
+            self._watch(progress)
+        pause_s = spec.conditions.pause_s
+        outcome = attempt(
+            spec.conditions,
+            self._measure,
+            benchmark=spec.benchmark,
+            step=f"r{self._number:02d}/{step}",
             rate_fps=rate_fps,
-            duration_s=spec.duration_s,
-            residual_wait_s=spec.residual_wait_s,
-            pause_s=spec.pause_s,
+            duration_s=spec.duration_s * share,
+            pause_s=pause_s if share >= 1 else min(pause_s, PROBE_PAUSE_S),
         )
-        verdict = judge_trial(
-            trial,
-            measure(trial),
-            loss_tolerance=spec.loss_tolerance,
-            sending_time_tolerance=spec.sending_time_tolerance,
-        )
-        attempts.append(Attempt(trial, verdict))
-        if verdict.valid:
-            break
-    return verdict
+        self._attempts += outcome.attempts
+        self._done += 1
+        if self._watch:
+            self._watch(replace(progress, verdict=outcome.verdict))
+        return outcome.verdict
 
+    def _confirm(self, search: SearchResult) -> float:
+        """The highest passed rate that passes again as often as asked (TP-04)."""
+        spec = self._spec
+        final = (spec.final_duration_s or 0.0) / spec.duration_s
+        checks: list[tuple[str, float]] = [(f"{n}", 1.0) for n in range(1, spec.confirmations + 1)]
+        if final > 1:
+            checks.append(("final", final))
+        if not checks or not search.rate_fps:
+            return search.rate_fps
+        full = spec.duration_s
+        passed = {
+            a.trial.rate_fps
+            for a in self._attempts
+            if a.verdict.passed and a.trial.duration_s >= full
+        }
+        for place, rate_fps in enumerate(sorted(passed, reverse=True)):
+            if rate_fps > search.rate_fps:
+                continue
+            if all(self._try(rate_fps, share, f"c{place:02d}-{n}").passed for n, share in checks):
+                return rate_fps
+        return self._descend(search, checks)
 
-def _confirm(
-    spec: ThroughputSpec, search: SearchResult, try_rate: Callable[[float, str], Verdict]
-) -> float:
-    """The highest passed rate that passes again as often as asked (TP-04)."""
-    passed = sorted({s.rate_fps for s in search.steps if s.verdict.passed}, reverse=True)
-    if not spec.confirmations:
-        return search.rate_fps
-    for place, rate_fps in enumerate(passed):
-        names = (f"c{place:02d}-{n}" for n in range(1, spec.confirmations + 1))
-        if all(try_rate(rate_fps, name).passed for name in names):
-            return rate_fps
-    return 0.0
+    def _descend(self, search: SearchResult, checks: list[tuple[str, float]]) -> float:
+        """Below everything that passed before: halve until a rate stands (TP-04)."""
+        spec = self._spec
+        if spec.final_duration_s is None:
+            return 0.0
+        rate_fps, place = search.rate_fps, 0
+        step = spec.resolution_fps
+        while (rate_fps := rate_fps - step) > spec.resolution_fps and place < _MOST_DESCENTS:
+            place += 1
+            step *= 2
+            if all(self._try(rate_fps, share, f"d{place:02d}-{n}").passed for n, share in checks):
+                return rate_fps
+        return 0.0

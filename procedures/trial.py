@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
+
+from v6t.procedures.distribution import Distribution
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""
@@ -12,9 +15,61 @@ Mode = Literal["forward", "reverse", "bidirectional"]
 MODES: tuple[Mode, ...] = ("bidirectional", "forward", "reverse")
 
 
+_GOLDEN = 0.6180339887498949
+
+
 def directions_of(mode: Mode) -> tuple[str, ...]:
     """Directions that carry traffic in a mode."""
     return ("forward", "reverse") if mode == "bidirectional" else (mode,)
+
+
+Ability = Literal["tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"]
+"""What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
+
+
+@dataclass(frozen=True)
+class DelayRequest:
+    """Which one-way delays a trial must bring back, from each active direction.
+
+    Attributes:
+        tags: tagged frames per direction, foreground and background together (LAT-02); 0: every
+            frame of the stream is timed (PDV-01).
+        first_tag_s: the first tag goes out this long after the first frame [s] (LAT-02).
+        ipdv: differences between consecutive frames too (IPDV-01); only when every frame is timed.
+    """
+
+    tags: int = 0
+    first_tag_s: float = 0.0
+    ipdv: bool = False
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A second stretch of traffic that follows the first without a gap (REC-01).
+
+    Attributes:
+        rate_fps: frames per second in each active direction.
+        duration_s: its length [s].
+    """
+
+    rate_fps: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something done to the device while traffic runs (RST-01).
+
+    Testers ignore it: whoever composes the run carries it out beside the trial. The simulated
+    tester simulates the outage.
+
+    Attributes:
+        hook: name of the hook, for example ``software-reset``.
+        at_s: when, after the first frame [s].
+    """
+
+    hook: str
+    at_s: float
 
 
 @dataclass(frozen=True)
@@ -30,6 +85,11 @@ class Trial:
         duration_s: length of the stream [s].
         residual_wait_s: wait for late frames before counters are read [s].
         pause_s: pause before the trial, for the device to settle [s].
+        delays: delays to bring back; None: none are needed.
+        frame_timeout_s: a frame whose one-way delay is longer is ``late`` and not ``received``
+            (TP-06); None: frames count until the residual wait is over.
+        then: traffic after the first ``duration_s``; None: none.
+        event: what happens to the device meanwhile; None: nothing.
     """
 
     benchmark: str
@@ -41,11 +101,58 @@ class Trial:
     duration_s: float
     residual_wait_s: float = 2.0
     pause_s: float = 10.0
+    delays: DelayRequest | None = None
+    frame_timeout_s: float | None = None
+    then: Segment | None = None
+    event: Event | None = None
+
+    @property
+    def first_frames(self) -> int:
+        """Frames of the first segment in each active direction: at least one."""
+        return max(1, round(self.rate_fps * self.duration_s))
 
     @property
     def frames(self) -> int:
-        """Frames required in each active direction: rate times duration, at least one."""
-        return max(1, round(self.rate_fps * self.duration_s))
+        """Frames required in each active direction: rate times duration, of both segments."""
+        second = round(self.then.rate_fps * self.then.duration_s) if self.then else 0
+        return self.first_frames + second
+
+    @property
+    def sending_s(self) -> float:
+        """Length of the whole stream [s]."""
+        return self.duration_s + (self.then.duration_s if self.then else 0.0)
+
+    @property
+    def needs(self) -> frozenset[Ability]:
+        """What the tester must be able to do for this trial, beyond counting."""
+        found: set[Ability] = set()
+        if self.delays is not None:
+            found.add("tags" if self.delays.tags else "every-frame")
+            if self.delays.ipdv:
+                found.add("ipdv")
+        if self.frame_timeout_s is not None:
+            found.add("frame-timeout")
+        if self.then is not None:
+            found |= {"two-rates", "loss-times"}
+        if self.event is not None:
+            found.add("loss-times")
+        return frozenset(found)
+
+    def tag_frame(self, number: int) -> int:
+        """Place of a tag in the stream of its direction, both from 0 (LAT-02).
+
+        The frames sent from ``first_tag_s`` on are cut into as many equal stretches as there are
+        tags, and each stretch holds one. Within it the place moves from stretch to stretch by the
+        golden section: with a fixed place, tags every 120 frames of a mixture that repeats every
+        2 would all be foreground (LAT-06). The class of the frame at that place in the mixed
+        order of classes is the class of the tag. The first tag opens the first stretch.
+        """
+        if self.delays is None or not self.delays.tags:
+            raise ValueError("this trial has no tags")
+        start = math.ceil(self.delays.first_tag_s * self.rate_fps)
+        room, tags = self.frames - start, self.delays.tags
+        begin, end = number * room // tags, (number + 1) * room // tags
+        return start + begin + int((end - begin) * (number * _GOLDEN % 1))
 
 
 @dataclass(frozen=True)
@@ -86,6 +193,17 @@ class DirectionResult:
         missing: an example of a frame that was sent and never came back, in the same form with
             ``received`` empty; None when nothing was lost or the tester keeps no example.
         delay_us: ``{"min", "p50", "p99_9", "max"}`` one-way delays [µs] where measured.
+        delays: one-way delays by class name when the trial asked for ``delays``, else None. Of a
+            class, ``frames + lost`` is the number of its tags, or of its ``required`` frames when
+            every frame was asked for; less where the tester could time only a sample (PDV-03).
+            Classes that must be dropped (``negative``) are left out.
+        ipdv: differences of the delays of consecutive frames of a class, by class name, when the
+            trial asked for them; see :func:`~v6t.procedures.distribution.differences`.
+        first_lost_s, last_lost_s: when the first and the last of the frames that were lost were
+            sent, after the first frame of the direction [s]; None when nothing was lost or the
+            tester cannot tell. Required when the trial has ``then`` or ``event``.
+        longest_gap_s: longest time between two frames received one after the other [s]; None when
+            the tester does not keep it.
     """
 
     classes: Mapping[str, ClassCount]
@@ -96,6 +214,11 @@ class DirectionResult:
     mismatch: Mapping[str, str] | None = None
     missing: Mapping[str, str] | None = None
     delay_us: Mapping[str, float] | None = None
+    delays: Mapping[str, Distribution] | None = None
+    ipdv: Mapping[str, Distribution] | None = None
+    first_lost_s: float | None = None
+    last_lost_s: float | None = None
+    longest_gap_s: float | None = None
 
     def total(self, what: str) -> int:
         """Sum of a count over foreground and background (negative frames are not for return)."""
@@ -127,30 +250,47 @@ class Measure(Protocol):
         """Run one trial."""
 
 
+_ADDED = ("delays", "frame_timeout_s", "then", "event")
+_ADDED_RESULTS = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
+
+
 def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """A trial as JSON-like values."""
-    return asdict(trial)
+    """A trial as JSON-like values; what it does not ask for is left out."""
+    return {k: v for k, v in asdict(trial).items() if k not in _ADDED or v is not None}
 
 
 def result_to_json(result: TrialResult) -> dict[str, Any]:
     """A result as JSON-like values, the inverse of :func:`result_from_json`."""
-    return asdict(result)
+    bare = {w: replace(d, delays=None, ipdv=None) for w, d in result.directions.items()}
+    data = asdict(replace(result, directions=bare))
+    for way, counted in result.directions.items():
+        plain = data["directions"][way]
+        for name in ("delays", "ipdv"):
+            times: Mapping[str, Distribution] | None = getattr(counted, name)
+            plain[name] = None if times is None else {c: d.to_json() for c, d in times.items()}
+        data["directions"][way] = {
+            k: v for k, v in plain.items() if k not in _ADDED_RESULTS or v is not None
+        }
+    return data
 
 
 def result_from_json(data: Mapping[str, Any]) -> TrialResult:
     """Read back what :func:`result_to_json` wrote."""
-    directions = {
-        name: DirectionResult(
-            **{
-                **d,
-                "classes": {n: ClassCount(**c) for n, c in d["classes"].items()},
-            }
-        )
-        for name, d in data["directions"].items()
-    }
     return TrialResult(
-        directions=directions,
+        directions={way: _direction(d) for way, d in data["directions"].items()},
         faults=tuple(data.get("faults", ())),
         started=data.get("started", ""),
         tester=data.get("tester", {}),
     )
+
+
+def _direction(data: Mapping[str, Any]) -> DirectionResult:
+    values: dict[str, Any] = {
+        f.name: data[f.name] for f in fields(DirectionResult) if f.name in data
+    }
+    values["classes"] = {n: ClassCount(**c) for n, c in data["classes"].items()}
+    for name in ("delays", "ipdv"):
+        if values.get(name) is not None:
+            stored: Mapping[str, Mapping[str, Any]] = data[name]
+            values[name] = {c: Distribution.from_json(d) for c, d in stored.items()}
+    return DirectionResult(**values)

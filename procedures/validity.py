@@ -74,7 +74,7 @@ def _tester_faults(
     direction: str, trial: Trial, counted: DirectionResult, tolerance: float
 ) -> list[str]:
     faults = []
-    limit = trial.duration_s * tolerance
+    limit = trial.sending_s * tolerance
     if counted.sending_time_s > limit:
         faults.append(
             f"{direction}: sending took {counted.sending_time_s:.6f} s, allowed {limit:.6f} s"

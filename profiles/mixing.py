@@ -70,6 +70,25 @@ def order_with_index(
     return chosen, index[place] + periods * np.asarray(reduced, dtype=np.int64)[chosen]
 
 
+def positions(
+    weights: Sequence[int], class_number: int, index: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Places in the order of some frames of one class: the inverse of :func:`order_with_index`.
+
+    Args:
+        weights: shares of the classes.
+        class_number: which class.
+        index: ``(n,)`` numbers of frames within the class.
+    """
+    import numpy as np
+
+    reduced = _reduce(weights)
+    classes, _ = _period(reduced)
+    places = np.nonzero(classes == class_number)[0]
+    periods, rest = np.divmod(index, reduced[class_number])
+    return periods * sum(reduced) + places[rest]
+
+
 def first_positions(weights: Sequence[int]) -> list[int]:
     """Number of the first frame of each class in the order; 0 for a class of weight 0."""
     reduced = _reduce(weights)

@@ -29,13 +29,16 @@ def write_pcap(
         raise UsageError(f"{path} exists already", "choose another name or use --force")
     partial = path.with_name(path.name + ".part")
     count = 0
-    with partial.open("wb") as out:
-        out.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, _SNAP, _ETHERNET))
-        for count, frame in enumerate(frames, 1):
-            seconds, rest = divmod(round((count - 1) * 1e9 / rate_fps), 1_000_000_000)
-            out.write(struct.pack("<IIII", seconds, rest, len(frame), len(frame)))
-            out.write(frame)
-    os.replace(partial, path)
+    try:
+        with partial.open("wb") as out:
+            out.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, _SNAP, _ETHERNET))
+            for count, frame in enumerate(frames, 1):
+                seconds, rest = divmod(round((count - 1) * 1e9 / rate_fps), 1_000_000_000)
+                out.write(struct.pack("<IIII", seconds, rest, len(frame), len(frame)))
+                out.write(frame)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
     return count
 
 
@@ -43,7 +46,7 @@ def read_pcap(path: Path) -> Iterator[tuple[float, bytes]]:
     """Time stamp [s] and octets of each frame of a classic pcap file.
 
     Raises:
-        UsageError: the file is no classic pcap capture.
+        UsageError: the file is no classic pcap capture, or breaks off.
     """
     data = path.read_bytes()
     if len(data) < 24:
@@ -56,8 +59,11 @@ def read_pcap(path: Path) -> Iterator[tuple[float, bytes]]:
         raise UsageError(f"{path} is no pcap capture")
     unit = 1e-9 if magic == _MAGIC_NS else 1e-6
     offset = 24
-    while offset + 16 <= len(data):
-        seconds, fraction, captured, _ = struct.unpack_from(order + "IIII", data, offset)
-        offset += 16
-        yield seconds + fraction * unit, data[offset : offset + captured]
-        offset += captured
+    while offset < len(data):
+        body = offset + 16
+        header = data[offset:body].ljust(16, b"\xff")  # a header cut short promises too much
+        seconds, fraction, captured, _ = struct.unpack(order + "IIII", header)
+        offset = body + captured
+        if offset > len(data):
+            raise UsageError(f"{path} ends in the middle of a frame")
+        yield seconds + fraction * unit, data[body:offset]

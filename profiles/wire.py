@@ -13,12 +13,16 @@ FCS_OCTETS = 4
 MIN_FRAME_OCTETS = 64
 """Smallest Ethernet frame, FCS included (IEEE 802.3)."""
 
+MAX_RATE = 1e15
+"""Bits or frames per second; nothing is faster, and all arithmetic stays exact enough."""
+
 GAP_OCTETS = 20
 """Preamble, start delimiter and interframe gap: 7 + 1 + 12 octets per frame (IEEE 802.3)."""
 
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_LINE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmgt]?)(?:bps|bit/s|b/s|b|be)?", re.IGNORECASE)
-_FRAMES = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmg]?)(?:pps|fps|p/s)?", re.IGNORECASE)
+_NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e\d{1,2})?)"
+_LINE = re.compile(_NUMBER + r"\s*([kmgt]?)(?:bps|bit/s|b/s|b|be)?", re.IGNORECASE)
+_FRAMES = re.compile(_NUMBER + r"\s*([kmg]?)(?:pps|fps|p/s)?", re.IGNORECASE)
 
 
 def max_frame_rate_fps(line_rate_bps: float, frame_size: int, overhead: int = 0) -> int:
@@ -66,6 +70,6 @@ def parse_frame_rate(text: str) -> float:
 def _parse(text: str, pattern: re.Pattern[str], what: str, hint: str) -> float:
     match = pattern.fullmatch(text.strip())
     value = float(Fraction(match[1]) * _SCALE[match[2].lower()]) if match else 0.0
-    if value <= 0:
-        raise UsageError(f"'{text}' is not a {what}", hint)
+    if not 0 < value <= MAX_RATE:
+        raise UsageError(f"'{text:.40}' is not a {what}", hint)
     return value

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-@click.group(short_help="MAP, RFC 6052 and frame rate arithmetic")
+@click.group(short_help="MAP, RFC 6052 and frame rate arithmetic", no_args_is_help=False)
 def command() -> None:
     """Arithmetic of addresses, ports and rates."""
 

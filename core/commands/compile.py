@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import sys
 from pathlib import Path
@@ -57,11 +59,16 @@ def command(
         raise UsageError(f"{count} frames cannot be sent")
     if cores < 1:
         raise UsageError(f"{cores} cores cannot send")
+    if not math.isfinite(rate_fps):
+        raise UsageError(f"a rate of {rate_fps} frames per second cannot be sent")
     run = resolve(
         None,
         testbed,
         Flags(
-            plugin=plugin, params=params, frame_sizes=[frame_size] if frame_size else [], seed=seed
+            plugin=plugin,
+            params=params,
+            frame_sizes=[] if frame_size is None else [frame_size],
+            seed=seed,
         ),
     )
     made = technology(run)
@@ -76,7 +83,7 @@ def command(
         from v6t.profiles.expand import expand_set
         from v6t.profiles.pcap import write_pcap
 
-        if output is None:
+        if output is None or str(output) == "-":
             raise UsageError("a capture needs a file", "add -o FILE.pcap")
         frames = expand_set(streams, 0, count or 1000)
         try:
@@ -91,10 +98,24 @@ def command(
         "text": export.explain,
     }[kind]
     text = render(streams)
+    if not text.endswith("\n"):
+        text += "\n"
     if output is None or str(output) == "-":
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.write(text)
         return
     _write(output, text, force)
+    if kind != "text":
+        _warn_of_name(output)
+
+
+def _warn_of_name(path: Path) -> None:
+    """The file is right, but TRex is particular about names."""
+    from v6t.profiles.export import check_file_name
+
+    try:
+        check_file_name(path.name)
+    except UsageError as exc:
+        print(f"v6t: note: {exc.message}", file=sys.stderr)
 
 
 def _write(path: Path, text: str, force: bool) -> None:
@@ -107,3 +128,6 @@ def _write(path: Path, text: str, force: bool) -> None:
         os.replace(partial, path)
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
 
 @click.command(short_help="say what this machine can do and what is missing")
+@click.option(
+    "--testbed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Check the TRex that this file names.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> int:
-    """Check this machine; exit status 3 if the embedded lab cannot work here."""
+def command(testbed: Path | None, as_json: bool) -> int:
+    """Check this machine; exit status 3 if the lab or the testbed's TRex cannot work here."""
     from v6t.core.doctor import examine
 
-    findings = examine()
+    trex = None
+    if testbed is not None:
+        from v6t.core.config import tester_of
+
+        chosen = tester_of(testbed)
+        trex = chosen.options if chosen.kind == "trex" else None
+    findings = examine(trex)
     if as_json:
         click.echo(json.dumps([asdict(f) for f in findings], indent=1))
     else:

@@ -29,11 +29,18 @@ def assignments(
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(
-                f"--{(param.name or '').replace('_', '-')} takes name=value, not '{text}'"
-            )
+            raise UsageError(f"{param.opts[0]} takes name=value, not '{text}'")
         out[name.strip()] = value
     return out
+
+
+def names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Names given one by one or separated by commas."""
+    del ctx
+    found = tuple(name.strip() for text in values for name in text.split(","))
+    if not all(found):
+        raise UsageError(f"{param.opts[0]} takes names separated by commas")
+    return found
 
 
 def run_flags(command: F) -> F:
@@ -44,6 +51,15 @@ def run_flags(command: F) -> F:
         click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
         click.option("--tester", help="auto, embedded, sim or trex."),
         click.option("--preset", help="quick (a demonstration) or rfc."),
+        click.option(
+            "--measure",
+            "benchmarks",
+            multiple=True,
+            callback=names,
+            metavar="NAMES",
+            help="What to measure, separated by commas: throughput, throughput-frame-timeout, "
+            "frame-loss, back-to-back, latency, pdv, ipdv, system-recovery, reset.",
+        ),
         click.option(
             "--frame-size",
             "frame_sizes",
@@ -63,6 +79,24 @@ def run_flags(command: F) -> F:
             help="Accepted lost share in each direction; 0 is the RFC's.",
         ),
         click.option("--confirm", type=int, help="Times a found rate must pass again."),
+        click.option("--search", help="binary (the RFC's), fast or mlrsearch."),
+        click.option(
+            "--adaptive",
+            is_flag=True,
+            help="Repeat until the median is known to 1 %; throughput only.",
+        ),
+        click.option("--tags", type=int, help="Tagged frames of a latency stream."),
+        click.option("--rate", type=float, help="Rate of latency, PDV and IPDV [fps]."),
+        click.option(
+            "--frame-timeout", type=float, help="Deadline of throughput-frame-timeout [ms]."
+        ),
+        click.option(
+            "--set-procedure",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            help="Any other setting, for example latency.duration_s=120; repeatable.",
+        ),
         click.option(
             "--set",
             "params",
@@ -106,6 +140,7 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         dut=given.pop("dut"),
         dut_params=given.pop("set_dut"),
         preset=_preset(given.pop("preset")),
+        benchmarks=given.pop("benchmarks"),
         modes=given.pop("modes"),
         frame_sizes=given.pop("frame_sizes"),
         procedure={
@@ -114,7 +149,13 @@ def resolve_flags(given: dict[str, Any]) -> Any:
             "resolution_fps": given.pop("resolution"),
             "loss_tolerance": given.pop("loss_tolerance"),
             "confirmations": given.pop("confirm"),
+            "search": given.pop("search"),
+            "adaptive": {} if given.pop("adaptive") else None,
+            "latency": None if (tags := given.pop("tags")) is None else {"tags": tags},
+            "rate_fps": given.pop("rate"),
+            "frame_timeout_ms": given.pop("frame_timeout"),
         },
+        procedure_texts=given.pop("set_procedure"),
         seed=given.pop("seed"),
         label=given.pop("label"),
     )

@@ -23,7 +23,11 @@ class Mtus(Protocol):
 
 
 class LabDevice(Protocol):
-    """A device under test that is set up inside the lab's device namespace."""
+    """A device under test that is set up inside the lab's device namespace.
+
+    One that brings a network namespace of its own has a method ``namespace`` as well: it makes
+    the namespace and returns the id of a process in it.
+    """
 
     def start(self, lab: Lab) -> None:
         """Configure it and wait until it forwards.
@@ -114,8 +118,11 @@ class Bed:
     def open(self) -> Lab:
         """Make the lab, start the device."""
         left, right = self._links.left.mtu, self._links.right.mtu
-        lab = self.lab = Lab(left, right, loopback=self.device is None)
+        own = getattr(self.device, "namespace", None)
         try:
+            lab = self.lab = Lab(
+                left, right, loopback=self.device is None, device_pid=own() if own else None
+            )
             if self.device is not None:
                 self.device.start(lab)
         except BaseException:

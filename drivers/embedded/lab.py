@@ -22,13 +22,21 @@ LEFT, RIGHT = "left", "right"
 class Lab:
     """Namespaces and cables; everything vanishes with :meth:`close` or with this process."""
 
-    def __init__(self, mtu_left: int, mtu_right: int, *, loopback: bool = False) -> None:
+    def __init__(
+        self,
+        mtu_left: int,
+        mtu_right: int,
+        *,
+        loopback: bool = False,
+        device_pid: int | None = None,
+    ) -> None:
         """Build it.
 
         Args:
             mtu_left: MTU of the left cable [octets].
             mtu_right: MTU of the right one.
             loopback: join the tester's two ports directly.
+            device_pid: a process whose network namespace is the device's; None: a new one.
 
         Raises:
             EnvironmentLacking: the kernel refuses namespaces or veth pairs.
@@ -37,7 +45,7 @@ class Lab:
         self._holders: list[Worker] = []
         try:
             self.tester = self._namespace("tester namespace")
-            self.device = None if loopback else self._namespace("device namespace")
+            self.device = None if loopback else self._namespace("device namespace", device_pid)
             if self.device is None:
                 mtu = max(mtu_left, mtu_right)
                 self._cable(LEFT, mtu, self.tester.pid, RIGHT)
@@ -57,8 +65,8 @@ class Lab:
             holder.close()
         self._holders.clear()
 
-    def _namespace(self, role: str) -> Worker:
-        holder = Worker(role, {"kind": "holder"})
+    def _namespace(self, role: str, pid: int | None = None) -> Worker:
+        holder = Worker(role, {"kind": "holder", "namespace": pid})
         self._holders.append(holder)
         holder.answer()
         # set before any interface exists, so that none ever says a word

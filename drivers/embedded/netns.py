@@ -44,6 +44,23 @@ def enter(pid: int) -> None:
         os.close(handle)
 
 
+def mount(source: str, target: str, kind: str | None, flags: int = 0) -> None:
+    """Mount a filesystem in this process's mount namespace.
+
+    Args:
+        source: what.
+        target: where.
+        kind: of filesystem; None to change the flags of a mount that is there.
+        flags: of mount(2).
+
+    Raises:
+        OSError: not permitted, or not supported by the kernel.
+    """
+    what = None if kind is None else kind.encode()
+    status = _libc().mount(source.encode(), target.encode(), what, ctypes.c_ulong(flags), None)
+    _check(status, f"mounting {kind or target}")
+
+
 def die_with(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, however it ends."""
     _check(_libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.compare import compare_samples, missing_example
 from v6t.drivers.embedded.ring import RxRing
+from v6t.drivers.embedded.timing import ClassTimes, Gap, Wanted, class_times, lost_between
 from v6t.profiles import trailer
 from v6t.profiles.model import Direction, Role
 from v6t.profiles.streams import Stream, StreamSet
@@ -37,6 +38,8 @@ class Tally:
     total: int = 0
     highest: int = -1
     out_of_order: int = 0
+    late: int = 0
+    times: ClassTimes | None = None
     samples: list[NDArray[np.uint8]] = field(default_factory=list)
 
 
@@ -61,6 +64,8 @@ class Receiver:
     def _reset(self) -> None:
         self._control = 0
         self._stale = 0
+        self._gap = Gap()
+        self._timeout_ns: int | None = None
         self._delays: list[NDArray[np.int64]] = []
         self._delay_count = 0
 
@@ -77,13 +82,13 @@ class Receiver:
         """Tell what will arrive; ``judge`` None means unchanged frames (loopback)."""
         self._streams, self._judge, self._direction = streams, judge, direction
 
-    def arm(self, *, required: dict[str, int], nonce: int, delays: int) -> None:
+    def arm(self, *, required: dict[str, int], nonce: int, wanted: Wanted) -> None:
         """Forget what was counted and expect a new trial.
 
         Args:
             required: frames by stream name.
             nonce: the trial's number.
-            delays: frames of the trial, all streams together.
+            wanted: the trial, for what it asks to be timed.
         """
         if self._streams is None:
             raise ValueError("nothing is loaded")
@@ -92,12 +97,21 @@ class Receiver:
         self._ring.drops()
         self._dropped_before = self._interface_drops()
         self._nonce = nonce
-        self._delay_stride = max(1, -(-delays // DELAYS))
+        self._delay_stride = max(1, -(-wanted.trial.frames // DELAYS))
+        limit = wanted.trial.frame_timeout_s
+        self._timeout_ns = None if limit is None else round(limit * 1e9)
+        self._wanted = wanted
         self._tallies = {}
-        for stream in self._streams.streams:
+        streams = self._streams.streams
+        times = class_times(wanted, [required[s.name] for s in streams])
+        for number, stream in enumerate(streams):
             count = required[stream.name]
             self._tallies[stream.stream_id] = Tally(
-                stream, count, max(1, count // SAMPLES), np.zeros(count, dtype=bool)
+                stream,
+                count,
+                max(1, count // SAMPLES),
+                np.zeros(count, dtype=bool),
+                times=times[number] if times else None,
             )
 
     def report(self) -> dict[str, Any]:
@@ -110,8 +124,9 @@ class Receiver:
             received = int(np.count_nonzero(tally.seen))
             streams[tally.stream.name] = {
                 "received": received,
-                "surplus": tally.total - received,
+                "surplus": tally.total - received - tally.late,
                 "out_of_order": tally.out_of_order,
+                "late": tally.late,
             }
             if tally.stream.role is Role.NEGATIVE:
                 continue
@@ -126,8 +141,25 @@ class Receiver:
                     tally.stream, int(tally.seen.argmin()), self._direction, self._judge
                 )
         self._nonce = -1
+        back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
+        first_lost, last_lost = lost_between(
+            self._wanted,
+            {
+                number: np.nonzero(~t.seen)[0]
+                for number, t in enumerate(self._tallies.values())
+                if t.stream.role is not Role.NEGATIVE
+            },
+        )
+        asked = self._wanted.trial.delays
         return {
             "streams": streams,
+            "delays": {t.stream.name: t.times.delays() for t in back if t.times} or None,
+            "ipdv": {t.stream.name: t.times.ipdv() for t in back if t.times}
+            if asked is not None and asked.ipdv
+            else None,
+            "first_lost_s": first_lost,
+            "last_lost_s": last_lost,
+            "longest_gap_s": self._gap.longest_s,
             "control": self._control,
             "stale": self._stale,
             "checked": checked,
@@ -163,9 +195,11 @@ class Receiver:
             if not mine.any():
                 continue
             known |= mine
-            _tally(tally, frames, marks.seq, mine)
+            delays = (times - marks.time_ns.astype(np.int64))[mine]
+            _tally(tally, frames, marks.seq, mine, delays, self._timeout_ns)
         self._stale += int(np.count_nonzero(current & ~known))
         if known.any():
+            self._gap.add(times[known])
             delays = (times - marks.time_ns.astype(np.int64))[known]
             self._delays.append(delays[:: self._delay_stride])
 
@@ -210,10 +244,11 @@ def _tally(
     frames: NDArray[np.uint8],
     numbers: NDArray[np.uint32],
     mine: NDArray[np.bool_],
+    delays_ns: NDArray[np.int64],
+    timeout_ns: int | None,
 ) -> None:
     seq = numbers[mine].astype(np.int64)
     tally.total += len(seq)
-    tally.seen[seq] = True
     high = np.maximum.accumulate(seq)
     tally.out_of_order += int(np.count_nonzero(seq[1:] < high[:-1]))
     tally.out_of_order += int(seq[0] < tally.highest)
@@ -222,3 +257,12 @@ def _tally(
     sampled[mine] = seq % tally.stride == 0
     if sampled.any():
         tally.samples.append(frames[sampled])
+    if timeout_ns is not None:
+        in_time = delays_ns <= timeout_ns
+        tally.late += int(np.count_nonzero(~in_time))
+        seq, delays_ns = seq[in_time], delays_ns[in_time]
+    if tally.times is not None:
+        new, first = np.unique(seq, return_index=True)  # of duplicates the first counts
+        fresh = ~tally.seen[new]
+        tally.times.add(new[fresh], delays_ns[first[fresh]])
+    tally.seen[seq] = True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.embedded.ring import TxRing
+from v6t.procedures.trial import Trial
 from v6t.profiles import trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.mixing import counts, order_with_index
@@ -26,6 +27,49 @@ LONGEST_SLEEP_S = 0.05
 SHORTEST_SLEEP_S = 0.00008
 GIVE_UP = 1.5
 """A trial that takes this many times its duration (and half a second) ends unfinished."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When frames are due: one constant rate, or a second one after the first frames.
+
+    Attributes:
+        segments: frames and frames per second of each stretch, one after the other.
+        second_s: when the second stretch begins [s after the start].
+    """
+
+    segments: tuple[tuple[int, float], ...]
+    second_s: float = 0.0
+
+    @classmethod
+    def of(cls, trial: Trial) -> Pace:
+        """The pace of a trial."""
+        first = (trial.first_frames, trial.rate_fps)
+        if trial.then is None:
+            return cls((first,))
+        rest = trial.frames - trial.first_frames
+        return cls((first, (rest, trial.then.rate_fps)), trial.duration_s)
+
+    @property
+    def frames(self) -> int:
+        """Frames in all."""
+        return sum(count for count, _ in self.segments)
+
+    def due(self, elapsed_s: float) -> int:
+        """Frames that should have been sent by then."""
+        count, rate = self.segments[0]
+        done = min(count, int(elapsed_s * rate) + 1)
+        if len(self.segments) > 1 and elapsed_s >= self.second_s:
+            more, rate = self.segments[1]
+            done = count + min(more, int((elapsed_s - self.second_s) * rate) + 1)
+        return done
+
+    def time_of(self, number: int) -> float:
+        """When a frame is due [s after the start]."""
+        count, rate = self.segments[0]
+        if number < count or len(self.segments) == 1:
+            return number / rate
+        return self.second_s + (number - count) / self.segments[1][1]
 
 
 @dataclass
@@ -55,12 +99,11 @@ class Sender:
         """Prepare streams; what was loaded before is forgotten."""
         self._sources = [_Source(s, Expander(s)) for s in streams.streams]
 
-    def send(self, *, frames: int, rate_fps: float, start: float, nonce: int) -> dict[str, Any]:
+    def send(self, *, pace: Pace, start: float, nonce: int) -> dict[str, Any]:
         """Run one trial.
 
         Args:
-            frames: how many, over all streams.
-            rate_fps: frames per second, over all streams.
+            pace: how many frames over all streams, and when each is due.
             start: when the first is due [s, CLOCK_MONOTONIC].
             nonce: the trial's number in every trailer.
 
@@ -69,22 +112,23 @@ class Sender:
             moment the last frame had left, ``lateness_s`` of the latest batch.
         """
         weights = [s.stream.weight for s in self._sources]
+        frames = pace.frames
         lateness = 0.0
         done = 0
         before = self._ring.refused
-        give_up = start + frames / rate_fps * GIVE_UP + 0.5
+        give_up = start + pace.time_of(frames) * GIVE_UP + 0.5
         while (now := time.monotonic()) < start:
             time.sleep(min(start - now, LONGEST_SLEEP_S))
         while done < frames:
             now = time.monotonic()
-            due = min(frames, int((now - start) * rate_fps) + 1)
+            due = pace.due(now - start)
             if due <= done:
-                wait = start + done / rate_fps - now
+                wait = start + pace.time_of(done) - now
                 time.sleep(min(max(wait, SHORTEST_SLEEP_S), LONGEST_SLEEP_S))
                 continue
             if now > give_up:
                 break
-            lateness = max(lateness, now - start - done / rate_fps)
+            lateness = max(lateness, now - start - pace.time_of(done))
             room = self._ring.room(min(due - done, BATCH))
             count = len(room)
             lengths: int | NDArray[np.uint32]

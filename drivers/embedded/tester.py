@@ -12,9 +12,11 @@ from typing import Any
 from v6t.drivers.embedded.bed import Bed, LabDevice, Mtus, frame_octets
 from v6t.drivers.embedded.channel import DEADLINE_S, Worker
 from v6t.drivers.embedded.lab import LEFT, RIGHT
-from v6t.drivers.embedded.sender import longest_frame
+from v6t.drivers.embedded.sender import Pace, longest_frame
+from v6t.drivers.embedded.timing import Wanted
 from v6t.drivers.tester import Judge
 from v6t.procedures.trial import (
+    Ability,
     ClassCount,
     DirectionResult,
     Trial,
@@ -29,6 +31,8 @@ from v6t.profiles.streams import StreamSet
 LEAD_S = 0.05
 """Time between the order to send and the first frame: both senders are ready by then."""
 
+_TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
+
 PORTS: dict[Direction, tuple[str, str]] = {"forward": (LEFT, RIGHT), "reverse": (RIGHT, LEFT)}
 """Sending and receiving interface by direction."""
 
@@ -37,6 +41,9 @@ class EmbeddedTester:
     """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`."""
 
     name = "embedded"
+    abilities: frozenset[Ability] = frozenset(
+        {"tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"}
+    )
 
     def __init__(self, links: Mtus, device: LabDevice | None) -> None:
         """Remember; nothing is made before :meth:`open`.
@@ -95,20 +102,20 @@ class EmbeddedTester:
         self._nonce = (self._nonce + 1) % 256
         required = {d: self._required(d, trial.frames) for d in directions}
         for direction in directions:
+            weights = tuple(s.weight for s in self._streams[direction].streams)
             self._receiver(direction).ask(
-                "arm", required=required[direction], nonce=self._nonce, delays=trial.frames
+                "arm",
+                required=required[direction],
+                nonce=self._nonce,
+                wanted=Wanted(trial, weights),
             )
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         for direction in directions:
             self._sender(direction).tell(
-                "send",
-                frames=trial.frames,
-                rate_fps=trial.rate_fps,
-                start=start,
-                nonce=self._nonce,
+                "send", pace=Pace.of(trial), start=start, nonce=self._nonce
             )
-        deadline = trial.duration_s * 2 + DEADLINE_S
+        deadline = trial.sending_s * 2 + DEADLINE_S
         sent = {d: self._sender(d).answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)
         for direction in directions:
@@ -185,6 +192,7 @@ class EmbeddedTester:
                 received=back["received"],
                 surplus=back["surplus"],
                 out_of_order=back["out_of_order"],
+                late=back["late"],
             )
         return DirectionResult(
             classes=classes,
@@ -195,6 +203,7 @@ class EmbeddedTester:
             mismatch=report["mismatch"],
             missing=report["missing"],
             delay_us=report["delay_us"],
+            **{k: report[k] for k in _TIMES},
         )
 
 

@@ -23,10 +23,13 @@ class Role(Protocol):
 
 
 class Holder:
-    """Keeps a new network namespace alive and runs commands in it."""
+    """Keeps a new network namespace, or one that is there, alive and runs commands in it."""
 
-    def __init__(self) -> None:
-        netns.unshare(netns.CLONE_NEWNET)
+    def __init__(self, namespace: int | None) -> None:
+        if namespace is None:
+            netns.unshare(netns.CLONE_NEWNET)
+        else:
+            netns.enter(namespace)
 
     def idle(self, pipe: Connection) -> None:
         """Nothing to do but wait."""
@@ -51,7 +54,7 @@ class Holder:
 def _make(spec: dict[str, Any]) -> Role:
     kind = spec.pop("kind")
     if kind == "holder":
-        return Holder()
+        return Holder(spec["namespace"])
     netns.enter(spec.pop("namespace"))
     if kind == "sender":
         from v6t.drivers.embedded.sender import Sender

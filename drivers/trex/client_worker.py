@@ -234,6 +234,8 @@ class Worker(object):
             "rate": {"type": "pps", "value": burst["pps"]},
         }
         trex["isg"] = burst["isg"]
+        if burst["tags"]:
+            trex["name"] = "%s (tags)" % trex["name"]
         trex["enabled"] = True
         if burst["pg_id"] is not None:
             trex["flow_stats"] = {

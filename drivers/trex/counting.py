@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from v6t.drivers.trex.hdr import Histogram, decode
 from v6t.drivers.trex.marking import Burst
+from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
-from v6t.profiles.model import Direction
+from v6t.profiles.model import Direction, Role
 from v6t.profiles.streams import StreamSet
 
 CONTROL_FILTER = "arp or icmp or icmp6 or ether proto 0x88cc or (vlan and (arp or icmp or icmp6))"
@@ -33,7 +34,7 @@ class Sent:
 
     Attributes:
         streams: what is sent.
-        bursts: how much of it, one per stream.
+        bursts: how much of it.
         tx_port, rx_port: TRex's port numbers.
     """
 
@@ -56,44 +57,90 @@ class Counted:
         classes: per traffic class; in *ports* mode a single one, ``test frames``.
         control: frames that were no test frames.
         histograms: delays [µs] by class, where every frame was stamped.
+        tags: the same of tagged frames alone.
     """
 
     classes: Mapping[str, ClassCount]
     control: int
     histograms: Mapping[str, Histogram]
+    tags: Mapping[str, Histogram]
 
 
-def by_trailer(raw: Mapping[str, Any], sent: Sent) -> Counted:
+def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None = None) -> Counted:
     """Counts of stamped streams.
 
     A duplicate that TRex recognises as one, or more frames than were sent, is surplus; it sees
-    only repetitions of the frame before as duplicates and calls others out of order.
+    only repetitions of the frame before as duplicates and calls others out of order. Duplicates
+    arrive last, so that the longest delays are theirs.
+
+    Args:
+        raw: the worker's answer.
+        sent: what was asked for.
+        frame_timeout_s: frames with a longer delay are late (TP-06).
     """
-    flows = raw["groups"].get("flow_stats", {})
-    latency = raw["groups"].get("latency", {})
-    classes, histograms = {}, {}
+    classes: dict[str, ClassCount] = {}
+    histograms: dict[str, Histogram] = {}
+    tags: dict[str, Histogram] = {}
     recognised = 0
-    for stream, burst in zip(sent.streams.streams, sent.bursts, strict=True):
-        flow = flows.get(str(burst.pg_id), {})
-        received = int(flow.get("rx_pkts", {}).get(str(sent.rx_port), 0))
-        recognised += received
-        left = int(flow.get("tx_pkts", {}).get(str(sent.tx_port), 0))
-        group = latency.get(str(burst.pg_id), {})
-        errors = group.get("err_cntrs", {})
-        surplus = max(int(errors.get("dup", 0)), received - left, 0)
-        classes[stream.name] = ClassCount(
-            role=stream.role.value,
-            required=burst.frames,
-            sent=left,
-            received=received - surplus,
-            surplus=surplus,
-            out_of_order=int(errors.get("out_of_order", 0)),
-        )
-        text = group.get("latency", {}).get("hdrh")
-        if text and received:
-            histograms[stream.name] = decode(text)
+    for burst in sent.bursts:
+        stream = sent.streams.streams[burst.index]
+        one, histogram = _group(raw, sent, burst)
+        recognised += one.received + one.surplus
+        late = 0
+        if frame_timeout_s is not None:
+            late = histogram.total - histogram.below(round(frame_timeout_s * 1e6))
+        counted = replace(one, role=stream.role.value, received=one.received - late, late=late)
+        name = stream.name
+        classes[name] = _added(classes[name], counted) if name in classes else counted
+        histograms[name] = histograms.get(name, Histogram(())).merged(histogram)
+        if burst.tags:
+            tags[name] = histogram
     arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"])
-    return Counted(classes, max(0, arrived - recognised), histograms)
+    return Counted(classes, max(0, arrived - recognised), histograms, tags)
+
+
+def _group(raw: Mapping[str, Any], sent: Sent, burst: Burst) -> tuple[ClassCount, Histogram]:
+    """Counts and delays of one latency group."""
+    flow = raw["groups"].get("flow_stats", {}).get(str(burst.pg_id), {})
+    group = raw["groups"].get("latency", {}).get(str(burst.pg_id), {})
+    received = int(flow.get("rx_pkts", {}).get(str(sent.rx_port), 0))
+    left = int(flow.get("tx_pkts", {}).get(str(sent.tx_port), 0))
+    errors = group.get("err_cntrs", {})
+    surplus = max(int(errors.get("dup", 0)), received - left, 0)
+    text = group.get("latency", {}).get("hdrh")
+    histogram = decode(text) if text and received else Histogram(())
+    count = ClassCount(
+        role="",
+        required=burst.frames,
+        sent=left,
+        received=received - surplus,
+        surplus=surplus,
+        out_of_order=int(errors.get("out_of_order", 0)),
+    )
+    return count, histogram.without_highest(surplus)
+
+
+def _added(a: ClassCount, b: ClassCount) -> ClassCount:
+    return ClassCount(
+        a.role,
+        *(getattr(a, f.name) + getattr(b, f.name) for f in fields(ClassCount) if f.name != "role"),
+    )
+
+
+def distributions(counted: Counted, sent: Sent, *, tags: bool) -> dict[str, Distribution]:
+    """Delays by class as the procedures want them; what has no delay was lost."""
+    found = {}
+    for number, stream in enumerate(sent.streams.streams):
+        if stream.role is Role.NEGATIVE:
+            continue
+        mine = [b for b in sent.bursts if b.index == number and (b.tags or not tags)]
+        asked = sum(b.frames for b in mine)
+        histogram = (counted.tags if tags else counted.histograms).get(stream.name, Histogram(()))
+        lost = max(0, asked - histogram.total)
+        found[stream.name] = Distribution.of(
+            {(low + high) * 500: count for low, high, count in histogram.buckets}, lost=lost
+        )
+    return found
 
 
 def by_ports(raw: Mapping[str, Any], sent: Sent) -> Counted:
@@ -113,18 +160,16 @@ def by_ports(raw: Mapping[str, Any], sent: Sent) -> Counted:
         received=max(0, arrived - surplus),
         surplus=surplus,
     )
-    return Counted({"test frames": count}, control, {})
+    return Counted({"test frames": count}, control, {}, {})
 
 
 def delay_summary(histograms: Mapping[str, Histogram]) -> dict[str, float] | None:
     """Smallest, median, 99.9th percentile and largest delay [µs] over all classes."""
-    merged: dict[tuple[int, int], int] = {}
+    whole = Histogram(())
     for histogram in histograms.values():
-        for low, high, count in histogram.buckets:
-            merged[low, high] = merged.get((low, high), 0) + count
-    if not merged:
+        whole = whole.merged(histogram)
+    if not whole.buckets:
         return None
-    whole = Histogram(tuple((low, high, n) for (low, high), n in sorted(merged.items())))
     return {
         "min": float(whole.buckets[0][0]),
         "p50": float(whole.nearest_rank(50)),

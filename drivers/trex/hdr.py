@@ -42,6 +42,23 @@ class Histogram:
         """Values certainly not above ``limit``."""
         return sum(count for _, high, count in self.buckets if high <= limit)
 
+    def merged(self, other: Histogram) -> Histogram:
+        """Both together."""
+        counts: dict[tuple[int, int], int] = {}
+        for low, high, count in (*self.buckets, *other.buckets):
+            counts[low, high] = counts.get((low, high), 0) + count
+        return Histogram(tuple((low, high, n) for (low, high), n in sorted(counts.items())))
+
+    def without_highest(self, number: int) -> Histogram:
+        """All but so many of the largest values."""
+        kept = []
+        for low, high, count in reversed(self.buckets):
+            gone = min(number, count)
+            number -= gone
+            if count > gone:
+                kept.append((low, high, count - gone))
+        return Histogram(tuple(reversed(kept)))
+
     def nearest_rank(self, percent: float) -> int:
         """Percentile by nearest rank: the upper edge of the bucket that holds it.
 

@@ -12,6 +12,7 @@ import base64
 from dataclasses import dataclass, replace
 from typing import Any
 
+from v6t.procedures.trial import Trial
 from v6t.profiles import instructions as ins
 from v6t.profiles.errors import UsageError
 from v6t.profiles.inet import Headers, headers_of
@@ -21,7 +22,8 @@ from v6t.profiles.streams import Stream, StreamSet
 MARK = 0xFFFF
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
-MAX_GROUPS = 128
+TAG_GROUPS = 32
+"""Tagged frames use latency groups this far above their stream's."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Burst:
         frames: how many, exactly.
         isg: start after the others [µs].
         pg_id: TRex's latency group; None: the frames are not stamped.
+        tags: these are the tagged frames of a latency trial (LAT-02).
     """
 
     index: int
@@ -41,6 +44,7 @@ class Burst:
     frames: int
     isg: float
     pg_id: int | None
+    tags: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As the worker reads it."""
@@ -103,31 +107,48 @@ def _checksum(header: bytes | bytearray) -> int:
     return ~total & 0xFFFF
 
 
-def bursts(streams: StreamSet, rate_fps: float, frames: int, *, stamp: bool) -> list[Burst]:
+def bursts(streams: StreamSet, trial: Trial, *, stamp: bool) -> list[Burst]:
     """Exact bursts of one trial: each class its share of rate and frames (GEN-14).
 
+    Tagged frames are streams of their own, clones of the class they belong to, whose frames are
+    taken from the class's main stream (LAT-06): tags and main stream together are the load.
+
     Raises:
-        UsageError: the stamped rate is more than TRex can do.
+        UsageError: the stamped rate is more than TRex can do, or the tags are more than the frames.
     """
     weights = [s.weight for s in streams.streams]
-    shares = counts(weights, frames)
-    if stamp and rate_fps > MAX_STAMPED_FPS:
+    shares = counts(weights, trial.frames)
+    if stamp and trial.rate_fps > MAX_STAMPED_FPS:
         raise UsageError(
-            f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, not {rate_fps:.0f}",
+            f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, "
+            f"not {trial.rate_fps:.0f}",
             "use counting: ports with several cores for higher rates",
         )
-    return [
-        Burst(
-            index,
-            rate_fps * stream.weight / sum(weights),
-            share,
-            1e6 * position / rate_fps,
-            stream.stream_id if stamp else None,
+    asked = trial.delays
+    tags = counts(weights, asked.tags) if asked is not None else [0] * len(weights)
+    found = []
+    for index, (stream, share, position, tagged) in enumerate(
+        zip(streams.streams, shares, first_positions(weights), tags, strict=True)
+    ):
+        if tagged > share:
+            raise UsageError(f"{tagged} tags do not fit into {share} frames of '{stream.name}'")
+        main = share - tagged
+        rate = trial.rate_fps * stream.weight / sum(weights)
+        found.append(
+            Burst(
+                index,
+                rate * main / share if share else rate,
+                main,
+                1e6 * position / trial.rate_fps,
+                stream.stream_id if stamp else None,
+            )
         )
-        for index, (stream, share, position) in enumerate(
-            zip(streams.streams, shares, first_positions(weights), strict=True)
-        )
-    ]
+        if tagged and asked is not None:
+            rest_s = trial.duration_s - asked.first_tag_s
+            first_us = 1e6 * asked.first_tag_s
+            group = stream.stream_id + TAG_GROUPS
+            found.append(Burst(index, tagged / rest_s, tagged, first_us, group, tags=True))
+    return found
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

@@ -19,7 +19,7 @@ from v6t.drivers.trex.marking import bursts, stamped, with_cache
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.serverconfig import PortConfig, core_plan, is_pci, server_config
-from v6t.procedures.trial import DirectionResult, Trial, TrialResult, directions_of
+from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 from v6t.profiles.model import Direction, Role
 from v6t.profiles.streams import StreamSet
@@ -35,6 +35,13 @@ class TrexTester:
     """Tester protocol over TRex; see :mod:`v6t.drivers.tester`."""
 
     name = "trex"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """Delays need stamped frames, which only counting by trailer has."""
+        if self._options.by_trailer is False or self._options.cores > 1 or not self._trailer:
+            return frozenset()
+        return frozenset({"tags", "every-frame", "frame-timeout"})
 
     def __init__(
         self,
@@ -331,7 +338,7 @@ class TrexTester:
         tx, rx = self._ports[direction]
         return counting.Sent(
             streams,
-            bursts(streams, trial.rate_fps, trial.frames, stamp=self._trailer),
+            bursts(streams, trial, stamp=self._trailer),
             tx,
             rx,
         )
@@ -360,7 +367,11 @@ class TrexTester:
             self._ticks_hz = sampling.tick_rate_hz(marks) or self._ticks_hz
         directions: dict[str, DirectionResult] = {}
         for direction, one in sent.items():
-            counted = (counting.by_trailer if self._trailer else counting.by_ports)(raw, one)
+            if self._trailer:
+                counted = counting.by_trailer(raw, one, trial.frame_timeout_s)
+            else:
+                counted = counting.by_ports(raw, one)
+            asked = trial.delays
             compared = sampling.compare(captured[direction], one.streams, self._judge)
             directions[direction] = DirectionResult(
                 classes=counted.classes,
@@ -370,6 +381,9 @@ class TrexTester:
                 matched=compared.matched,
                 mismatch=compared.mismatch,
                 delay_us=counting.delay_summary(counted.histograms),
+                delays=None
+                if asked is None
+                else counting.distributions(counted, one, tags=bool(asked.tags)),
             )
         return TrialResult(
             directions=directions,

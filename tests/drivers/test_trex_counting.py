@@ -12,6 +12,7 @@ from v6t.core.config import Flags, resolve, technology
 from v6t.drivers.trex import counting, sampling
 from v6t.drivers.trex.hdr import Histogram, decode
 from v6t.drivers.trex.marking import bursts, stamped, with_cache
+from v6t.procedures.trial import DelayRequest, Trial
 from v6t.profiles.errors import TesterError, UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.export import from_stl_json
@@ -21,9 +22,16 @@ RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
 PLUGIN = technology(RUN)
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
+
+
+def trial(rate, duration, **more):
+    return Trial("throughput", "t", 104, 64, "bidirectional", rate, duration, **more)
+
+
 PORTS = {"forward": (0, 1), "reverse": (1, 0)}
 SENT = {
-    d: counting.Sent(s, bursts(s, 2000.0, 2000, stamp=True), *PORTS[d]) for d, s in STREAMS.items()
+    d: counting.Sent(s, bursts(s, trial(2000.0, 1.0), stamp=True), *PORTS[d])
+    for d, s in STREAMS.items()
 }
 
 
@@ -152,13 +160,47 @@ def test_stamped_frames_are_marked_and_stay_valid(direction):
 
 
 def test_bursts_are_exact_and_share_the_rate():
-    one = bursts(STREAMS["forward"], 1234.5, 999, stamp=True)
+    one = bursts(STREAMS["forward"], trial(1234.5, 999 / 1234.5), stamp=True)
     assert sum(b.frames for b in one) == 999
     assert sum(b.pps for b in one) == pytest.approx(1234.5)
-    assert [b.pg_id for b in bursts(STREAMS["reverse"], 10.0, 10, stamp=True)] == [64, 65]
-    assert [b.pg_id for b in bursts(STREAMS["reverse"], 10.0, 10, stamp=False)] == [None, None]
+    assert [b.pg_id for b in bursts(STREAMS["reverse"], trial(10.0, 1.0), stamp=True)] == [64, 65]
+    assert [b.pg_id for b in bursts(STREAMS["reverse"], trial(10.0, 1.0), stamp=False)] == [
+        None,
+        None,
+    ]
     with pytest.raises(UsageError, match="at most 5000000 frames"):
-        bursts(STREAMS["forward"], 6e6, 10, stamp=True)
+        bursts(STREAMS["forward"], trial(6e6, 1.0), stamp=True)
+
+
+def test_tags_are_taken_from_the_load():
+    asked = trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
+    found = bursts(STREAMS["reverse"], asked, stamp=True)
+    assert [(b.index, b.frames, b.pg_id, b.tags) for b in found] == [
+        (0, 1350, 64, False),
+        (0, 450, 96, True),
+        (1, 150, 65, False),
+        (1, 50, 97, True),
+    ]
+    assert [(b.pps, b.isg) for b in found if b.tags] == [(450.0, 1e6), (50.0, 1e6)]
+    assert found[0].pps == pytest.approx(675.0)
+    with pytest.raises(UsageError, match="tags do not fit"):
+        bursts(STREAMS["reverse"], trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True)
+
+
+def test_every_frame_has_a_delay_or_is_lost(raw):
+    raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] -= 3
+    counted = counting.by_trailer(raw, SENT["forward"])
+    found = counting.distributions(counted, SENT["forward"], tags=False)
+    assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
+    assert found["fg"].minimum_ns == 1000 * counted.histograms["fg"].buckets[0][0]
+
+
+def test_frames_over_the_timeout_are_late(raw):
+    histogram = counting.by_trailer(raw, SENT["forward"]).histograms["fg"]
+    limit_us = histogram.nearest_rank(90)
+    count = counting.by_trailer(raw, SENT["forward"], limit_us / 1e6).classes["fg"]
+    assert 0 < count.late <= 180
+    assert count.received + count.late == 1800
 
 
 def test_the_cache_is_an_option_of_the_program():

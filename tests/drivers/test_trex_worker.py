@@ -111,7 +111,7 @@ def test_deadline(installation, monkeypatch):
     made.open()
     try:
         made._worker.ask("load", port=0, streams=[{"flow_stats": {}}])
-        burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0}
+        burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "tags": False}
         with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
             made._worker.ask(
                 "trial",

@@ -1,0 +1,90 @@
+"""What a reader should be told about repetitions beyond their median: outliers, two modes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from v6t.analysis.statistics import median, percentile
+
+UNRELIABLE_PERCENT = 10.0
+"""Dispersion above which the Mapperf paper calls results unreliable (GEN-19)."""
+
+OUTLYING = 5.0
+"""Distance from the median in scaled median absolute deviations."""
+
+_MAD_TO_SIGMA = 1.4826
+_FEWEST = 6
+_SMALLEST_SHARE = 0.2
+_LEAST_SEPARATION = 0.02
+
+
+def notes(values: Sequence[float], unit: str = "") -> list[str]:
+    """Sentences about the repetitions of one number; none if there is nothing to say.
+
+    Args:
+        values: the repetitions; infinite ones (undefined) are counted and left out.
+        unit: appended to numbers.
+    """
+    said = []
+    finite = [v for v in values if math.isfinite(v)]
+    if len(finite) < len(values):
+        said.append(f"{len(values) - len(finite)} of {len(values)} repetitions are undefined")
+    if not finite:
+        return said
+    middle = median(finite)
+    if middle:
+        spread = (percentile(finite, 99) - percentile(finite, 1)) / abs(middle) * 100
+        if spread > UNRELIABLE_PERCENT:
+            said.append(
+                f"dispersion {spread:.1f} % is above {UNRELIABLE_PERCENT:g} %: "
+                "the median alone does not describe this device"
+            )
+    modes = two_modes(finite)
+    if modes is not None:
+        low, high = modes
+        said.append(
+            f"bimodal: {len(low)} repetitions around {_show(median(low), unit)}, "
+            f"{len(high)} around {_show(median(high), unit)}"
+        )
+        return said
+    far = outliers(finite)
+    if far:
+        shown = ", ".join(_show(v, unit) for v in far[:3])
+        said.append(f"{len(far)} outlying repetition{'s' * (len(far) > 1)}: {shown}")
+    return said
+
+
+def outliers(values: Sequence[float]) -> list[float]:
+    """Values farther from the median than five scaled median absolute deviations.
+
+    Where more than half of the values are equal the deviation is 0; then a value counts as
+    outlying if it differs by more than a hundredth of the median.
+    """
+    if len(values) < _FEWEST:
+        return []
+    middle = median(values)
+    limit = OUTLYING * _MAD_TO_SIGMA * median([abs(v - middle) for v in values])
+    limit = max(limit, abs(middle) * 0.01)
+    return [v for v in values if abs(v - middle) > limit]
+
+
+def two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
+    """Both groups if the values fall into two that lie apart; None if they do not.
+
+    The widest gap between neighbours must be wider than either group, leave at least a fifth of
+    the values (and two) on either side, and be more than a fiftieth of the median.
+    """
+    if len(values) < _FEWEST:
+        return None
+    ordered = sorted(values)
+    gap, at = max((ordered[i + 1] - ordered[i], i + 1) for i in range(len(ordered) - 1))
+    low, high = ordered[:at], ordered[at:]
+    fewest = max(2, math.ceil(_SMALLEST_SHARE * len(ordered)))
+    widest = max(low[-1] - low[0], high[-1] - high[0])
+    apart = gap > widest and gap > _LEAST_SEPARATION * abs(median(ordered))
+    return (low, high) if apart and min(len(low), len(high)) >= fewest else None
+
+
+def _show(value: float, unit: str) -> str:
+    return f"{value:,.6g}{' ' + unit if unit else ''}"

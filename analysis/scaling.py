@@ -1,0 +1,103 @@
+"""Scale-up and mixtures: the formulas of the papers and of RFC 8219 section 10, each in print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+S_CPU = "S_CPU(n) = P(n) / (n * P(1))"
+S_C = "S_C(n, n0) = P(n) / P(n0)"
+XPD = "Xpd = (Xn - X1) / X1 * 100 %"
+T_MIN = "T(a) = min(Tt / a, Tn / (1 - a))"
+T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
+
+
+def core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
+    """Scale-up over cores by :data:`S_CPU` (SC-01; Lencse and Bazsó, eq. 1 with its tables).
+
+    Args:
+        performance: result by number of cores; must hold 1.
+
+    Returns:
+        Efficiency by number of cores; 1 is perfect.
+
+    Raises:
+        ValueError: no result for one core, or it is not positive.
+    """
+    base = _base(performance, 1, "one core")
+    return {n: p / (n * base) for n, p in sorted(performance.items())}
+
+
+def load_scaling(performance: Mapping[int, float], base: int | None = None) -> dict[int, float]:
+    """Scale-up over connections, CEs or rules by :data:`S_C` (SC-02, SC-03).
+
+    Args:
+        performance: result by number of connections.
+        base: the number to compare with; the lowest if None.
+
+    Raises:
+        ValueError: no results, or none for ``base``.
+    """
+    if not performance:
+        raise ValueError("scale-up needs results")
+    first = min(performance) if base is None else base
+    reference = _base(performance, first, str(first))
+    return {n: p / reference for n, p in sorted(performance.items())}
+
+
+def degradation_percent(with_n: float, with_one: float) -> float:
+    """Performance degradation :data:`XPD` of RFC 8219 section 10.1 (SC-04).
+
+    Args:
+        with_n: result with n network flows.
+        with_one: result with one.
+
+    Raises:
+        ValueError: ``with_one`` is not positive.
+    """
+    if with_one <= 0:
+        raise ValueError("degradation needs a positive result with one flow")
+    return (with_n - with_one) / with_one * 100
+
+
+def overlay_min(translated: float, native: float, share: float) -> float:
+    """Throughput of a mixture by :data:`T_MIN`: several cores, one flow per class (MIX-02).
+
+    Args:
+        translated: throughput of translated traffic alone.
+        native: throughput of native traffic alone.
+        share: translated share of the mixture, 0..1.
+    """
+    _mixture(translated, native, share)
+    limits = ([translated / share] if share else []) + ([native / (1 - share)] if share < 1 else [])
+    return min(limits)
+
+
+def overlay_harmonic(translated: float, native: float, share: float) -> float:
+    """Throughput of a mixture by :data:`T_HARMONIC`: one core, or many flows (MIX-02).
+
+    Args:
+        translated: throughput of translated traffic alone.
+        native: throughput of native traffic alone.
+        share: translated share of the mixture, 0..1.
+    """
+    _mixture(translated, native, share)
+    return 1 / (share / translated + (1 - share) / native)
+
+
+def residual_percent(measured: float, predicted: float) -> float:
+    """How far a measurement lies above (positive) or below a model [%] (MIX-02)."""
+    if predicted <= 0:
+        raise ValueError("a residual needs a positive prediction")
+    return (measured - predicted) / predicted * 100
+
+
+def _base(performance: Mapping[int, float], number: int, what: str) -> float:
+    base = performance.get(number, 0.0)
+    if base <= 0:
+        raise ValueError(f"scale-up needs a positive result for {what}")
+    return base
+
+
+def _mixture(translated: float, native: float, share: float) -> None:
+    if translated <= 0 or native <= 0 or not 0 <= share <= 1:
+        raise ValueError("a mixture needs positive throughputs and a share from 0 to 1")

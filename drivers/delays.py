@@ -1,0 +1,61 @@
+"""Arrays of delays as the distributions a trial's result carries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from v6t.procedures.distribution import BUCKET_BITS, Distribution
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
+    """Delays of received frames, negative ones counted as 0 (PDV-02).
+
+    Args:
+        delays_ns: ``(n,)`` one-way delays [ns].
+        lost: frames that should be among them and did not return.
+    """
+    import numpy as np
+
+    clamped = int(np.count_nonzero(delays_ns < 0))
+    return _counted(np.maximum(delays_ns, 0), lost, clamped)
+
+
+def differences(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
+    """IPDV of one class from its frames in any order (IPDV-01, IPDV-02).
+
+    Args:
+        seq: ``(n,)`` sequence numbers within the class, from 0; of duplicates the first counts.
+        delays_ns: ``(n,)`` one-way delays [ns].
+        frames: frames of the class that were sent; its ``frames - 1`` pairs are either measured
+            or, where a member is lost, counted as ``lost``.
+    """
+    import numpy as np
+
+    ordered, first = np.unique(seq, return_index=True)
+    delays = delays_ns[first]
+    pairs = np.diff(delays)[np.diff(ordered) == 1]
+    return _counted(pairs, max(0, frames - 1 - len(pairs)), 0)
+
+
+def merge(parts: list[Distribution]) -> Distribution:
+    """Several distributions together; the empty one if there are none."""
+    whole = Distribution((), ())
+    for part in parts:
+        whole = whole.merged(part)
+    return whole
+
+
+def _counted(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
+    import numpy as np
+
+    size = np.abs(values)
+    # frexp is exact for whole numbers below 2**53, which are 104 days of nanoseconds
+    shift = np.maximum(np.frexp(size.astype(np.float64))[1] - BUCKET_BITS - 1, 0).astype(np.int64)
+    one = np.int64(1)
+    middle = ((size >> shift) << shift) + ((one << shift) >> one)
+    found, counts = np.unique(np.where(values < 0, -middle, middle), return_counts=True)
+    return Distribution(tuple(found.tolist()), tuple(counts.tolist()), lost, clamped)

@@ -1,0 +1,143 @@
+"""What a device is, read before anything is planned: one command, many sections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from v6t.profiles.errors import DutError
+
+LINUX = {
+    "system": "uname -sr",
+    "boot": "cat /proc/sys/kernel/random/boot_id",
+    "user": "id -u",
+    "client": 'echo "$SSH_CONNECTION"',
+    "management": 'set -- $SSH_CONNECTION; [ -z "$3" ] || ip -o addr show to "$3"',
+    "links": "ip -j link show",
+    "default4": "ip -j -4 route show default",
+    "default6": "ip -j -6 route show default",
+    "cpus": "cat /sys/devices/system/cpu/online",
+    "conntrack_max": "cat /proc/sys/net/netfilter/nf_conntrack_max",
+    "gc_thresh3": "cat /proc/sys/net/ipv4/neigh/default/gc_thresh3",
+}
+"""Sections of every Linux device."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One interface of the device."""
+
+    mac: str
+    up: bool = True
+    carrier: bool = True
+    mtu: int = 1500
+    master: str = ""
+    lower: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A device before the first change.
+
+    Attributes:
+        system: operating system and kernel.
+        version: of the implementation.
+        boot: identifier of this boot.
+        root: whether commands run as root.
+        interfaces: by name.
+        management: interfaces that carry this connection.
+        default_via: interfaces with a default route.
+        learnt_default: those of them whose IPv6 default route was advertised to it.
+        programs: those asked for that are there.
+        sections: everything as it was read.
+    """
+
+    system: str
+    version: str
+    boot: str = "?"
+    root: bool = True
+    interfaces: Mapping[str, Interface] = field(default_factory=dict)
+    management: frozenset[str] = frozenset()
+    default_via: frozenset[str] = frozenset()
+    learnt_default: frozenset[str] = frozenset()
+    programs: frozenset[str] = frozenset()
+    sections: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, section: str) -> int | None:
+        """A section that is one number."""
+        text = self.sections.get(section, "").strip()
+        return int(text) if text.isdigit() else None
+
+    def untouchable(self) -> dict[str, str]:
+        """Interfaces nothing may be done to, and why; with what they are made of."""
+        found = dict.fromkeys(self.management, "it carries this connection")
+        for name in self.default_via:
+            found.setdefault(name, "a default route leads through it")
+        for name, why in list(found.items()):
+            interface = self.interfaces.get(name)
+            if interface and interface.lower:
+                found.setdefault(interface.lower, f"{name} is made of it, and {why}")
+        for name, interface in self.interfaces.items():
+            if interface.master in found:
+                found.setdefault(
+                    name, f"it belongs to {interface.master}: {found[interface.master]}"
+                )
+        return found
+
+
+def programs_section(names: Iterable[str]) -> str:
+    """Command that prints those of the programs that are there."""
+    wanted = " ".join(names)
+    return f"for p in {wanted}; do command -v $p >/dev/null && echo $p; done; true"
+
+
+def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
+    """Facts of a Linux device.
+
+    Raises:
+        DutError: it is none, or says something unintelligible.
+    """
+    system = sections.get("system", "")
+    if not system.startswith("Linux"):
+        raise DutError(f"the device is no Linux: uname says '{system[:80]}'")
+    interfaces = {}
+    for link in _json(sections, "links"):
+        flags = link.get("flags", [])
+        interfaces[link["ifname"]] = Interface(
+            mac=str(link.get("address", "")).lower(),
+            up="UP" in flags,
+            carrier="LOWER_UP" in flags,
+            mtu=int(link.get("mtu", 0)),
+            master=link.get("master", ""),
+            lower=link.get("link", "") or "",
+        )
+    routes = _json(sections, "default4") + _json(sections, "default6")
+    return Facts(
+        system=system,
+        version=version,
+        boot=sections.get("boot", "").strip(),
+        root=sections.get("user", "").strip() == "0",
+        interfaces=interfaces,
+        management=frozenset(
+            line.split()[1] for line in sections.get("management", "").splitlines() if line.strip()
+        ),
+        default_via=frozenset(r["dev"] for r in routes if "dev" in r),
+        learnt_default=frozenset(
+            r["dev"] for r in _json(sections, "default6") if r.get("protocol") == "ra"
+        ),
+        programs=frozenset(sections.get("programs", "").split()),
+        sections=dict(sections),
+    )
+
+
+def _json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
+    text = sections.get(name, "").strip()
+    if not text:
+        return []
+    try:
+        found = json.loads(text)
+    except ValueError as exc:
+        raise DutError(f"the device's {name} cannot be read: {text[:80]!r}") from exc
+    return [entry for entry in found if entry]

@@ -1,0 +1,99 @@
+"""Address tables of an intent, and the little arithmetic drivers need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
+
+from v6t.drivers.duts.model import Intent
+from v6t.profiles.errors import UsageError
+
+WELL_KNOWN = IPv6Network("64:ff9b::/96")
+_SHORTER = (32, 40, 48, 56, 64)
+
+
+def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
+    """Explicit address mappings, IPv4 and IPv6 prefix."""
+    return [(IPv4Network(four), IPv6Network(six)) for four, six in intent.settings.get("eam", ())]
+
+
+def prefix_of(intent: Intent) -> IPv6Network | None:
+    """The RFC 6052 prefix, if there is one."""
+    text = intent.settings.get("prefix")
+    return IPv6Network(text) if text else None
+
+
+def ipv6_side(intent: Intent) -> str:
+    """The side with IPv6 hosts."""
+    return str(intent.settings.get("ipv6_side", "left"))
+
+
+def other_side(side: str) -> str:
+    """The other one."""
+    return "right" if side == "left" else "left"
+
+
+def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
+    """Networks of an IP version that a side's routes lead to."""
+    found = [ip_network(net) for net in getattr(intent, side).get("routes", {})]
+    return [net for net in found if net.version == version]
+
+
+def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
+    """The IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2).
+
+    Raises:
+        UsageError: the part ends within the octet of zeros.
+    """
+    value, length = int(net.network_address), net.prefixlen
+    if prefix.prefixlen in _SHORTER:
+        high = value >> 64 << 64
+        low = value & (1 << 56) - 1  # bits 64 to 71 hold nothing
+        value = high | low << 8
+        length = length - 8 if length > 64 else length
+    bits = length - prefix.prefixlen
+    if not bits >= 0:
+        raise UsageError(f"{net} is not within {prefix}")
+    taken = min(bits, 32)
+    number = value >> (96 - prefix.prefixlen) & 0xFFFFFFFF
+    return IPv4Network((number >> (32 - taken) << (32 - taken), taken))
+
+
+def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Network]]:
+    """What a router beside the translator sends to it: IPv4 and IPv6 destinations.
+
+    An explicit mapping of hosts on the IPv6 side attracts its IPv4 prefix, one of hosts on the
+    IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.
+    """
+    side = ipv6_side(intent)
+    near = hosts_behind(intent, side, 6)
+    four: list[IPv4Network] = []
+    six: list[IPv6Network] = []
+    for ipv4, ipv6 in eams(intent):
+        if any(net.overlaps(ipv6) for net in near):
+            four.append(ipv4)
+        else:
+            six.append(ipv6)
+    prefix = prefix_of(intent)
+    if prefix is not None:
+        six.append(prefix)
+        four += [
+            ipv4_within(prefix, net)
+            for net in near
+            if net.prefixlen >= prefix.prefixlen and net.subnet_of(prefix)
+        ]
+    return four, six
+
+
+def outside(candidates: Sequence[str], taken: Sequence[Any]) -> str:
+    """The first candidate address that is in none of the networks.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for text in candidates:
+        address = ip_network(text)
+        if not any(net.version == address.version and net.overlaps(address) for net in taken):
+            return text
+    raise UsageError(f"{', '.join(candidates)} all lie within the test's own networks")

@@ -1,0 +1,97 @@
+"""What a testbed file may say about a device; every driver adds its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.profiles.errors import UsageError
+
+Options = TypeVar("Options", bound="DutOptions")
+STATE_DIRECTORY = "/run/v6t"
+
+
+class DutOptions(BaseModel):
+    """Options every driver has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ssh: SshOptions | None = None
+    """The way to the device; without it: the lab's own device namespace."""
+    left: str = "left"
+    """Interface towards the tester's left port."""
+    right: str = "right"
+    """Interface towards the right port."""
+    state_dir: str = STATE_DIRECTORY
+    """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
+    version: str = ""
+    """Version of the implementation to plan for where no device is asked."""
+    neighbours: Literal["static", "gateway"] = "static"
+    """Static entry for each address of the tester, or one entry and routes through it (GEN-27)."""
+
+    @field_validator("left", "right")
+    @classmethod
+    def _interface(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9_.:/-]{1,40}", value):
+            raise ValueError(f"'{value}' is no interface name")
+        return value
+
+    @field_validator("state_dir")
+    @classmethod
+    def _directory(cls, value: str) -> str:
+        if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
+            raise ValueError(f"'{value}' is no absolute path of plain characters")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _two(self) -> DutOptions:
+        if self.left == self.right:
+            raise ValueError("left and right are the same interface")
+        return self
+
+
+class LinuxOptions(DutOptions):
+    """Options of every Linux device; each is recorded and put back."""
+
+    offloads: Literal["off", "keep"] = "off"
+    """GRO, LRO, GSO and TSO of both interfaces: they merge and split the frames measured."""
+    rss: str = Field(default="", pattern="^[a-z]*$")
+    """Fields of the receive hash as ``ethtool -N`` writes them, e.g. ``sdfn``; empty: as it is."""
+    queues: int = Field(default=0, ge=0, le=256)
+    """Combined queues of both interfaces; 0: as they are."""
+    rps: str = Field(default="", pattern="^[0-9a-f,]*$")
+    """Hexadecimal CPU mask for receive packet steering of every queue; empty: as it is."""
+    cores: int = Field(default=0, ge=0, le=1024)
+    """Cores that stay online, counted from 0; 0: all."""
+    governor: str = Field(default="", pattern="^[a-z_]*$")
+    """Frequency governor, e.g. ``performance``; empty: as it is."""
+    clock_khz: int = Field(default=0, ge=0)
+    """Fixed clock of all cores; 0: as it is."""
+    sessions: int = Field(default=0, ge=0, le=1 << 30)
+    """Connections the device must hold; 0: what the technology says, else what it can."""
+    timeout_s: int = Field(default=3600, ge=1, le=864_000)
+    """Timeout of UDP connections, longer than any test."""
+
+
+def options_of(model: type[Options], driver: str, given: Mapping[str, Any]) -> Options:
+    """Validate what a testbed file or ``--set-dut`` says.
+
+    Raises:
+        UsageError: naming the option.
+    """
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as exc:
+        problem = exc.errors(include_url=False)[0]
+        name = ".".join(str(p) for p in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            raise UsageError(
+                f"the {driver} driver has no option '{name}'",
+                "known: " + ", ".join(model.model_fields),
+            ) from exc
+        reason = problem["msg"].removeprefix("Value error, ")
+        place = f"{driver} option {name}" if name else f"{driver} driver"
+        raise UsageError(f"{place}: {reason}") from exc

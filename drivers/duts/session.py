@@ -1,0 +1,324 @@
+"""One device from the first look to the last: survey, apply, verify, flush, restore."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from v6t.drivers.duts import sections
+from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.lock import Lock
+from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, shown
+from v6t.drivers.duts.record import PROGRESS, SCRIPT, Record, describe, left_of, summary, undo_of
+from v6t.drivers.duts.store import Store
+from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
+from v6t.profiles.errors import DutError, V6tError
+
+UNDO_DEADLINE_S = 180.0
+FLUSH_TRIES = 100
+FLUSH_PAUSE_S = 0.1
+
+
+class Session:
+    """A device being driven. Opened once, closed always; closing restores nothing by itself."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        transport: Transport,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        again: str = "v6t dut restore --testbed FILE",
+    ) -> None:
+        """Remember; nothing is opened.
+
+        Args:
+            driver: what the device is.
+            transport: the way to it.
+            intent: what it shall be.
+            keep: local directory for a copy of the undo record.
+            say: told what happens, one line each.
+            again: the command that restores later.
+        """
+        self.driver = driver
+        self.transport = transport
+        self.intent = intent
+        self._keep = keep
+        self._say = say
+        self._again = again
+        self._directory: str = driver.options.state_dir
+        self._lock: Lock | None = None
+        self.facts: Facts | None = None
+        self.plan: Plan | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the device, in messages."""
+        return self.transport.name
+
+    def open(self) -> None:
+        """Connect and take the lock."""
+        self.transport.open()
+        try:
+            self._lock = Lock(self.transport, self._directory, self._owner())
+        except BaseException:
+            self.transport.close()
+            raise
+
+    def close(self) -> None:
+        """Give lock and connection back. May be called twice."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        self.transport.close()
+
+    def survey(self) -> Facts:
+        """Read what the device is."""
+        read = self._read(self.driver.survey())
+        self.facts = self.driver.facts({name: part.text for name, part in read.items()})
+        return self.facts
+
+    def make_plan(self) -> Plan:
+        """Survey, refuse or plan."""
+        self.plan = self.driver.plan(self.intent, self.survey())
+        return self.plan
+
+    def pending(self) -> Record | None:
+        """The record another run left, if any."""
+        return self._store().read()
+
+    def apply(self) -> Plan:
+        """Make the device what the intent says; restore it if that fails.
+
+        Raises:
+            DutError: with what is left on the device, if anything, and how to undo it.
+        """
+        before = self.pending()
+        if before is not None:
+            self._say(f"{self.name}: restoring what {before.owner} left")
+            self.restore()
+        facts = self.survey()
+        plan = self.plan = self.driver.plan(self.intent, facts)
+        old = self._before(plan)
+        entries = [
+            undo_of(number, step, old.get(number, "")) for number, step in enumerate(plan.steps, 1)
+        ]
+        record = Record(
+            owner=self._owner(),
+            boot=facts.boot,
+            driver=self.driver.name,
+            technology=self.intent.technology,
+            started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            directory=self._directory,
+            undo=tuple(entries),
+        )
+        self._store().write(record)
+        try:
+            for number, step in enumerate(plan.steps, 1):
+                self._do(step, number)
+        except BaseException as cause:
+            self._undo_after(cause)
+            raise
+        return plan
+
+    def verify(self) -> list[str]:
+        """Read everything back.
+
+        Returns:
+            One line per check.
+
+        Raises:
+            DutError: the first thing that is not as it should be.
+        """
+        plan = self.plan or self.make_plan()
+        checks = dict(enumerate(plan.all_checks))
+        read = self._read({str(n): check.command for n, check in checks.items()})
+        told = []
+        for number, check in checks.items():
+            trouble = check.judge(read[str(number)].text)
+            if trouble is not None:
+                raise DutError(f"{self.name}: {check.command}: {trouble}")
+            told.append(f"{check.command}: {' '.join(check.says.split())}")
+        return told
+
+    def flush(self) -> None:
+        """Empty the device's state, and see that it is empty."""
+        plan = self.plan or self.make_plan()
+        for step in plan.flush:
+            done = self.transport.run(step.command, step.text, step.deadline_s)
+            if done.status or (step.silent and (done.out + done.err).strip()):
+                raise DutError(f"{self.name}: {step.why}: '{step.command}' failed: {done.words}")
+            if step.check is not None:
+                self._await(step.check)
+
+    def restore(self) -> list[str]:
+        """Put everything back; nothing to do is fine.
+
+        Returns:
+            What was done, one line each.
+
+        Raises:
+            DutError: something is left; the message says what and how to undo it.
+        """
+        store = self._store()
+        record = store.read()
+        if record is None:
+            return ["there is nothing to restore"]
+        if record.boot and record.boot != self._boot():
+            store.remove()
+            return [f"the device was started anew since; nothing of {record.owner} is left"]
+        status, out, err = store.undo(UNDO_DEADLINE_S)
+        left = left_of(record, out)
+        if status or left:
+            raise DutError(
+                f"{self.name}: not everything could be put back: "
+                + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
+                f"{record.by_hand} on the device, or `{self._again}`, tries again",
+            )
+        different = self._differences(record)
+        store.remove()
+        if different:
+            raise DutError(
+                f"{self.name}: put back, but not as it was: " + "; ".join(different),
+                "somebody else may have changed it meanwhile; compare with the run's manifest",
+            )
+        return [f"{u.why}: undone" for u in reversed(record.undo) if u.command]
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        found: dict[str, Any] = {"kind": self.driver.name, "device": self.name}
+        if self.facts is not None:
+            found["system"] = self.facts.system
+            found["version"] = self.facts.version
+            found["facts"] = dict(self.facts.sections)
+        if self.plan is not None:
+            found["commands"] = [s.command + (f" <<< {s.text!r}" if s.text else "")
+                                 for s in self.plan.steps]  # fmt: skip
+            found["notes"] = list(self.plan.notes)
+        found["profile"] = asdict(self.driver.profile(self.intent))
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """Who holds it and what is configured."""
+        record = self.pending()
+        return {
+            "device": self.name,
+            "configured": None if record is None else dict(summary(record)),
+            "driver": None if record is None else record.driver,
+            "technology": None if record is None else record.technology,
+            "undo": "" if record is None else record.by_hand,
+        }
+
+    def _store(self) -> Store:
+        return Store(self.transport, self._directory, self._keep)
+
+    def _owner(self) -> str:
+        return f"{getpass.getuser()}@{platform.node()} process {os.getpid()}"
+
+    def _read(self, commands: Mapping[str, str]) -> dict[str, sections.Section]:
+        """Run commands that change nothing, all in one round trip."""
+        if not commands:
+            return {}
+        done = self.transport.run(sections.script(commands))
+        found = sections.read(done.out)
+        for name, command in commands.items():
+            if name not in found or found[name].status is None:
+                raise ConnectionLost(
+                    f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
+                )
+            if "\\x" in found[name].text and not done.clean:
+                raise DutError(
+                    f"{self.name}: the answer to '{command[:160]}' is no UTF-8: "
+                    f"{shown(found[name].text)}"
+                )
+        return found
+
+    def _before(self, plan: Plan) -> dict[int, str]:
+        """What is to be restored, by step."""
+        asked = {n: step for n, step in enumerate(plan.steps, 1) if step.before}
+        read = self._read({str(n): step.before for n, step in asked.items()})
+        for number, step in asked.items():
+            part = read[str(number)]
+            if part.status:
+                raise DutError(
+                    f"{self.name}: what is to be restored cannot be read (status {part.status})",
+                    f"nothing was changed; the command was: {step.before}",
+                )
+            if step.was is Was.FOREIGN and part.text.strip():
+                raise DutError(
+                    f"{self.name}: not v6t's own, in the way of '{step.why}': {shown(part.text)}",
+                    "nothing was changed; remove it yourself if it is not needed",
+                )
+        return {n: read[str(n)].text for n in asked}
+
+    def _do(self, step: Step, number: int) -> None:
+        place = shlex.quote(f"{self._directory}/{PROGRESS}")
+        lines = [f"echo {number} >>{place} || exit 125", f"( {step.command}", ") || exit $?"]
+        if step.check is not None:
+            lines += [f"echo; echo '{sections.MARK} check'", f"( {step.check.command}", ")", "true"]
+        done = self.transport.run("\n".join(lines), step.text, step.deadline_s)
+        said, _, answer = done.out.partition(f"\n{sections.MARK} check\n")
+        text = (said + done.err).strip()
+        if done.status or (step.silent and text):
+            words = text.splitlines()[-1] if text else f"status {done.status}"
+            command = step.command.splitlines()[0][:160]
+            raise DutError(f"{self.name}: {step.why}: '{command}' failed: {words}")
+        trouble = step.check.judge(answer) if step.check else None
+        if step.check and trouble is not None:
+            raise DutError(
+                f"{self.name}: {step.why}: {step.check.command}: {trouble}",
+                done.err.strip().splitlines()[-1] if done.err.strip() else "",
+            )
+
+    def _await(self, check: Check) -> None:
+        trouble: str | None = ""
+        for _ in range(FLUSH_TRIES):
+            trouble = check.judge(self.transport.run(check.command).out)
+            if trouble is None:
+                return
+            time.sleep(FLUSH_PAUSE_S)
+        raise DutError(f"{self.name}: the state was not emptied: {check.command}: {trouble}")
+
+    def _boot(self) -> str:
+        sections = self.driver.survey()
+        return self.transport.run(sections["boot"]).out.strip() if "boot" in sections else ""
+
+    def _differences(self, record: Record) -> list[str]:
+        """Steps whose state is not what it was."""
+        found = []
+        asked = {str(u.number): u for u in record.undo if u.before and u.command}
+        read = self._read({number: u.before for number, u in asked.items()})
+        for number, entry in asked.items():
+            now = read[number].text
+            was, lines = entry.old.strip(), set(now.splitlines())
+            # more than before may be somebody else's; less, or something where nothing was, is ours
+            if (not was and now.strip()) or not set(entry.old.splitlines()) <= lines:
+                found.append(f"{entry.why}: {shown(entry.old)} before, {shown(now)} now")
+        return found
+
+    def _undo_after(self, cause: BaseException) -> None:
+        """Restore after a failure, over a new connection if need be; or say what is left."""
+        try:
+            if isinstance(cause, (ConnectionLost, DeadlinePassed)):
+                self.close()
+                self.open()
+            self.restore()
+        except V6tError as exc:
+            text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
+            by_hand = f"sh {self._directory}/{SCRIPT}"
+            raise DutError(
+                f"{text}; and the device is not restored: {exc.message}",
+                f"`{self._again}`, or by hand on the device: {by_hand}",
+            ) from cause
+        if isinstance(cause, V6tError):
+            cause.hint = "; ".join(h for h in (cause.hint, "the device is as it was before") if h)

@@ -1,0 +1,111 @@
+"""A way to run commands on a device: SSH, or a namespace of this machine."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Protocol
+
+from v6t.profiles.errors import DutError
+
+DEADLINE_S = 30.0
+_PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL; "
+
+
+class ConnectionLost(DutError):
+    """The device went away; what the last command did is unknown."""
+
+
+class DeadlinePassed(DutError):
+    """A command did not end in time; it may still be running."""
+
+
+@dataclass(frozen=True)
+class Output:
+    r"""How a command ended.
+
+    Attributes:
+        status: exit status.
+        out, err: what it printed; octets that are no UTF-8 appear as ``\xNN``.
+        clean: whether ``out`` was UTF-8 throughout.
+    """
+
+    status: int
+    out: str
+    err: str
+    clean: bool = True
+
+    @staticmethod
+    def of(status: int, out: bytes, err: bytes) -> Output:
+        """Decode."""
+        try:
+            return Output(status, out.decode(), err.decode(errors="backslashreplace"))
+        except UnicodeDecodeError:
+            texts = (out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
+            return Output(status, *texts, clean=False)
+
+    @property
+    def words(self) -> str:
+        """The last line it said, for messages."""
+        lines = (self.err.strip() or self.out.strip()).splitlines()
+        return lines[-1].strip()[:300] if lines else f"status {self.status}"
+
+
+class Held(Protocol):
+    """A command that goes on until it is let go."""
+
+    def line(self, deadline_s: float) -> str:
+        """Its next line of output.
+
+        Raises:
+            ConnectionLost: it ended.
+            DeadlinePassed: nothing came in time.
+        """
+
+    def release(self) -> None:
+        """Close its standard input and wait a moment for its end. May be called twice."""
+
+
+class Transport(Protocol):
+    """Opened once, closed always; every command has a deadline."""
+
+    name: str
+    """What the device is called in messages."""
+
+    def open(self) -> None:
+        """Connect.
+
+        Raises:
+            DutError: with what to do about it.
+        """
+
+    def run(self, command: str, text: str = "", deadline_s: float = DEADLINE_S) -> Output:
+        """Run a shell line and wait for its end.
+
+        Args:
+            command: for ``sh``.
+            text: its standard input.
+            deadline_s: how long it may take [s].
+
+        Raises:
+            ConnectionLost: the connection broke; there is no status.
+            DeadlinePassed: it took too long.
+        """
+
+    def hold(self, command: str) -> Held:
+        """Start a command whose standard input stays open."""
+
+    def close(self) -> None:
+        """Give everything back. May be called twice."""
+
+
+def for_shell(command: str, become: str = "") -> str:
+    """A line for whatever login shell there is: ``sh`` runs the command, system programs are found.
+
+    Args:
+        command: for ``sh``.
+        become: ``sudo -n`` or ``doas -n``, where the login is not root's.
+    """
+    line = f"sh -c {shlex.quote(_PATH + command)}"
+    # sudo and doas forget which connection this is, by which the management interface is found
+    return f'{become} env SSH_CONNECTION="$SSH_CONNECTION" {line}' if become else line

@@ -1,0 +1,161 @@
+"""One-way delays of one direction as they come in: tags, all frames, differences, gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.drivers.delays import differences, distribution, merge
+from v6t.procedures.distribution import Distribution
+from v6t.procedures.trial import Trial
+from v6t.profiles.mixing import order_with_index, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+PART = 1 << 20
+"""Delays kept as they are before they are put into buckets."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a trial asks the receiver to time.
+
+    Attributes:
+        trial: the trial.
+        weights: shares of the streams of the direction, in their order.
+    """
+
+    trial: Trial
+    weights: tuple[int, ...]
+
+
+class ClassTimes:
+    """Delays of one class."""
+
+    def __init__(self, required: int, tagged: NDArray[np.int64] | None, keep: bool) -> None:
+        """Start empty.
+
+        Args:
+            required: frames of the class.
+            tagged: sequence numbers that are timed; None: all.
+            keep: keep them in order, for differences of consecutive frames.
+        """
+        self.required = required
+        self.expected = required if tagged is None else len(tagged)
+        self._tagged: NDArray[np.bool_] | None = None
+        if tagged is not None:
+            self._tagged = np.zeros(required, dtype=bool)
+            self._tagged[tagged] = True
+        self._keep = keep
+        self._new: list[NDArray[np.int64]] = []
+        self._waiting = 0
+        self._parts: list[Distribution] = []
+        self._seq: list[NDArray[np.int64]] = []
+        self._delays: list[NDArray[np.int64]] = []
+
+    def add(self, seq: NDArray[np.int64], delays_ns: NDArray[np.int64]) -> None:
+        """Frames that arrived in time, each for the first time."""
+        if self._keep:
+            self._seq.append(seq)
+            self._delays.append(delays_ns)
+        chosen = delays_ns if self._tagged is None else delays_ns[self._tagged[seq]]
+        if len(chosen):
+            self._new.append(chosen)
+            self._waiting += len(chosen)
+            if self._waiting >= PART:
+                self._fold()
+
+    def delays(self) -> Distribution:
+        """All delays; what was expected and is missing is lost."""
+        self._fold()
+        whole = merge(self._parts)
+        lost = max(0, self.expected - whole.frames)
+        return Distribution(whole.values_ns, whole.counts, lost, whole.clamped)
+
+    def ipdv(self) -> Distribution:
+        """Differences of the delays of consecutive frames."""
+        if not self._seq:
+            return Distribution((), (), max(0, self.required - 1))
+        return differences(np.concatenate(self._seq), np.concatenate(self._delays), self.required)
+
+    def _fold(self) -> None:
+        if self._new:
+            part = distribution(np.concatenate(self._new))
+            self._parts = [merge([*self._parts, part])]
+            self._new, self._waiting = [], 0
+
+
+def class_times(wanted: Wanted, required: Sequence[int]) -> list[ClassTimes]:
+    """One for each class, empty; none if the trial asks for no delays.
+
+    Args:
+        wanted: the trial and how its classes are mixed.
+        required: frames of each class.
+    """
+    asked = wanted.trial.delays
+    if asked is None:
+        return []
+    if not asked.tags:
+        return [ClassTimes(n, None, asked.ipdv) for n in required]
+    places = np.array([wanted.trial.tag_frame(i) for i in range(asked.tags)], dtype=np.int64)
+    which, index = _class_of(places, wanted.weights)
+    return [ClassTimes(n, index[which == c], False) for c, n in enumerate(required)]
+
+
+def _class_of(
+    places: NDArray[np.int64], weights: Sequence[int]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Class and number within it of frames at these places of the mixed order."""
+    found = [order_with_index(weights, int(p), 1) for p in places.tolist()]
+    return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+
+
+class Gap:
+    """Longest time between two frames received one after the other."""
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._longest = 0
+
+    def add(self, times_ns: NDArray[np.int64]) -> None:
+        """Arrival times of one batch, in order."""
+        if self._last is not None:
+            self._longest = max(self._longest, int(times_ns[0]) - self._last)
+        if len(times_ns) > 1:
+            self._longest = max(self._longest, int(np.diff(times_ns).max()))
+        self._last = int(times_ns[-1])
+
+    @property
+    def longest_s(self) -> float | None:
+        """In seconds; None before anything arrived."""
+        return None if self._last is None else self._longest / 1e9
+
+
+def lost_between(
+    wanted: Wanted, missing: Mapping[int, NDArray[np.int64]]
+) -> tuple[float | None, float | None]:
+    """When the first and the last lost frame were due, after the direction's first frame [s].
+
+    Args:
+        wanted: the trial and how its classes are mixed.
+        missing: sequence numbers of lost frames by class.
+    """
+    places = [
+        int(place)
+        for number, seq in missing.items()
+        if len(seq)
+        for place in positions(wanted.weights, number, np.array([seq.min(), seq.max()]))
+    ]
+    if not places:
+        return None, None
+    return _due_s(wanted.trial, min(places)), _due_s(wanted.trial, max(places))
+
+
+def _due_s(trial: Trial, place: int) -> float:
+    if trial.then is None or place < trial.first_frames:
+        return place / trial.rate_fps
+    return trial.duration_s + (place - trial.first_frames) / trial.then.rate_fps

@@ -1,0 +1,210 @@
+"""Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004): B2B-01 to B2B-04.
+
+The longest burst at the smallest gap that the device forwards without loss. A repetition is one
+search for it: bursts double until one loses, then the bracket is halved; a burst that loses is
+offered once more before it counts (binary search with loss verification, RFC 9004 section 5.3).
+The average over the repetitions is the benchmark. What the device forwards while the burst
+arrives does not sit in its buffer, so RFC 9004 corrects the implied buffer time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.trial import Measure
+
+BENCHMARK = "back-to-back"
+FORMULA = (
+    "corrected = implied * (1 - throughput / burst rate), implied = average burst / burst rate"
+)
+
+
+@dataclass(frozen=True)
+class BurstSpec:
+    """One point.
+
+    Attributes:
+        conditions: frame sizes, directions, waits, tolerances; the residual wait lets the buffer
+            drain, at least 2 s (RFC 9004 section 5.2).
+        rate_fps: rate within the burst, per direction: the medium's maximum, or the tester's own
+            where that is less (B2B-03).
+        rate_reason: ``media`` or ``tester``.
+        throughput_fps: measured throughput of the same point, per direction.
+        first_frames: the first burst.
+        longest_s: no burst is longer than this [s].
+        resolution_frames: error of the search [frames].
+        repetitions: the RFC asks for 50.
+        verifications: times a burst that loses is offered again before it counts.
+    """
+
+    conditions: Conditions
+    rate_fps: float
+    rate_reason: str
+    throughput_fps: float
+    first_frames: int
+    longest_s: float
+    resolution_frames: int
+    repetitions: int
+    verifications: int = 1
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(BENCHMARK)
+
+    @property
+    def most_frames(self) -> int:
+        """Longest burst that is offered."""
+        return max(1, math.floor(self.rate_fps * self.longest_s))
+
+    @property
+    def not_applicable(self) -> str | None:
+        """Why there is nothing to measure (RFC 9004 section 5.1; B2B-02); None if there is."""
+        if self.throughput_fps >= self.rate_fps:
+            return (
+                "the throughput reaches the burst rate, so that no burst fills the device's buffer"
+            )
+        return None
+
+    @property
+    def steps(self) -> int:
+        """Trials of one search if nothing needs to be offered twice, at most."""
+        start = min(self.first_frames, self.most_frames)
+        doublings = math.ceil(math.log2(max(1.0, self.most_frames / start)))
+        return (
+            1
+            + doublings
+            + math.ceil(math.log2(max(1.0, self.most_frames / 2 / self.resolution_frames)))
+        )
+
+
+@dataclass(frozen=True)
+class BurstRepetition:
+    """One search.
+
+    Attributes:
+        number: from 1.
+        frames: longest burst without loss; 0 if every burst lost.
+        hit_longest: even the longest burst lost nothing: the buffer is larger than was searched.
+        attempts: every trial, invalid ones included.
+    """
+
+    number: int
+    frames: int
+    hit_longest: bool
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True)
+class BufferTime:
+    """RFC 9004 section 5.5.
+
+    Attributes:
+        implied_s: average burst over the burst rate [s].
+        corrected_s: less what the device forwarded meanwhile [s].
+    """
+
+    implied_s: float
+    corrected_s: float
+
+
+@dataclass(frozen=True)
+class BurstResult:
+    """All repetitions of one point; none where :attr:`BurstSpec.not_applicable`."""
+
+    spec: BurstSpec
+    repetitions: tuple[BurstRepetition, ...]
+
+    @property
+    def average_frames(self) -> float | None:
+        """The benchmark [frames]; None if nothing was measured."""
+        bursts = [r.frames for r in self.repetitions]
+        return sum(bursts) / len(bursts) if bursts else None
+
+    @property
+    def buffer_time(self) -> BufferTime | None:
+        """Implied and corrected buffer time; None if nothing was measured."""
+        average = self.average_frames
+        if average is None:
+            return None
+        return buffer_time(average, self.spec.rate_fps, self.spec.throughput_fps)
+
+
+def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -> BufferTime:
+    """Buffer times from an average burst (RFC 9004 section 5.5; B2B-02).
+
+    Args:
+        average_frames: average of the longest bursts without loss.
+        rate_fps: rate of the frames within the burst.
+        throughput_fps: measured throughput.
+    """
+    implied = average_frames / rate_fps
+    return BufferTime(implied, implied * (1 - min(1.0, throughput_fps / rate_fps)))
+
+
+def deviation(bursts: Sequence[float]) -> float | None:
+    """Sample standard deviation (RFC 9004 section 5.5); None for fewer than two values."""
+    if len(bursts) < 2:
+        return None
+    mean = sum(bursts) / len(bursts)
+    return math.sqrt(sum((b - mean) ** 2 for b in bursts) / (len(bursts) - 1))
+
+
+def measure_back_to_back(
+    spec: BurstSpec, measure: Measure, watch: Watch | None = None
+) -> BurstResult:
+    """Repeat the search; deterministic given the trial results."""
+    if spec.not_applicable:
+        return BurstResult(spec, ())
+    return BurstResult(
+        spec, tuple(_search(spec, n, measure, watch) for n in range(1, spec.repetitions + 1))
+    )
+
+
+def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
+    attempts: list[Attempt] = []
+    tried = 0
+
+    def passes(frames: int) -> bool:
+        nonlocal tried
+        for _ in range(1 + spec.verifications):
+            tried += 1
+            progress = Progress(
+                spec.point, number, spec.repetitions, tried, max(spec.steps, tried),
+                spec.rate_fps, spec.rate_fps, spec.rate_fps,
+            )  # fmt: skip
+            if watch:
+                watch(progress)
+            outcome = attempt(
+                spec.conditions,
+                measure,
+                benchmark=BENCHMARK,
+                step=f"r{number:02d}/b{tried:03d}",
+                rate_fps=spec.rate_fps,
+                duration_s=frames / spec.rate_fps,
+            )
+            attempts.extend(outcome.attempts)
+            if watch:
+                watch(replace(progress, verdict=outcome.verdict))
+            if outcome.verdict.passed:
+                return True
+        return False
+
+    low, high = 0, spec.most_frames + 1
+    burst = min(spec.first_frames, spec.most_frames)
+    while passes(burst):
+        low = burst
+        if burst == spec.most_frames:
+            return BurstRepetition(number, low, True, tuple(attempts))
+        burst = min(2 * burst, spec.most_frames)
+    high = burst
+    while high - low > spec.resolution_frames:
+        middle = (low + high) // 2
+        if passes(middle):
+            low = middle
+        else:
+            high = middle
+    return BurstRepetition(number, low, False, tuple(attempts))

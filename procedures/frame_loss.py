@@ -1,0 +1,195 @@
+"""Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3): FLR-01 to FLR-06.
+
+The RFC's procedure starts at the maximum rate and goes down in steps of at most a tenth of it
+until two successive trials show no loss. The papers measure a list of rates instead, as the
+maximum of the medium says little about a device in software; that is labelled a restricted range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.trial import Measure, TrialResult, directions_of
+
+BENCHMARK = "frame-loss"
+LARGEST_STEP = 0.1
+"""Largest step the RFC allows, as a share of the maximum rate."""
+
+
+@dataclass(frozen=True)
+class FrameLossSpec:
+    """One point.
+
+    Attributes:
+        conditions: frame sizes, directions, waits, tolerances.
+        maximum_fps: 100 % of the input rate per direction.
+        maximum_reason: ``media``, ``tester`` or ``given``: anything but the medium's maximum is a
+            restricted range (FLR-03).
+        duration_s: length of each stream [s].
+        repetitions: times the whole procedure is run.
+        step: step as a share of the maximum, at most a tenth (FLR-02).
+        rates_fps: the papers' procedure: these rates, every one, without a stop (FLR-03, 04);
+            None: the RFC's.
+    """
+
+    conditions: Conditions
+    maximum_fps: float
+    maximum_reason: str
+    duration_s: float
+    repetitions: int
+    step: float = LARGEST_STEP
+    rates_fps: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what the RFC forbids.
+
+        Raises:
+            ValueError: a step above a tenth or not positive, or a rate that is not positive.
+        """
+        if not 0 < self.step <= LARGEST_STEP:
+            raise ValueError(
+                f"steps of {self.step:.0%} of the maximum are not between 0 and {LARGEST_STEP:.0%}"
+            )
+        if self.maximum_fps <= 0 or any(r <= 0 for r in self.rates_fps or ()):
+            raise ValueError("input rates must be positive")
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(BENCHMARK)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Rates in the order they are offered, falling [fps per direction]."""
+        if self.rates_fps is not None:
+            return tuple(sorted(set(self.rates_fps), reverse=True))
+        count = int(1 / self.step + 1e-9)
+        # from the top, so that the first is the maximum to the frame
+        rates = (self.maximum_fps * (1 - i * self.step) for i in range(count + 1))
+        return tuple(r for r in rates if r > self.maximum_fps * self.step / 1000)
+
+
+@dataclass(frozen=True)
+class DirectionLoss:
+    """Frames of one direction in one trial.
+
+    Attributes:
+        required, sent, received: frames, foreground and background together.
+        surplus: received beyond once; there should be none (FLR-04).
+    """
+
+    required: int
+    sent: int
+    received: int
+    surplus: int
+
+    @property
+    def rate(self) -> float:
+        """Lost share of the frames the trial required (FLR-01)."""
+        return (self.required - self.received) / self.required if self.required else 0.0
+
+
+@dataclass(frozen=True)
+class Offered:
+    """One rate in one repetition.
+
+    Attributes:
+        rate_fps: per direction.
+        repetition: from 1.
+        directions: frames by direction; empty if the tester faltered every time.
+        attempts: every trial, invalid ones included.
+    """
+
+    rate_fps: float
+    repetition: int
+    directions: Mapping[str, DirectionLoss]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def valid(self) -> bool:
+        """The tester did its part."""
+        return bool(self.directions)
+
+    @property
+    def lossless(self) -> bool:
+        """Every frame came back."""
+        return self.valid and all(d.received >= d.required for d in self.directions.values())
+
+    @property
+    def error(self) -> str | None:
+        """Received more than was sent: an error, never a negative loss (FLR-04)."""
+        extra = sum(d.surplus for d in self.directions.values())
+        return f"{extra} frames more came back than were sent" if extra else None
+
+    def loss(self, direction: str | None = None) -> float | None:
+        """Lost share in a direction, or in all together; None if unknown or in error."""
+        if not self.valid or self.error:
+            return None
+        if direction is not None:
+            return self.directions[direction].rate
+        required = sum(d.required for d in self.directions.values())
+        received = sum(d.received for d in self.directions.values())
+        return (required - received) / required if required else 0.0
+
+
+@dataclass(frozen=True)
+class FrameLossResult:
+    """All trials of one point, in the order they were run."""
+
+    spec: FrameLossSpec
+    offered: tuple[Offered, ...]
+
+    def at(self, rate_fps: float) -> tuple[Offered, ...]:
+        """Repetitions of one rate."""
+        return tuple(o for o in self.offered if o.rate_fps == rate_fps)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Rates that were offered, falling."""
+        return tuple(sorted({o.rate_fps for o in self.offered}, reverse=True))
+
+
+def measure_frame_loss(
+    spec: FrameLossSpec, measure: Measure, watch: Watch | None = None
+) -> FrameLossResult:
+    """Run the procedure as often as asked; deterministic given the trial results."""
+    offered: list[Offered] = []
+    rates = spec.rates
+    for number in range(1, spec.repetitions + 1):
+        lossless = 0
+        for place, rate_fps in enumerate(rates, 1):
+            progress = Progress(
+                spec.point, number, spec.repetitions, place, len(rates),
+                rate_fps, rate_fps, rate_fps,
+            )  # fmt: skip
+            if watch:
+                watch(progress)
+            outcome = attempt(
+                spec.conditions,
+                measure,
+                benchmark=BENCHMARK,
+                step=f"r{number:02d}/l{place:03d}",
+                rate_fps=rate_fps,
+                duration_s=spec.duration_s,
+            )
+            if watch:
+                watch(replace(progress, verdict=outcome.verdict))
+            valid = outcome.verdict.valid
+            counts = _count(spec, outcome.result) if valid else {}
+            offered.append(Offered(rate_fps, number, counts, outcome.attempts))
+            lossless = lossless + 1 if offered[-1].lossless else 0
+            if lossless == 2 and spec.rates_fps is None:
+                break
+    return FrameLossResult(spec, tuple(offered))
+
+
+def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
+    found = {}
+    for way in directions_of(spec.conditions.mode):
+        d = result.directions[way]
+        found[way] = DirectionLoss(
+            d.total("required"), d.total("sent"), d.total("received"), d.total("surplus")
+        )
+    return found

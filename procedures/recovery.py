@@ -1,0 +1,146 @@
+"""System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5): REC-01 to REC-03.
+
+110 % of the throughput (or the medium's maximum) for at least 60 s, then without a gap half of
+that rate. The time from the change of rate to the last frame that was lost is the recovery time.
+Seen through sequence numbers it is known to one frame of the lower rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.trial import Measure, Segment, TrialResult, directions_of
+
+BENCHMARK = "system-recovery"
+OVERLOAD = 1.1
+AFTERWARDS = 0.5
+
+
+@dataclass(frozen=True)
+class RecoverySpec:
+    """One point.
+
+    Attributes:
+        conditions: frame sizes, directions, waits, tolerances.
+        throughput_fps: measured throughput per direction.
+        limit_fps: what medium and tester carry at most.
+        overload_s: length of the overload [s], at least 60 in the RFC.
+        afterwards_s: how long the lower rate is watched [s].
+        repetitions: trials.
+    """
+
+    conditions: Conditions
+    throughput_fps: float
+    limit_fps: float
+    overload_s: float
+    afterwards_s: float
+    repetitions: int
+
+    @property
+    def overload_fps(self) -> float:
+        """Offered first: 110 % of the throughput, at most the limit."""
+        return min(OVERLOAD * self.throughput_fps, self.limit_fps)
+
+    @property
+    def afterwards_fps(self) -> float:
+        """Offered then: half of it."""
+        return AFTERWARDS * self.overload_fps
+
+    @property
+    def limited(self) -> bool:
+        """110 % could not be offered (REC-02)."""
+        return OVERLOAD * self.throughput_fps > self.limit_fps
+
+    @property
+    def resolution_s(self) -> float:
+        """One frame of the lower rate [s]."""
+        return 1 / self.afterwards_fps
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(BENCHMARK)
+
+
+@dataclass(frozen=True)
+class RecoveryRepetition:
+    """One trial.
+
+    Attributes:
+        number: from 1.
+        recovery_s: by direction; infinite if frames were lost to the end; empty if the tester
+            faltered every time.
+        overloaded: something was lost before the change of rate, by direction: without that there
+            was nothing to recover from.
+        attempts: every trial, invalid ones included.
+    """
+
+    number: int
+    recovery_s: Mapping[str, float]
+    overloaded: Mapping[str, bool]
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True)
+class RecoveryResult:
+    """All repetitions of one point."""
+
+    spec: RecoverySpec
+    repetitions: tuple[RecoveryRepetition, ...]
+
+    def average_s(self, direction: str) -> float | None:
+        """Average recovery time (REC-01), infinite if it did not recover once; None if unknown."""
+        times = [r.recovery_s[direction] for r in self.repetitions if direction in r.recovery_s]
+        return sum(times) / len(times) if times else None
+
+
+def measure_recovery(
+    spec: RecoverySpec, measure: Measure, watch: Watch | None = None
+) -> RecoveryResult:
+    """Repeat the trial; deterministic given the trial results."""
+    done = []
+    for number in range(1, spec.repetitions + 1):
+        progress = Progress(
+            spec.point, number, spec.repetitions, 1, 1,
+            spec.afterwards_fps, spec.overload_fps, spec.overload_fps,
+        )  # fmt: skip
+        if watch:
+            watch(progress)
+        outcome = attempt(
+            spec.conditions,
+            measure,
+            benchmark=BENCHMARK,
+            step=f"r{number:02d}",
+            rate_fps=spec.overload_fps,
+            duration_s=spec.overload_s,
+            then=Segment(spec.afterwards_fps, spec.afterwards_s),
+        )
+        if watch:
+            watch(replace(progress, verdict=outcome.verdict))
+        valid = outcome.verdict.valid
+        times = {w: _recovery_s(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
+        hurt = {w: _overloaded(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
+        done.append(RecoveryRepetition(number, times, hurt, outcome.attempts))
+    return RecoveryResult(spec, tuple(done))
+
+
+def _ways(spec: RecoverySpec) -> tuple[str, ...]:
+    return directions_of(spec.conditions.mode)
+
+
+def _recovery_s(spec: RecoverySpec, result: TrialResult, way: str) -> float:
+    last = result.directions[way].last_lost_s
+    if last is None:
+        return 0.0
+    end = spec.overload_s + spec.afterwards_s
+    if last >= end - 1.5 * spec.resolution_s:
+        return math.inf
+    return max(0.0, last - spec.overload_s)
+
+
+def _overloaded(spec: RecoverySpec, result: TrialResult, way: str) -> bool:
+    first = result.directions[way].first_lost_s
+    return first is not None and first < spec.overload_s

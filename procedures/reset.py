@@ -1,0 +1,129 @@
+"""Reset (RFC 8219 section 7.7, RFC 6201): RST-01, RST-02.
+
+Traffic at a constant rate no higher than the throughput runs before, during and after the device
+is reset by a hook. Frame-loss method: recovery time = lost frames / offered rate. Time-stamp
+method: the longest silence at the receiver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.trial import Event, Measure, TrialResult, directions_of
+
+BENCHMARK = "reset"
+HOOKS = ("hardware-reset", "software-reset", "power-cycle")
+"""Kinds of reset by the name of their hook (RST-01)."""
+
+
+@dataclass(frozen=True)
+class ResetSpec:
+    """One point.
+
+    Attributes:
+        conditions: frame sizes, directions, waits, tolerances.
+        hook: one of :data:`HOOKS`.
+        rate_fps: offered per direction, at most the throughput.
+        duration_s: length of the stream [s]; must hold the reset.
+        at_s: when the device is reset [s].
+        repetitions: resets.
+    """
+
+    conditions: Conditions
+    hook: str
+    rate_fps: float
+    duration_s: float
+    at_s: float
+    repetitions: int
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured.
+
+        Raises:
+            ValueError: the reset lies outside the stream, or an unknown hook.
+        """
+        if self.hook not in HOOKS:
+            raise ValueError(f"there is no reset '{self.hook}', only " + ", ".join(HOOKS))
+        if not 0 < self.at_s < self.duration_s:
+            raise ValueError(
+                f"a reset at {self.at_s:g} s is not within a stream of {self.duration_s:g} s"
+            )
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return f"{self.conditions.point(BENCHMARK)}/{self.hook}"
+
+
+@dataclass(frozen=True)
+class Outage:
+    """One direction during one reset.
+
+    Attributes:
+        by_loss_s: lost frames over the offered rate [s]; infinite if the device did not come back
+            before the end of the stream.
+        by_silence_s: longest time without a frame [s]; None if the tester does not keep it.
+    """
+
+    by_loss_s: float
+    by_silence_s: float | None
+
+
+@dataclass(frozen=True)
+class ResetRepetition:
+    """One reset; ``outages`` by direction, empty if the tester faltered every time."""
+
+    number: int
+    outages: Mapping[str, Outage]
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True)
+class ResetResult:
+    """All resets of one point."""
+
+    spec: ResetSpec
+    repetitions: tuple[ResetRepetition, ...]
+
+    def by_loss_s(self, direction: str) -> tuple[float, ...]:
+        """Recovery times by the frame-loss method, one per reset [s]."""
+        return tuple(
+            r.outages[direction].by_loss_s for r in self.repetitions if direction in r.outages
+        )
+
+
+def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None) -> ResetResult:
+    """Repeat the reset; the door runs the hook while the tester sends."""
+    done = []
+    for number in range(1, spec.repetitions + 1):
+        progress = Progress(
+            spec.point, number, spec.repetitions, 1, 1, spec.rate_fps, spec.rate_fps, spec.rate_fps
+        )
+        if watch:
+            watch(progress)
+        outcome = attempt(
+            spec.conditions,
+            measure,
+            benchmark=BENCHMARK,
+            step=f"{spec.hook}/r{number:02d}",
+            rate_fps=spec.rate_fps,
+            duration_s=spec.duration_s,
+            event=Event(spec.hook, spec.at_s),
+        )
+        if watch:
+            watch(replace(progress, verdict=outcome.verdict))
+        ways = directions_of(spec.conditions.mode) if outcome.verdict.valid else ()
+        outages = {way: _outage(spec, outcome.result, way) for way in ways}
+        done.append(ResetRepetition(number, outages, outcome.attempts))
+    return ResetResult(spec, tuple(done))
+
+
+def _outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:
+    counted = result.directions[way]
+    lost = counted.total("required") - counted.total("received")
+    last = counted.last_lost_s
+    back = last is None or last < spec.duration_s - 1.5 / spec.rate_fps
+    return Outage(lost / spec.rate_fps if back else math.inf, counted.longest_gap_s)

@@ -1,0 +1,180 @@
+"""Delays at the throughput rate: what latency, PDV and IPDV share.
+
+One trial per repetition. Its one-way delays come as a distribution per class; those of all
+classes together are the direction's. Lost frames rank as infinitely late (LAT-05, PDV-02): where
+the rank of a figure falls on one, the figure is infinite here and printed as "undefined".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.distribution import Distribution
+from v6t.procedures.trial import DelayRequest, Measure, Trial, TrialResult, directions_of
+
+Figures = Mapping[str, float]
+"""Named results of one distribution [ns]; infinite where undefined."""
+
+
+@dataclass(frozen=True)
+class TimingSpec:
+    """One point of a benchmark about delays.
+
+    Attributes:
+        benchmark: ``latency``, ``pdv`` or ``ipdv``.
+        conditions: frame sizes, directions, waits, tolerances.
+        rate_fps: rate per direction; the throughput of the same point (LAT-01, PDV-01).
+        rate_source: where the rate comes from, in words.
+        duration_s: length of the stream [s].
+        request: what the tester times.
+        repetitions: the RFC asks for 20; never adaptive (TP-09).
+    """
+
+    benchmark: str
+    conditions: Conditions
+    rate_fps: float
+    rate_source: str
+    duration_s: float
+    request: DelayRequest
+    repetitions: int
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(self.benchmark)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The figures of one direction or class in one trial.
+
+    Attributes:
+        figures: see the benchmark's function, [ns].
+        frames: frames (or pairs) with a value.
+        lost: those without: lost frames, or pairs with a lost member.
+        clamped: negative delays counted as 0.
+        expected: frames the trial sent of it, tagged or not.
+    """
+
+    figures: Figures
+    frames: int
+    lost: int
+    clamped: int
+    expected: int
+
+
+@dataclass(frozen=True)
+class TimingRepetition:
+    """One trial.
+
+    Attributes:
+        number: from 1.
+        directions: figures of all classes together, by direction.
+        classes: figures by direction and class.
+        attempts: every trial, invalid ones included.
+        valid: the tester did its part; else there are no figures.
+    """
+
+    number: int
+    directions: Mapping[str, Timed]
+    classes: Mapping[str, Mapping[str, Timed]]
+    attempts: tuple[Attempt, ...]
+    valid: bool
+
+
+@dataclass(frozen=True)
+class TimingResult:
+    """All repetitions of one point."""
+
+    spec: TimingSpec
+    repetitions: tuple[TimingRepetition, ...]
+
+    @property
+    def sampled(self) -> bool:
+        """Some trial timed fewer frames than it was asked to (PDV-03)."""
+        return self.share < 1
+
+    @property
+    def share(self) -> float:
+        """Smallest share of a direction's frames that was timed or known to be lost."""
+        if self.spec.request.tags:
+            return 1.0
+        timed = [t for r in self.repetitions for t in r.directions.values() if t.expected]
+        return min(((t.frames + t.lost) / t.expected for t in timed), default=1.0)
+
+
+def measure_timing(
+    spec: TimingSpec,
+    measure: Measure,
+    figures: Callable[[Distribution], Figures],
+    watch: Watch | None = None,
+) -> TimingResult:
+    """Repeat the trial; deterministic given the trial results."""
+    done = []
+    for number in range(1, spec.repetitions + 1):
+        progress = Progress(
+            spec.point, number, spec.repetitions, 1, 1, spec.rate_fps, spec.rate_fps, spec.rate_fps
+        )
+        if watch:
+            watch(progress)
+        outcome = attempt(
+            spec.conditions,
+            measure,
+            benchmark=spec.benchmark,
+            step=f"r{number:02d}",
+            rate_fps=spec.rate_fps,
+            duration_s=spec.duration_s,
+            delays=spec.request,
+            check=_untimed,
+        )
+        if watch:
+            watch(replace(progress, verdict=outcome.verdict))
+        done.append(_repetition(spec, number, outcome.attempts, outcome.result, figures))
+    return TimingResult(spec, tuple(done))
+
+
+def _untimed(trial: Trial, result: TrialResult) -> str | None:
+    """Delays the tester should have brought and did not: its fault, not the device's."""
+    request = trial.delays
+    for way in directions_of(trial.mode):
+        counted = result.directions[way]
+        if request is None or counted.delays is None or (request.ipdv and counted.ipdv is None):
+            return f"{way}: the tester brought no delays"
+        timed = sum(d.frames + d.lost for d in counted.delays.values())
+        only_these = all(c.role != "negative" for c in counted.classes.values())
+        if request.tags and (timed > request.tags or (only_these and timed < request.tags)):
+            return f"{way}: the tester tagged {timed} frames, not {request.tags}"
+        if not timed and counted.total("required"):
+            return f"{way}: the tester timed no frame"
+    return None
+
+
+def _repetition(
+    spec: TimingSpec,
+    number: int,
+    attempts: tuple[Attempt, ...],
+    result: TrialResult,
+    figures: Callable[[Distribution], Figures],
+) -> TimingRepetition:
+    if not attempts[-1].verdict.valid:
+        return TimingRepetition(number, {}, {}, attempts, False)
+    directions: dict[str, Timed] = {}
+    classes: dict[str, dict[str, Timed]] = {}
+    for way in directions_of(spec.conditions.mode):
+        counted = result.directions[way]
+        times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
+        whole = Distribution((), ())
+        classes[way] = {}
+        for name, part in times.items():
+            whole = whole.merged(part)
+            expected = max(0, counted.classes[name].required - bool(spec.request.ipdv))
+            classes[way][name] = _timed(part, expected, figures)
+        expected = sum(t.expected for t in classes[way].values())
+        directions[way] = _timed(whole, expected, figures)
+    return TimingRepetition(number, directions, classes, attempts, True)
+
+
+def _timed(part: Distribution, expected: int, figures: Callable[[Distribution], Figures]) -> Timed:
+    return Timed(figures(part), part.frames, part.lost, part.clamped, expected)

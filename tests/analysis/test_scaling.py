@@ -1,0 +1,52 @@
+"""Scale-up, mixtures and rates: acceptance tests A21 to A24."""
+
+import pytest
+from v6t.analysis.scaling import (
+    core_scaling,
+    degradation_percent,
+    load_scaling,
+    overlay_harmonic,
+    overlay_min,
+    residual_percent,
+)
+from v6t.profiles.wire import max_frame_rate_fps
+
+
+def test_a21_scale_up_over_cores():
+    found = core_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0})
+    assert found == {1: 1.0, 2: pytest.approx(0.8), 4: pytest.approx(0.6)}
+    # a printed value of the dual-DUT paper, whose formula lacks P(1)
+    assert core_scaling({1: 883_553, 2: 1_540_032})[2] == pytest.approx(0.871, abs=5e-4)
+
+
+def test_scale_up_over_connections():
+    assert load_scaling({10**6: 500.0, 2 * 10**6: 400.0}) == {10**6: 1.0, 2 * 10**6: 0.8}
+    assert load_scaling({1: 4.0, 2: 8.0}, base=2) == {1: 0.5, 2: 1.0}
+
+
+@pytest.mark.parametrize("given", [{}, {2: 5.0}, {1: 0.0, 2: 1.0}])
+def test_scale_up_needs_its_base(given):
+    with pytest.raises(ValueError, match="scale-up needs"):
+        core_scaling(given)
+
+
+def test_a22_overlay_models():
+    assert overlay_min(300.0, 900.0, 0.25) == pytest.approx(1200.0)
+    assert overlay_harmonic(300.0, 900.0, 0.25) == pytest.approx(600.0)
+    assert overlay_min(300.0, 900.0, 0.0) == 900.0
+    assert overlay_min(300.0, 900.0, 1.0) == 300.0
+    assert residual_percent(660.0, 600.0) == pytest.approx(10.0)
+    with pytest.raises(ValueError, match="share from 0 to 1"):
+        overlay_min(300.0, 900.0, 1.5)
+
+
+def test_a23_degradation():
+    assert degradation_percent(80.0, 100.0) == -20.0
+    with pytest.raises(ValueError, match="positive"):
+        degradation_percent(80.0, 0.0)
+
+
+def test_a24_rates_of_media():
+    assert max_frame_rate_fps(10e9, 104) == 10_080_645
+    assert max_frame_rate_fps(25e9, 1518) == 2_031_859
+    assert max_frame_rate_fps(10e6, 64, 20) == 12_019

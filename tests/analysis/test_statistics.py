@@ -1,0 +1,68 @@
+"""Order statistics (A7), notes, and JSON without infinities."""
+
+import json
+import math
+
+import pytest
+from v6t.analysis.notes import notes, outliers, two_modes
+from v6t.analysis.statistics import median, percentile, summarise, summary_json
+
+
+def test_a7_median_and_percentiles():
+    values = list(range(1, 21))
+    assert (median(values), percentile(values, 1), percentile(values, 99)) == (10.5, 1, 20)
+    values = list(range(1, 201))
+    assert (percentile(values, 1), percentile(values, 99)) == (2, 198)
+
+
+def test_dispersion():
+    assert summarise([90.0, 100.0, 110.0]).dispersion == pytest.approx(20.0)
+    assert summarise([0.0, 0.0]).dispersion is None
+
+
+@pytest.mark.parametrize("values", [[], [1.0]])
+def test_percentages_out_of_range(values):
+    with pytest.raises(ValueError, match="percentile"):
+        percentile(values, 101)
+
+
+def test_undefined_is_none_in_json():
+    summary = summary_json([1.0, math.inf, math.inf])
+    assert summary["median"] is None
+    assert summary["min"] == 1.0
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert summary_json([])["median"] is None
+    interval = summary_json([float(n) for n in range(20)])["median_interval"]
+    assert interval["ranks"] == [6, 15]
+
+
+def test_two_modes_are_told():
+    values = [100.0, 101, 99, 100, 102, 60, 61, 59, 60, 60]
+    low, high = two_modes(values)
+    assert max(low) == 61
+    assert min(high) == 99
+    assert "bimodal: 5 repetitions around 60 fps, 5 around 100 fps" in notes(values, "fps")
+
+
+def test_one_mode_is_not_two():
+    assert two_modes([100.0, 101, 99, 100, 102, 98]) is None
+    assert two_modes([1.0, 1, 1, 1, 1, 1]) is None
+    assert two_modes([100.0] * 19 + [50]) is None
+
+
+def test_outliers_are_told():
+    values = [100.0, 101, 99, 100, 102, 98, 150]
+    assert outliers(values) == [150]
+    assert any("1 outlying repetition: 150" in note for note in notes(values))
+    assert outliers([100.0] * 10 + [100.5]) == []
+    assert outliers([100.0] * 10 + [90.0]) == [90.0]
+
+
+def test_a_wide_spread_is_told():
+    assert "dispersion 20.0 % is above 10 %" in notes([90.0, 95, 100, 100, 105, 110])[0]
+    assert notes([99.0, 100, 101, 100, 99, 101]) == []
+
+
+def test_undefined_repetitions_are_counted():
+    assert notes([math.inf, 1.0, 1.0]) == ["1 of 3 repetitions are undefined"]
+    assert notes([math.inf]) == ["1 of 1 repetitions are undefined"]

@@ -1,0 +1,103 @@
+"""What field-engine programs cost TRex: fixed frames, MAP-E, MAP-T and their ratio, on memif.
+
+``TREX_DIR=... python -m v6t.tests.bench.bench_trex_programs``: two memif ports joined to each
+other, one data path core. Each profile is offered more than the core can make; the time of one
+frame is the trial's length over the frames that were attempted (sent or dropped at the full ring).
+The profiles take turns within one run: compare ratios, the machine's noise is in the rates.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.registry import names
+from v6t.core.testers import compile_point
+from v6t.drivers.embedded.bed import Bed
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.tester import TrexTester
+from v6t.profiles.streams import StreamSet
+
+from .common import in_turn, show
+
+MEMIF = ("--vdev=net_memif0,id=0,role=server", "--vdev=net_memif1,id=0,role=client")
+OFFERED_FPS = 30e6
+SECONDS = 2.0
+
+
+def profiles() -> dict[str, StreamSet]:
+    """The sets to compare, all of one stream."""
+    found = {}
+    for plugin in ("mape-br", "mapt-br", "ipv4-router"):
+        if plugin not in names():
+            continue
+        run = resolve(flags=Flags(plugin=plugin, params={}))
+        made = technology(run)
+        pair = made.frame_pair(run.frame_sizes[0])
+        compiled = compile_point(made, pair, run.seed)["forward"]
+        stream = compiled.streams[0]
+        found[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
+        fixed = replace(stream, trex={**stream.trex, "vm": {"instructions": []}})
+        found[f"{plugin} {pair.ipv6}, fixed frame"] = replace(compiled, streams=(fixed,))
+        cached = {**stream.trex, "vm": {**stream.trex["vm"], "cache": 10_000}}
+        found[f"{plugin} {pair.ipv6}, cache of 10,000 frames"] = replace(
+            compiled, streams=(replace(stream, trex=cached),)
+        )
+    return found
+
+
+def attempts(tester: TrexTester, compiled: StreamSet) -> float:
+    """Nanoseconds of the data path core per attempted frame."""
+    tester._ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
+    frames = int(OFFERED_FPS * SECONDS)
+    burst = {
+        "index": 0, "pps": OFFERED_FPS, "frames": frames, "isg": 0.0, "pg_id": None, "tags": False,
+    }  # fmt: skip
+    raw = tester._ask(
+        "trial",
+        deadline_s=60,
+        bursts={"0": [burst]},
+        receive=[1],
+        residual_s=0.2,
+        give_up_s=SECONDS,
+        control="",
+        samples={},
+        synchronized=False,
+    )
+    seconds = raw["sending_s"] or SECONDS
+    made = raw["ports"]["0"]["opackets"] + raw["queue_drop"] + raw["global"]["queue_full"]
+    return 1e9 * seconds / made
+
+
+def main() -> None:
+    """Print the figures; nothing is asserted."""
+    if not os.environ.get("TREX_DIR"):
+        sys.exit("set TREX_DIR to the directory with t-rex-64")
+    run = resolve(flags=Flags(plugin="mape-br"))
+    options = TrexOptions(
+        interfaces=MEMIF,
+        start="always",
+        counting="ports",
+        sample=0,
+        extra_arguments=("--no-ofed-check",),
+    )
+    bed = Bed(technology(run).links, None)
+    lab = bed.open()  # a namespace of its own: no port of this machine is used
+    lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
+    tester = TrexTester(options, technology(run).links)
+    tester._namespace = lambda: lab.tester.pid  # type: ignore[method-assign]
+    try:
+        tester.open()
+        figures = in_turn(
+            {name: lambda s=s: attempts(tester, s) for name, s in profiles().items()}, 3
+        )
+    finally:
+        tester.close()
+        bed.close()
+    show("generation on one data path core, memif", figures, "ns per frame")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The search benchmark says what the documentation says."""
+
+import pytest
+from v6t.tests.bench import bench_search
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return list(bench_search.compare())
+
+
+def test_no_search_reports_an_unproven_rate(lines):
+    assert [line for line in lines if line.unproven] == []
+
+
+def test_the_fast_search_takes_a_fifth_of_the_trial_seconds(lines):
+    plain = {line.device: line for line in lines if line.search == "binary"}
+    for line in lines:
+        if line.search == "fast":
+            assert 5 * line.traffic_s <= plain[line.device].traffic_s, line.device
+
+
+def test_the_fast_search_is_as_accurate_where_the_device_is_not_noisy(lines):
+    plain = {line.device: line for line in lines if line.search == "binary"}
+    for line in lines:
+        if line.search == "fast" and not line.device.startswith("noisy"):
+            assert line.failures <= max(0.02, plain[line.device].failures), line.device
+            assert line.half <= bench_search.RESOLUTION_FPS
+
+
+def test_the_documentation_holds_this_table(lines):
+    if len(bench_search.installed()) < len(bench_search.SEARCHES):
+        pytest.skip("MLRsearch is not installed")
+    text = bench_search.DOCUMENT.read_text(encoding="utf-8")
+    assert bench_search.table(lines) in text
+
+
+def test_publishing_replaces_the_table(tmp_path):
+    document = tmp_path / "method.md"
+    document.write_text(f"a\n{bench_search.BEGIN}\nold\n{bench_search.END}\nb\n")
+    bench_search.publish("new", document)
+    assert document.read_text() == f"a\n{bench_search.BEGIN}\nnew\n{bench_search.END}\nb\n"
+    document.write_text("nothing")
+    with pytest.raises(SystemExit, match="no place"):
+        bench_search.publish("new", document)

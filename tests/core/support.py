@@ -1,0 +1,90 @@
+"""Running the command line, in this process where that is enough, in one of its own elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from v6t.core import cli
+
+COMMAND = [sys.executable, "-m", "v6t.core.cli"]
+SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
+
+RUN_FILES = [
+    *(".lock", "config.json", "journal.jsonl", "manifest.json", "results.csv", "results.json"),
+    "trials.csv",
+]
+"""What a finished run of one benchmark leaves in its directory."""
+
+_PR_CAPBSET_DROP = 24
+_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def v6t(*arguments: object) -> Done:
+    """``v6t ARGUMENTS`` in this process and directory."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            cli.main([str(a) for a in arguments])
+        except SystemExit as exc:
+            status = exc.code
+    assert isinstance(status, int)
+    return Done(status, out.getvalue(), err.getvalue())
+
+
+def v6t_process(*arguments: object, preexec=None, **environment: str) -> Done:
+    """``v6t ARGUMENTS`` in a process of its own, with changes to the environment."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+        preexec_fn=preexec,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def bound_by_permissions() -> None:
+    """In a child before it starts: root, too, meets the permissions of files."""
+    if os.geteuid():
+        return
+    for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
+        if ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0):
+            raise OSError("this root may not give up capabilities")
+
+
+def tree(directory: Path) -> dict[str, bytes | None]:
+    """Everything below a directory: file contents by name, None for directories."""
+    return {
+        str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes()
+        for p in sorted(directory.rglob("*"))
+    }
+
+
+def complaint(done: Done, status: int = 2) -> str:
+    """The message of a command that refused: checked for its form, returned as one text."""
+    assert done.status == status, done
+    assert done.out == ""
+    lines = done.err.splitlines()
+    assert 1 <= len(lines) <= 2, done.err
+    assert lines[0].startswith("v6t: ") and len(lines[0]) > len("v6t: ")
+    assert all(line.startswith("     ") for line in lines[1:])
+    assert "Traceback" not in done.err
+    assert "internal error" not in done.err
+    return done.err

@@ -1,0 +1,249 @@
+"""``v6t calc``: the arithmetic of RFC 7597, RFC 6052 and RFC 8219 from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .support import complaint, v6t
+
+RULE = ["--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24", "--ea-len", 13]
+FIGURE_8 = [*RULE, "--psid-offset", 0]
+"""The rule of the Mapperf paper, figure 8."""
+
+RFC_2 = [
+    *("--rule-ipv6", "2001:db8:0000::/40", "--rule-ipv4", "192.0.2.0/24"),
+    *("--ea-len", 16, "--psid-offset", 6),
+]
+"""RFC 7597 appendix A, example 1 and 2."""
+
+KEYS = [
+    *("end_user_prefix", "map_address", "ipv4", "psid", "psid_len", "port_ranges", "ports_per_ce"),
+    "sharing_ratio",
+]
+
+
+def calc(*arguments):
+    done = v6t("calc", *arguments, "--json")
+    assert (done.status, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def test_the_ce_of_figure_8():
+    found = calc("map", *FIGURE_8, "--psid", 9, "--ipv4", "192.0.2.189")
+    assert list(found) == KEYS
+    assert found == {
+        "end_user_prefix": "2001:db8:ce:17a9::/64",
+        "map_address": "2001:db8:ce:17a9:0:c000:2bd:9",
+        "ipv4": "192.0.2.189",
+        "psid": 9,
+        "psid_len": 5,
+        "port_ranges": [[18432, 20479]],
+        "ports_per_ce": 2048,
+        "sharing_ratio": 32,
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ["--ipv6", "2001:db8:ce:17a9:0:c000:2bd:9"],
+        ["--ipv6", "2001:db8:ce:17a9:ffff::1"],
+        ["--ipv4", "192.0.2.189", "--port", 18432],
+        ["--ipv4", "192.0.2.189", "--port", 20479],
+        ["--ipv4", "192.0.2.189", "--port", 19000, "--psid", 9],
+    ],
+)
+def test_a_ce_has_many_names(name):
+    assert calc("map", *FIGURE_8, *name) == calc(
+        "map", *FIGURE_8, "--psid", 9, "--ipv4", "192.0.2.189"
+    )
+
+
+def test_the_example_of_the_rfc():
+    """RFC 7597 appendix A example 1: PSID 0x34 at 192.0.2.18."""
+    found = calc("map", *RFC_2, "--ipv4", "192.0.2.18", "--psid", 0x34)
+    assert found["end_user_prefix"] == "2001:db8:12:3400::/56"
+    assert found["map_address"] == "2001:db8:12:3400:0:c000:212:34"
+    assert found["psid_len"] == 8
+    assert found["ports_per_ce"] == 252
+    assert len(found["port_ranges"]) == 63
+    assert found["port_ranges"][:2] == [[1232, 1235], [2256, 2259]]
+    assert found["port_ranges"][-1] == [64720, 64723]
+
+
+def test_offset_6_is_the_default():
+    assert calc("map", *RULE, "--psid", 9, "--ipv4", "192.0.2.189") == calc(
+        "map", *RULE, "--psid-offset", 6, "--psid", 9, "--ipv4", "192.0.2.189"
+    )
+
+
+def test_an_address_that_is_not_shared():
+    rule = ["--rule-ipv6", "2001:db8::/40", "--rule-ipv4", "192.0.2.0/24", "--ea-len", 8]
+    found = calc("map", *rule, "--ipv4", "192.0.2.18")
+    assert found["psid"] is None
+    assert found["sharing_ratio"] == 1
+    assert found["port_ranges"] == [[0, 65535]]
+    assert "none (not shared)" in v6t("calc", "map", *rule, "--ipv4", "192.0.2.18").out
+
+
+def test_a_psid_from_elsewhere():
+    """RFC 7597 appendix A example 5: no EA bits, the PSID is provisioned."""
+    found = calc(
+        *("map", "--rule-ipv6", "2001:db8:0012:3400::/56", "--rule-ipv4", "192.0.2.18/32"),
+        *("--ea-len", 0, "--psid-len", 8, "--psid", 0x34),
+    )
+    assert found["map_address"] == "2001:db8:12:3400:0:c000:212:34"
+    assert found["sharing_ratio"] == 256
+
+
+def test_text_says_the_same_as_json():
+    name = ["--psid", 9, "--ipv4", "192.0.2.189"]
+    found = calc("map", *FIGURE_8, *name)
+    lines = v6t("calc", "map", *FIGURE_8, *name).out.splitlines()
+    assert len(lines) == len(KEYS)
+    for key, line in zip(KEYS, lines, strict=True):
+        assert line.startswith(key.replace("_", " ") + " ")
+        if key != "port_ranges":
+            assert line.endswith(f" {found[key]}")
+    assert lines[KEYS.index("port_ranges")].endswith(" 18432-20479")
+
+
+def test_many_port_ranges_are_abridged():
+    out = v6t("calc", "map", *RFC_2, "--ipv4", "192.0.2.18", "--psid", 0x34).out
+    assert "1232-1235, 2256-2259" in out
+    assert "... 64720-64723 (63 ranges)" in out
+
+
+def test_the_older_interface_identifier():
+    name = ["--psid", 9, "--ipv4", "192.0.2.189"]
+    old = calc("map", *FIGURE_8, *name, "--iid-format", "draft")
+    new = calc("map", *FIGURE_8, *name, "--iid-format", "rfc7597")
+    assert old["map_address"] != new["map_address"]
+    assert old["end_user_prefix"] == new["end_user_prefix"]
+
+
+MAP_ERRORS = {
+    "which CE is meant?": [],
+    "32 CEs share an IPv4 address": ["--ipv4", "192.0.2.1"],
+    "PSID 32 does not fit": ["--ipv4", "192.0.2.1", "--psid", 32],
+    "PSID -1 does not fit": ["--ipv4", "192.0.2.1", "--psid", -1],
+    "'192.0.2' is no IPv4 address": ["--ipv4", "192.0.2", "--psid", 1],
+    "'x' is no IPv6 address": ["--ipv6", "x"],
+    "outside the rule's IPv6 prefix": ["--ipv6", "2001:db8::1"],
+    "203.0.113.1": ["--ipv4", "203.0.113.1", "--psid", 1],
+    "port 65536 is outside 0..65535": ["--ipv4", "192.0.2.1", "--port", 65536],
+    "port 1 belongs to PSID 0, not 9": ["--ipv4", "192.0.2.1", "--port", 1, "--psid", 9],
+    "either --ipv6, or --ipv4": ["--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"],
+    "no interface identifier format 'x'": ["--psid", 9, "--iid-format", "x"],
+    "'x' is not a valid integer": ["--psid", "x"],
+}
+
+
+@pytest.mark.parametrize("expected", MAP_ERRORS)
+def test_impossible_ces(expected):
+    assert expected in complaint(v6t("calc", "map", *FIGURE_8, *MAP_ERRORS[expected]))
+
+
+def test_a_port_that_belongs_to_nobody():
+    said = complaint(v6t("calc", "map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023))
+    assert "belongs to no CE" in said
+    assert "below 1024" in said
+
+
+RULE_ERRORS = {
+    "is outside 0..48": ["2001:db8::/16", "10.0.0.0/8", 49, 0],
+    "is outside 0..16": ["2001:db8:ce::/51", "192.0.2.0/24", 13, 17],
+    "end-user prefix would be /65": ["2001:db8:ce::/51", "192.0.2.0/24", 14, 0],
+    "more than the 16 bits of a port": ["2001:db8:ce::/51", "192.0.2.0/24", 13, 12],
+    "did you mean 192.0.2.0/24?": ["2001:db8:ce::/51", "192.0.2.1/24", 13, 0],
+    "did you mean 2001:db8:ce::/51?": ["2001:db8:ce::1/51", "192.0.2.0/24", 13, 0],
+    "is no IPv4 prefix": ["2001:db8:ce::/51", "192.0.2.0/33", 13, 0],
+}
+
+
+@pytest.mark.parametrize("expected", RULE_ERRORS)
+def test_impossible_rules(expected):
+    ipv6, ipv4, ea_len, offset = RULE_ERRORS[expected]
+    if expected.startswith("is outside 0..48"):
+        ipv6 = "2001::/16"
+    said = complaint(
+        v6t(
+            *("calc", "map", "--rule-ipv6", ipv6, "--rule-ipv4", ipv4, "--ea-len", ea_len),
+            *("--psid-offset", offset, "--psid", 1, "--ipv4", "192.0.2.1"),
+        )
+    )
+    assert expected in said
+
+
+# RFC 6052 section 2.4
+RFC_6052 = {
+    "2001:db8::/32": "2001:db8:c000:221::",
+    "2001:db8:100::/40": "2001:db8:1c0:2:21::",
+    "2001:db8:122::/48": "2001:db8:122:c000:2:2100::",
+    "2001:db8:122:300::/56": "2001:db8:122:3c0:0:221::",
+    "2001:db8:122:344::/64": "2001:db8:122:344:c0:2:2100:0",
+    "2001:db8:122:344::/96": "2001:db8:122:344::c000:221",
+    "64:ff9b::/96": "64:ff9b::c000:221",
+}
+
+
+@pytest.mark.parametrize("prefix", RFC_6052)
+def test_rfc6052_both_ways(prefix):
+    expected = {"prefix": prefix, "ipv4": "192.0.2.33", "ipv6": RFC_6052[prefix]}
+    assert calc("rfc6052", "--prefix", prefix, "--ipv4", "192.0.2.33") == expected
+    assert calc("rfc6052", "--prefix", prefix, "--ipv6", RFC_6052[prefix]) == expected
+    text = v6t("calc", "rfc6052", "--prefix", prefix, "--ipv4", "192.0.2.33").out
+    assert text.split() == [word for pair in expected.items() for word in pair]
+
+
+RFC_6052_ERRORS = {
+    "give either --ipv4 or --ipv6": ["64:ff9b::/96"],
+    "either --ipv4 or": ["64:ff9b::/96", "--ipv4", "192.0.2.1", "--ipv6", "64:ff9b::1"],
+    "behind a prefix of /95": ["64:ff9a::/95", "--ipv4", "192.0.2.1"],
+    "bits 64 to 71": ["64:ff9b:0:0:ff00::/96", "--ipv4", "192.0.2.1"],
+    "is not within 64:ff9b::/96": ["64:ff9b::/96", "--ipv6", "2001:db8::1"],
+    "'1.2.3' is no IPv4 address": ["64:ff9b::/96", "--ipv4", "1.2.3"],
+    "is no IPv6 prefix": ["192.0.2.0/24", "--ipv4", "192.0.2.1"],
+}
+
+
+@pytest.mark.parametrize("expected", RFC_6052_ERRORS)
+def test_impossible_embeddings(expected):
+    assert expected in complaint(v6t("calc", "rfc6052", "--prefix", *RFC_6052_ERRORS[expected]))
+
+
+@pytest.mark.parametrize(
+    ("line_rate", "frame_size", "overhead", "fps"),
+    [
+        ("10G", 64, 0, 14_880_952),
+        ("1Gbps", 64, 0, 1_488_095),
+        ("100M", 1518, 0, 8_127),
+        ("10G", 64, 20, 12_019_230),
+        ("10G", 64, 40, 10_080_645),
+        ("10G", 104, 0, 10_080_645),
+        ("2.5G", 1500, 40, 200_320),
+    ],
+)
+def test_rates_of_a_line(line_rate, frame_size, overhead, fps):
+    """RFC 8219 appendix A."""
+    line = ["--line-rate", line_rate, "--frame-size", frame_size, "--overhead", overhead]
+    found = calc("rate", *line)
+    assert found["max_fps"] == fps
+    assert found["convention"] == "per_direction"
+    assert (found["frame_size"], found["overhead"]) == (frame_size, overhead)
+    assert f"max fps        {fps}\n" in v6t("calc", "rate", *line).out
+
+
+@pytest.mark.parametrize("rate", ["0", "-1G", "x", "", "10X", "1e400", "nan", "inf", "9" * 5000])
+def test_impossible_line_rates(rate):
+    done = v6t("calc", "rate", f"--line-rate={rate}", "--frame-size", 64)
+    assert "is not a line rate" in complaint(done)
+    assert len(done.err) < 200
+
+
+@pytest.mark.parametrize(("size", "overhead"), [(63, 0), (-1, 0), (64, -1)])
+def test_impossible_frames(size, overhead):
+    line = ["--line-rate", "1G", f"--frame-size={size}", f"--overhead={overhead}"]
+    assert "cannot be on an Ethernet" in complaint(v6t("calc", "rate", *line))

@@ -1,0 +1,253 @@
+"""The command itself: quick to start, helpful, quiet about secrets, honest about its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import click
+import pytest
+from v6t.core import cli, registry
+
+from .support import COMMAND, RUN_FILES, SIM, complaint, tree, v6t, v6t_process
+
+HEAVY = ("scapy", "numpy", "matplotlib", "asyncssh", "pydantic", "ruamel", "rich")
+
+SUBCOMMANDS = [
+    *([name] for name in cli.COMMANDS),
+    *(["calc", name] for name in ("map", "rfc6052", "rate")),
+]
+
+RESULT_KEYS = {
+    *("benchmark", "direction", "convention", "frame_sizes", "repetitions", "median", "p1", "p99"),
+    *("dispersion", "loss", "matched", "tester_limited", "trials"),
+}
+"""What every record of results.json must have."""
+
+
+def imported_by(*arguments):
+    """Heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
+    script = (
+        "import sys\nfrom v6t.core.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as exc:\n    status = exc.code\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\nsys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["run", "--help"], ["compile", "--help"], ["completion", "bash"]],
+    ids=" ".join,
+)
+def test_starts_without_heavy_imports(arguments):
+    assert imported_by(*arguments) == "[]"
+
+
+def test_the_check_of_imports_sees_imports():
+    assert "pydantic" in imported_by("plugins")
+
+
+def test_help_names_every_command():
+    done = v6t("--help")
+    assert (done.status, done.err) == (0, "")
+    for name, summary in cli.COMMANDS.items():
+        assert f"  {name} " in done.out
+        assert summary in done.out
+    assert v6t("-h").out == done.out
+
+
+@pytest.mark.parametrize("path", SUBCOMMANDS, ids=" ".join)
+def test_help_of_every_command(path):
+    done = v6t(*path, "--help")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(f"Usage: v6t {' '.join(path)} ")
+    command = cli.cli
+    for name in path:
+        command = command.get_command(click.Context(command), name)
+    assert command.help.split("\n")[0].split(".")[0][:40] in " ".join(done.out.split())
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{parameter.name} says nothing about itself"
+            assert parameter.opts[-1] in done.out
+
+
+def test_the_list_of_commands_is_the_commands_own_words():
+    for name, summary in cli.COMMANDS.items():
+        command = cli.cli.get_command(click.Context(cli.cli), name)
+        assert command.short_help == summary
+
+
+def test_version():
+    assert v6t("--version").out == f"v6t {version('v6t')}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_code(shell):
+    done = v6t("completion", shell)
+    assert done.status == 0
+    assert "_V6T_COMPLETE" in done.out
+
+
+def complete(*words):
+    done = subprocess.run(
+        COMMAND,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "_V6T_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("v6t", *words)),
+            "COMP_CWORD": str(len(words)),
+        },
+    )
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+def test_completes_commands_and_plugins():
+    assert complete("re") == ["resume"]
+    assert complete("plugins", "ma") == [n for n in registry.names() if n.startswith("ma")]
+    assert complete("run", "--plugin", "mape-b") == ["mape-br"]
+
+
+def test_debug_adds_the_traceback(tmp_path):
+    done = v6t_process("--debug", "run", tmp_path / "nope.yaml")
+    assert done.status == 2
+    assert "Traceback" in done.err
+    assert done.err.splitlines()[-1].startswith("v6t: ")
+
+
+def test_a_full_disk_is_said():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "compile", "--plugin", "mape-br"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[0] == "v6t: No space left on device"
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    process = subprocess.Popen(
+        [*COMMAND, "compile", "--plugin", "mape-br"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() in (1, 141)
+
+
+def test_json_of_a_run_is_its_results_file(tmp_path):
+    out = tmp_path / "out"
+    done = v6t(*SIM, "--json", "-o", out)
+    assert done.status == 0
+    assert done.out == (out / "results.json").read_text()
+    content = json.loads(done.out)
+    assert content["status"] == "complete"
+    records = content["results"]
+    assert [r["direction"] for r in records] == ["bidirectional", "forward", "reverse"]
+    for record in records:
+        assert set(record) >= RESULT_KEYS
+        assert record["benchmark"] == "throughput"
+        assert record["convention"] == "per_direction"
+        assert record["frame_sizes"] == {"ipv6": 104, "ipv4": 64}
+        assert record["repetitions"] == 2
+        assert 0 < record["p1"] <= record["median"] <= record["p99"]
+        assert set(record["loss"].values()) == {0.0}
+        assert record["matched"] == 1.0
+        assert record["tester_limited"] is False
+        assert record["trials"]
+        assert record["conditions"]["demonstration"] is True
+    assert any("DEMONSTRATION" in c for c in content["caveats"])
+
+
+def test_the_run_directory_is_the_users_own(tmp_path):
+    out = tmp_path / "deep" / "out"
+    before = os.umask(0)
+    try:
+        assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
+    finally:
+        os.umask(before)
+    assert sorted(p.name for p in out.iterdir()) == RUN_FILES
+    assert out.stat().st_mode & 0o077 == 0
+    for path in out.iterdir():
+        assert path.stat().st_mode & 0o177 == 0, path
+
+
+def test_the_table_names_directions_caveats_and_directory(tmp_path):
+    done = v6t(*SIM, "-o", tmp_path / "out")
+    assert done.status == 0
+    for text in ("bidirectional", "forward", "reverse", "104/64", "SIMULATED", "DEMONSTRATION"):
+        assert text in done.out
+    assert f"Results: {tmp_path / 'out'}" in done.out
+    assert "step 1:" in done.err
+
+
+def test_runs_without_a_name_get_one_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    short = [*SIM, "--reps", 1, "--mode", "forward", "--label", "../a b/\n"]
+    assert v6t(*short).status == 0
+    assert v6t(*short).status == 0
+    made = sorted(p.name for p in (tmp_path / "runs").iterdir())
+    assert len(made) == 2
+    assert all(name.split("-mape-br-")[1].startswith("a-b") for name in made)
+    assert [p.name for p in tmp_path.iterdir()] == ["runs"]
+
+
+def test_resume_of_a_finished_run_measures_nothing(tmp_path):
+    out = tmp_path / "out"
+    first = v6t(*SIM, "--json", "-o", out)
+    journal = (out / "journal.jsonl").read_bytes()
+    again = v6t("resume", "--json", out)
+    assert again.status == 0
+    assert "nothing was measured" in again.err
+    assert again.out == first.out
+    assert (out / "journal.jsonl").read_bytes() == journal
+
+
+def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    slow = ["--set-tester", "tester_fps=2000000", "--set-tester", "capacity_fps=10"]
+    done = v6t("selftest", "--plugin", "mape-br", "--tester", "sim", *slow, "--json")
+    assert done.status == 0
+    rows = json.loads(done.out)
+    assert [r["mode"] for r in rows] == ["bidirectional", "forward", "reverse"]
+    for row in rows:
+        assert row["frame_sizes"] == {"ipv6": 104, "ipv4": 64}
+        assert row["convention"] == "per_direction"
+        assert 1_000_000 < row["ceiling_fps"] <= 2_100_000
+        assert row["usable_fps"] == pytest.approx(0.9 * row["ceiling_fps"])
+        assert row["trials"] > 1
+        assert row["first_fault_above"]
+    text = v6t("selftest", "--plugin", "mape-br", "--tester", "sim", *slow)
+    assert "104/64 octets, reverse: " in text.out
+    assert tree(tmp_path) == {}
+
+
+def test_nothing_of_the_environment_is_written_down(tmp_path):
+    secret = "correct horse battery staple"  # noqa: S105
+    environment = {"V6T_PASSWORD": secret, "SSH_AUTH_SOCK": secret, "MY_API_TOKEN": secret}
+    out = tmp_path / "out"
+    done = v6t_process("--debug", *SIM, "--reps", "1", "-o", out, **environment)
+    assert done.status == 0
+    written = b"".join(content or b"" for content in tree(out).values())
+    assert b'"status": "complete"' in written
+    assert secret.encode() not in written
+    assert secret not in done.out + done.err
+
+
+def test_a_suggestion_needs_a_likeness():
+    assert "Did you mean" not in complaint(v6t("qqqqq"))

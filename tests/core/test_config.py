@@ -1,0 +1,405 @@
+"""Run file, testbed file, preset and flags: which wins, what is refused, and where it stands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.core import config
+from v6t.core.config import Flags, RunFile, resolve, technology
+from v6t.core.plan import plan
+from v6t.core.presets import PROCEDURES, caveats, is_demonstration
+from v6t.core.settings import ProcedureSettings, ResolvedRun
+from v6t.core.yamlfile import MAX_VALUES, Document
+from v6t.drivers.sim import SimOptions
+from v6t.plugins.mape_params import MapEParams
+from v6t.profiles.errors import UsageError
+
+from .support import complaint, tree, v6t
+
+DERANDOMIZED = settings(derandomize=True, database=None, deadline=None, max_examples=150)
+
+
+def resolved(tmp_path, run=None, bed=None, **flags):
+    """A run from texts of files; the simulated tester unless something else is said."""
+    paths = []
+    for name, text in (("run.yaml", run), ("bed.yaml", bed)):
+        path = None
+        if text is not None:
+            path = tmp_path / name
+            path.write_text(text)
+        paths.append(path)
+    return resolve(*paths, Flags(**{"plugin": "mape-br", "tester": "sim", **flags}))
+
+
+# -- which wins --------------------------------------------------------------------------------
+
+
+def test_defaults_are_the_quick_preset_on_the_embedded_tester():
+    run = resolve(flags=Flags(plugin="mape-br"))
+    assert run.preset == "quick"
+    assert run.tester.kind == "embedded"
+    assert run.dut.driver == "reference"
+    assert run.frame_sizes == (104,)
+    assert run.modes == ("bidirectional", "forward", "reverse")
+    assert run.benchmarks == ("throughput",)
+    assert run.line_rate_bps == 10e9
+    assert is_demonstration(run)
+
+
+def test_the_rfc_preset_is_what_the_rfc_asks_for():
+    run = resolve(flags=Flags(plugin="mape-br", preset="rfc"))
+    assert run.procedure.trial_duration_s == 60
+    assert run.procedure.repetitions == 20
+    assert run.procedure.loss_tolerance == 0
+    assert run.frame_sizes == (104, 168, 296, 552, 808, 1064, 1320, 1518)
+    assert not is_demonstration(run)
+
+
+def test_preset_then_file_then_flags(tmp_path):
+    text = "procedure: {repetitions: 7, residual_wait_s: 3}"
+    run = resolved(tmp_path, text, procedure={"repetitions": 9, "loss_tolerance": None})
+    assert run.procedure.repetitions == 9
+    assert run.procedure.residual_wait_s == 3
+    assert run.procedure.trial_duration_s == PROCEDURES["quick"]["trial_duration_s"]
+
+
+def test_flags_win_over_every_setting_of_the_files(tmp_path):
+    run = resolved(
+        tmp_path,
+        "plugin: nobody\nparams: {ea_len: 13, psid_offset: 4}\npreset: rfc\nmodes: [forward]\n"
+        "frame_sizes: [168]\nseed: 5\nlabel: file",
+        "tester: {kind: trex, options: {capacity_fps: 5, surplus: 1}}\n"
+        "dut: {options: {params: {psid_offset: 1, ea_len: 12}}}",
+        params={"psid_offset": "0", "fw_dport.min": "5", "fw_dport.max": "9"},
+        preset="quick",
+        modes=["reverse"],
+        frame_sizes=[552],
+        seed=0,
+        label="flag",
+        tester_options={"capacity_fps": "7"},
+        dut_params={"psid_offset": "3"},
+    )
+    assert run.params == {
+        **{"ea_len": 13, "psid_offset": "0"},
+        "fw_dport": {"min": "5", "max": "9"},
+    }
+    assert (run.preset, run.modes, run.frame_sizes) == ("quick", ("reverse",), (552,))
+    assert (run.seed, run.label) == (0, "flag")
+    assert run.tester.kind == "sim"
+    assert run.tester.options == {"capacity_fps": "7", "surplus": 1}
+    assert run.dut.options["params"] == {"psid_offset": "3", "ea_len": 12}
+    params = technology(run).params
+    assert isinstance(params, MapEParams)
+    assert (params.psid_offset, params.ea_len, params.fw_dport.max) == (0, 13, 9)
+
+
+def test_values_of_flags_may_be_yaml():
+    domains = "[{rule_ipv6: 2001:db8:d::/51, rule_ipv4: 198.51.100.0/24, share: 3}]"
+    run = resolve(flags=Flags(plugin="mape-br", params={"domains": domains}))
+    params = technology(run).params
+    assert isinstance(params, MapEParams)
+    assert [d.share for d in params.all_domains] == [1, 3]
+
+
+def test_links_of_the_testbed_reach_the_technology(tmp_path):
+    bed = "links: {left: {vlan: 7, mtu: 9000, dut_mac: '02:00:00:00:09:09'}}\nline_rate: 2.5G"
+    run = resolved(tmp_path, None, bed, frame_sizes=[1500])
+    links = technology(run).links
+    assert (links.left.vlan, links.left.mtu) == (7, 9000)
+    assert links.left.dut_mac == "02:00:00:00:09:09"
+    assert (links.right.vlan, links.right.mtu) == (None, 1500)
+    assert run.line_rate_bps == 2.5e9
+
+
+def test_a_resolved_run_survives_its_file(tmp_path):
+    run = resolved(tmp_path, "params: {ces: all}\nlabel: 2001-01-01", "line_rate: 1G")
+    again = ResolvedRun.model_validate(json.loads(json.dumps(run.model_dump(mode="json"))))
+    assert again == run
+    assert again.label == "2001-01-01"
+
+
+def test_caveats_name_every_departure_from_the_rfc(tmp_path):
+    assert caveats(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))) == []
+    said = " ".join(caveats(resolved(tmp_path, procedure={"loss_tolerance": 0.01})))
+    for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
+        assert word in said
+
+
+# -- what is refused, and where it stands ------------------------------------------------------
+
+RUN_COMPLAINTS = {
+    "": "run.yaml holds no settings",
+    "text": "run.yaml holds no settings",
+    "[1]": "run.yaml holds no settings",
+    "a: b: c": "run.yaml:1: mapping values are not allowed here",
+    "plugin: x\nplugin: y": 'run.yaml:2: found duplicate key "plugin"',
+    "plugin: [": "run.yaml:1: expected the node content",
+    "plugin: x\n\tmodes: 1": "run.yaml:2: found character",
+    "a: 1\n---\nb: 2": "run.yaml:2: but found another document",
+    "a: 1\nb: \x07": "run.yaml:2: the character U+0007 cannot stand here",
+    "a: *b": "run.yaml:1: found undefined alias",
+    "paramz: 1": "run.yaml:1: unknown setting 'paramz' | did you mean 'params'?",
+    "seed: 1\n? [1]\n: 2": "unknown setting '(1,)' | known: plugin, params",
+    "seed: x": "run.yaml:1: seed: Input should be a valid integer",
+    "seed: .inf": "run.yaml:1: seed: Input should be a finite number (inf given)",
+    "label: [1]": "run.yaml:1: label: Input should be a valid string ([1] given)",
+    "preset: fast": "run.yaml:1: preset: Input should be 'quick' or 'rfc' ('fast' given)",
+    "modes:\n- forwards": "run.yaml:1: there is no mode 'forwards' | did you mean 'forward'?",
+    "benchmarks: [thruput]": "run.yaml:1: there is no benchmark 'thruput' | did you mean 'throug",
+    "frame_sizes: 104": "run.yaml:1: frame_sizes: Input should be a valid list (104 given)",
+    "frame_sizes:\n- 104\n- 1.5": "run.yaml:3: frame_sizes.1: Input should be a valid integer",
+    "frame_sizes:\n- 104\n- 5": "run.yaml:3: an IPv6 frame of 5 octets holds no IPv4 frame",
+    "frame_sizes: [104, 104]": "run.yaml:1: a frame size is given twice",
+    "procedure:\n  repetition: 1": "run.yaml:2: unknown setting 'procedure.repetition' | did you",
+    "procedure:\n  repetitions: 0": "run.yaml:2: procedure.repetitions: Input should be greater",
+    "procedure: {trial_duration_s: .inf}": "run.yaml:1: procedure.trial_duration_s: Input should",
+    "params: 5": "run.yaml:1: params: Input should be a valid dictionary (5 given)",
+    "params:\n  ces: 1\n  psid_ofset: 1": "run.yaml:3: unknown setting 'params.psid_ofset' | did",
+    "params:\n  rule_ipv6: foo": "run.yaml:1: rule IPv6 prefix 'foo' is no IPv6 prefix",
+    "params: {fw_dport: {min: 5, max: 1}}": "run.yaml:1: params.fw_dport: the smallest port 5",
+    "params:\n  domains:\n  - rule_ipv7: x": "run.yaml:3: unknown setting 'params.domains.0.rule",
+}
+
+BED_COMPLAINTS = {
+    "tester: sim": "bed.yaml:1: tester: Input should be a valid dictionary",
+    "tester:\n  options:\n    capacty_fps: 1": "bed.yaml:2: the simulated tester has no option",
+    "tester: {options: {capacity_fps: null}}": "bed.yaml:1: the simulated tester's capacity_fps",
+    "dut:\n  driver: frr": "bed.yaml:2: there is no device driver 'frr' | known: reference",
+    "dut: {option: 5}": "bed.yaml:1: unknown setting 'dut.option' | did you mean 'options'?",
+    "dut: {options: {x: 1}}": "bed.yaml:1: the reference device has no option 'x'",
+    "dut: {options: {params: 5}}": "bed.yaml:1: the reference device's params are names with",
+    "dut: {options: {params: {psid_ofset: 1}}}": "bed.yaml:1: unknown setting 'params.psid_ofset'",
+    "dut: {options: {faults: 5}}": "bed.yaml:1: the reference device's faults are names with",
+    "dut: {options: {faults: {drop_every: x}}}": "cannot have the fault drop_every: 'x'",
+    "dut: {options: {faults: {drop_every: -1}}}": "cannot have the fault drop_every: -1",
+    "dut: {options: {faults: {drop_every: true}}}": "cannot have the fault drop_every: True",
+    "dut: {options: {faults: {corrupt: 1}}}": "cannot have the fault corrupt: 1",
+    "links: {middle: {}}": "bed.yaml:1: unknown setting 'links.middle' | known: left, right",
+    "links:\n  left:\n    vlan: 5000": "bed.yaml:3: links.left.vlan: Input should be less than",
+    "links:\n  right:\n    tester_mac: x": "bed.yaml:3: 'x' is no MAC address",
+    "links: {left: {mtu: 500}}": "bed.yaml:1: links.left.mtu: Input should be greater than",
+    "seed: 1\nline_rate: 1G": "bed.yaml:1: unknown setting 'seed'",
+    "line_rate: 10": "bed.yaml:1: line_rate: Input should be a valid string",
+    "line_rate: 10X": "bed.yaml:1: '10X' is not a line rate",
+    "line_rate: 1e9999": "bed.yaml:1: line_rate: ",
+    "line_rate: 100bps": "bed.yaml:1: a line of 100 bit/s carries no frame of 104 octets",
+}
+
+
+@pytest.mark.parametrize("text", RUN_COMPLAINTS, ids=repr)
+def test_complaints_about_a_run_file_name_the_line(text, tmp_path):
+    with pytest.raises(UsageError) as caught:
+        resolved(tmp_path, text)
+    said = f"{caught.value.message} | {caught.value.hint}"
+    assert RUN_COMPLAINTS[text] in said
+
+
+@pytest.mark.parametrize("text", BED_COMPLAINTS, ids=repr)
+def test_complaints_about_a_testbed_file_name_the_line(text, tmp_path):
+    with pytest.raises(UsageError) as caught:
+        resolved(tmp_path, None, text)
+    said = f"{caught.value.message} | {caught.value.hint}"
+    assert BED_COMPLAINTS[text] in said
+
+
+def test_a_plugin_or_tester_of_a_file_that_does_not_exist(tmp_path):
+    with pytest.raises(UsageError, match=r"run\.yaml:2: there is no plugin 'mapebr'"):
+        resolved(tmp_path, "seed: 1\nplugin: mapebr", plugin=None)
+    with pytest.raises(UsageError, match=r"bed\.yaml:2: there is no tester 'simm'"):
+        resolved(tmp_path, None, "tester:\n  kind: simm", tester=None)
+    with pytest.raises(UsageError, match=r"bed\.yaml:2: TRex has no option 'corse'"):
+        resolved(tmp_path, None, "tester:\n  options: {corse: 1}", tester="trex")
+
+
+def test_a_wrong_flag_is_not_blamed_on_the_file(tmp_path):
+    run = "params: {ea_len: 13}\nprocedure: {repetitions: 2}\nmodes: [forward]\nframe_sizes: [168]"
+    bed = "dut: {options: {params: {ea_len: 13}}}\ntester: {options: {surplus: 1}}"
+    for flags in (
+        {"params": {"psid_ofset": "1"}},
+        {"params": {"psid_offset": "77"}},
+        {"procedure": {"repetitions": 0}},
+        {"modes": ["fwd"]},
+        {"frame_sizes": [1]},
+        {"plugin": "mape"},
+        {"tester": "simm"},
+        {"tester_options": {"x": "1"}},
+        {"dut": "cisco"},
+        {"dut_params": {"psid_offset": "77"}},
+    ):
+        with pytest.raises(UsageError) as caught:
+            resolved(tmp_path, run, bed, **flags)
+        assert "yaml" not in caught.value.message, flags
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe\x00", b"\x80", "plugin: mape-br".encode("utf-16")], ids=repr
+)
+def test_a_file_that_is_no_text(data, tmp_path):
+    (tmp_path / "run.yaml").write_bytes(data)
+    with pytest.raises(UsageError, match=r"run\.yaml is no text file"):
+        Document(tmp_path / "run.yaml")
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path):
+    (tmp_path / "run.yaml").write_bytes(b"\xef\xbb\xbfseed: 3\n")
+    assert Document(tmp_path / "run.yaml").data == {"seed": 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 1000, "{a: " * 1000, "a: " + "9" * 5000],
+    ids=["nested lists", "nested mappings", "digits"],
+)
+def test_a_file_that_is_too_deep_or_too_long(text, tmp_path):
+    (tmp_path / "run.yaml").write_text(text)
+    with pytest.raises(UsageError, match=r"run\.yaml: "):
+        Document(tmp_path / "run.yaml")
+
+
+def test_aliases_of_aliases_do_not_fill_the_memory(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    (tmp_path / "run.yaml").write_text("\n".join(lines))
+    with pytest.raises(UsageError, match=f"more than {MAX_VALUES:,} values"):
+        Document(tmp_path / "run.yaml")
+
+
+# -- garbage -----------------------------------------------------------------------------------
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-2, 200),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(
+        ["all", "sim", "rfc", "forward", "104", "10G", "2001:db8::/32", "192.0.2.0/24", "mape-br"]
+    ),
+)
+KNOWN = sorted(
+    {
+        *RunFile.model_fields,
+        *config.TestbedFile.model_fields,
+        *ProcedureSettings.model_fields,
+        *MapEParams.model_fields,
+        *SimOptions.__dataclass_fields__,
+        *("kind", "options", "driver", "params", "faults", "left", "right", "min", "max"),
+        *("tester_mac", "dut_mac", "vlan", "mtu", "drop_every"),
+    }
+    - {"plugin"}
+)
+KEYS = st.one_of(st.sampled_from(KNOWN), st.text(max_size=5))
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def section(names, **inner):
+    """A mapping with one or two of the names: with more, the first wrong one hides the others."""
+
+    def filled(chosen):
+        return st.fixed_dictionaries({name: inner.get(name, VALUES) for name in chosen})
+
+    known = sorted(set(names) - {"plugin"})
+    return st.lists(st.sampled_from(known), max_size=2, unique=True).flatmap(filled)
+
+
+RUNS = section(
+    RunFile.model_fields,
+    params=section(MapEParams.model_fields) | VALUES,
+    procedure=section(ProcedureSettings.model_fields) | VALUES,
+)
+BEDS = section(
+    config.TestbedFile.model_fields,
+    tester=st.fixed_dictionaries({"options": section(SimOptions.__dataclass_fields__)}) | VALUES,
+    dut=st.fixed_dictionaries(
+        {"options": st.fixed_dictionaries({"params": section(MapEParams.model_fields)}) | VALUES}
+    ),
+    links=st.fixed_dictionaries({}, optional={"left": VALUES, "right": VALUES}) | VALUES,
+)
+
+
+def only_usage_errors(path, run, bed):
+    """Whatever the values are: a run that can be planned, or a sentence."""
+    (path / "run.yaml").write_text(json.dumps(run))
+    (path / "bed.yaml").write_text(json.dumps(bed))
+    flags = Flags(plugin="mape-br", tester="sim")
+    try:
+        return plan(resolve(path / "run.yaml", path / "bed.yaml", flags)).run
+    except UsageError as exc:
+        assert exc.message
+        return None
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("garbage")
+
+
+@DERANDOMIZED
+@given(RUNS, BEDS)
+def test_garbage_of_the_right_shape(scratch, run, bed):
+    found = only_usage_errors(scratch, run, bed)
+    if found is not None:
+        assert found.plugin == "mape-br"
+        assert found.frame_sizes
+
+
+@DERANDOMIZED
+@given(VALUES, VALUES)
+def test_garbage_of_any_shape(scratch, run, bed):
+    found = only_usage_errors(scratch, run, bed)
+    assert found is None or isinstance(found, ResolvedRun)
+
+
+YAML_TEXT = st.one_of(
+    st.text(max_size=60),
+    st.text(alphabet="ab:-?[]{}&*!|>'\"%@`#,\n \t<~01.", max_size=60),
+    st.binary(max_size=60),
+    st.lists(
+        st.sampled_from(
+            ["plugin: ", "params:", "mape-br", "\n", "  ", "- ", "{", "}", "&a ", "*a", "<<: ",
+             "!!set", "!!int ", "!!binary ", "!!timestamp ", "? ", ": ", "---\n", "%YAML 1.1\n",
+             "frame_sizes: ", "[104, ", "]", "0x", "1_000", ".nan", "|\n", "'", '"', "\x00", "ö"]
+        ),
+        max_size=12,
+    ).map("".join),
+)  # fmt: skip
+
+
+@settings(DERANDOMIZED, max_examples=250)
+@given(YAML_TEXT, YAML_TEXT)
+def test_garbage_that_is_hardly_yaml(tmp_path_factory, run, bed):
+    home = tmp_path_factory.mktemp("hardly")
+    for name, text in (("run.yaml", run), ("bed.yaml", bed)):
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        (home / name).write_bytes(data)
+    before = tree(home)
+    arguments = ["run", home / "run.yaml", "--testbed", home / "bed.yaml", "--plugin", "mape-br"]
+    done = v6t(*arguments, "--tester", "sim", "--dry-run")
+    if done.status:
+        complaint(done)
+    else:
+        assert "trials" in done.out
+    assert tree(home) == before
+
+
+NAMES = st.one_of(st.sampled_from([*KNOWN, "fw_dport.min", "domains.0"]), st.text(max_size=6))
+ASSIGNMENT = st.tuples(NAMES, st.sampled_from(["=", "=", "=", ""]), st.text(max_size=10))
+
+
+@DERANDOMIZED
+@given(st.lists(ASSIGNMENT.map("".join), max_size=3), st.lists(ASSIGNMENT.map("".join), max_size=2))
+def test_garbage_of_flags(params, options):
+    arguments = [f"--set={text}" for text in params] + [f"--set-tester={t}" for t in options]
+    done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "--dry-run", *arguments)
+    if done.status:
+        complaint(done)
+    else:
+        assert "trials" in done.out

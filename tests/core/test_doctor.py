@@ -1,0 +1,139 @@
+"""The doctor says what it found, in words and as JSON, and ends with a status scripts can use."""
+
+from __future__ import annotations
+
+import json
+import platform
+import socket
+import sys
+
+import pytest
+from v6t.core import doctor
+from v6t.drivers.embedded import privilege
+from v6t.drivers.trex import installation
+from v6t.tests.drivers.faketrex import make
+
+from .support import complaint, v6t
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A machine on which everything is right."""
+    monkeypatch.setattr(privilege, "available", lambda: (True, "root"))
+    monkeypatch.setattr(doctor.os, "sched_getaffinity", lambda _pid: {0, 1, 2})
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setenv("TREX_DIR", str(tmp_path))
+    return monkeypatch
+
+
+def findings():
+    return {f.what: f for f in doctor.examine()}
+
+
+def test_a_machine_on_which_all_is_well(machine):
+    done = v6t("doctor")
+    assert (done.status, done.err) == (0, "")
+    assert "ok      cores: 3\n" in done.out
+    assert "ok      embedded lab: network namespaces as root\n" in done.out
+    assert "MISSING" not in done.out
+
+
+def test_no_lab_is_status_3_with_the_reason(machine):
+    machine.setattr(privilege, "available", lambda: (False, "not permitted; run as root"))
+    done = v6t("doctor")
+    assert done.status == 3
+    assert "MISSING embedded lab: not permitted; run as root\n" in done.out
+
+
+def test_json_has_the_same_findings_and_status(machine):
+    machine.setattr(privilege, "available", lambda: (False, "not permitted"))
+    done = v6t("doctor", "--json")
+    assert done.status == 3
+    rows = json.loads(done.out)
+    assert {"what": "embedded lab", "state": "missing", "text": "not permitted"} in rows
+    assert [r["what"] for r in rows] == [f.what for f in doctor.examine()]
+
+
+def test_another_system_cannot_have_the_lab(machine):
+    machine.setattr(platform, "system", lambda: "Darwin")
+    assert findings()["system"].state == "missing"
+    assert "--tester sim does not" in findings()["system"].text
+
+
+def test_a_single_core_is_worth_a_note(machine):
+    machine.setattr(doctor.os, "sched_getaffinity", lambda _pid: {0})
+    assert findings()["cores"].state == "note"
+    assert v6t("doctor").status == 0
+
+
+def test_trex_is_looked_for_where_it_is_named(machine, tmp_path):
+    assert "there is no t-rex-64" in findings()["TRex"].text
+    assert findings()["TRex"].state == "note"
+    (tmp_path / "t-rex-64").touch()
+    assert "holds no TRex Python client" in findings()["TRex"].text
+
+
+def test_a_testbeds_trex_must_be_there(machine, tmp_path):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("tester: {kind: trex, options: {trex_dir: /nowhere}}\n")
+    done = v6t("doctor", "--testbed", str(bed))
+    assert done.status == 3
+    assert "MISSING TRex: trex_dir is /nowhere, but there is no t-rex-64" in done.out
+
+
+def test_a_testbed_that_is_wrong(machine, tmp_path):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("tester:\n  knid: trex")
+    said = complaint(v6t("doctor", "--testbed", bed))
+    assert "bed.yaml:2: unknown setting 'tester.knid'" in said
+    assert "did you mean 'kind'?" in said
+    bed.write_text("tester:\n  kind: trex\n  options: {corse: 1}")
+    assert "TRex has no option 'corse'" in complaint(v6t("doctor", "--testbed", bed))
+
+
+def test_no_trex_is_no_fault(machine, tmp_path):
+    machine.delenv("TREX_DIR")
+    machine.setattr(installation, "OPT", tmp_path)
+    assert findings()["TRex"].state == "note"
+    assert "none found" in findings()["TRex"].text
+    assert v6t("doctor").status == 0
+
+
+def test_client_and_server_are_examined(machine, tmp_path, monkeypatch):
+    make(tmp_path / "v3.08")
+    machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        options = {"python": sys.executable, "rpc_port": listener.getsockname()[1]}
+        found = {f.what: f for f in doctor.examine(options)}
+        assert found["TRex"].text.endswith("version v3.08")
+        assert "Python 3." in found["TRex client"].text
+        assert "mode STL, 1 data path core" in found["TRex server"].text
+        assert {"port 0", "port 1", "hugepages", "clock"} <= set(found)
+        monkeypatch.setenv("FAKE_OWNER", "alice")
+        found = {f.what: f for f in doctor.examine(options)}
+        assert "taken by alice" in found["port 1"].text
+    found = {f.what: f for f in doctor.examine(options)}
+    assert "v6t starts one" in found["TRex server"].text
+
+
+def test_packages_that_only_look_like_trex(machine, tmp_path):
+    for name in ("trex", "trex_stl_lib"):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    assert "package trex" not in findings()
+    machine.syspath_prepend(str(tmp_path))
+    assert findings()["package trex"].state == "note"
+    assert "uninstall" in findings()["package trex-stl-lib"].text
+    assert v6t("doctor").status == 0
+
+
+def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
+    """No simulation: the real probe and the status agree."""
+    monkeypatch.delenv("TREX_DIR", raising=False)
+    monkeypatch.setattr(installation, "OPT", tmp_path)
+    can, _how = privilege.available()
+    done = v6t("doctor", "--json")
+    rows = {r["what"]: r for r in json.loads(done.out)}
+    assert (rows["embedded lab"]["state"] == "ok") is can
+    assert done.status == (0 if can and platform.system() == "Linux" else 3)

@@ -1,0 +1,105 @@
+"""The example files: they parse, they rehearse, every commented line in them works."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from v6t.core.config import Flags, RunFile, resolve, technology
+from v6t.core.examples import RUN, TESTBED
+from v6t.core.settings import ProcedureSettings
+from v6t.core.yamlfile import Document
+from v6t.drivers.embedded.refdut import Faults
+from v6t.drivers.sim import SimOptions
+from v6t.plugins.mape_params import MapEParams
+
+from .support import complaint, tree, v6t
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = v6t("init")
+    assert done.status == 0
+    assert sorted(tree(tmp_path)) == ["run.yaml", "testbed.yaml"]
+    return tmp_path
+
+
+def uncommented(text):
+    """The example with its commented-out settings in force; explanations stay comments."""
+    return re.sub(r"^( *)# (?=(?: *)[a-z_]+:( |$))", r"\1", text, flags=re.MULTILINE)
+
+
+def test_it_says_what_to_do_next(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = v6t("init", "--dir", "a/b").out.splitlines()
+    assert out == [
+        "a/b/run.yaml",
+        "a/b/testbed.yaml",
+        "next: v6t run a/b/run.yaml --testbed a/b/testbed.yaml",
+    ]
+
+
+def test_the_files_rehearse(made):
+    done = v6t(
+        *("run", "run.yaml", "--testbed", "testbed.yaml", "--tester", "sim", "--json"),
+        *("-o", "out"),
+    )
+    assert done.status == 0
+    records = json.loads(done.out)["results"]
+    assert [r["direction"] for r in records] == ["bidirectional", "forward", "reverse"]
+    assert {r["repetitions"] for r in records} == {2}
+
+
+def test_the_files_say_the_defaults(made):
+    """A user who deletes a line keeps what it said."""
+    from_files = resolve(made / "run.yaml", made / "testbed.yaml")
+    default = resolve(flags=Flags(plugin="mape-br"))
+    assert technology(from_files).params == technology(default).params
+    assert technology(from_files).links == technology(default).links
+    same = {"params": {}, "links_left": None, "links_right": None}
+    assert from_files.model_copy(update=same) == default.model_copy(update=same)
+
+
+def test_commented_settings_work(tmp_path):
+    run, bed = uncommented(RUN), uncommented(TESTBED)
+    assert run.count("#") < RUN.count("#")
+    assert bed.count("#") < TESTBED.count("#")
+    (tmp_path / "run.yaml").write_text(run)
+    (tmp_path / "bed.yaml").write_text(bed)
+    files = Document(tmp_path / "run.yaml").data, Document(tmp_path / "bed.yaml").data
+    assert {"n", "m", "spoof_percent"} <= set(files[0]["params"])
+    assert {"trial_duration_s", "loss_tolerance", "confirmations"} <= set(files[0]["procedure"])
+    assert {"capacity_fps", "loss_probability"} <= set(files[1]["tester"]["options"])
+    assert {"params", "faults"} <= set(files[1]["dut"]["options"])
+    found = resolve(tmp_path / "run.yaml", tmp_path / "bed.yaml", Flags(tester="sim"))
+    assert found.procedure.trial_duration_s == 60
+    assert found.dut.options["params"] == {"psid_offset": 5}
+    assert SimOptions.from_mapping(found.tester.options).loss_probability == 0.01
+    assert Faults(**found.dut.options["faults"]) == Faults()
+
+
+def test_names_in_the_example_exist():
+    for model, words in (
+        (RunFile, ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed")),
+        (ProcedureSettings, ("trial_duration_s", "loss_tolerance", "resolution_fps")),
+        (MapEParams, ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset", "ces", "spoof_percent")),
+    ):
+        for word in words:
+            assert word in model.model_fields
+            assert f"{word}:" in RUN
+
+
+@pytest.mark.parametrize("existing", ["run.yaml", "testbed.yaml"])
+def test_nothing_is_overwritten(existing, tmp_path):
+    (tmp_path / existing).write_text("mine")
+    said = complaint(v6t("init", "--dir", tmp_path))
+    assert f"{tmp_path / existing} exists already" in said
+    assert tree(tmp_path) == {existing: b"mine"}
+
+
+def test_a_link_to_nowhere_is_not_followed(tmp_path):
+    (tmp_path / "testbed.yaml").symlink_to(tmp_path / "elsewhere")
+    complaint(v6t("init", "--dir", tmp_path))
+    assert [p.name for p in tmp_path.iterdir()] == ["testbed.yaml"]

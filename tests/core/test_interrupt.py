@@ -1,0 +1,204 @@
+"""Ctrl-C and its relatives: traffic stops, the lab goes, the run says how to continue, and does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from v6t.drivers.embedded import privilege
+
+from .support import COMMAND, RUN_FILES, SIM, v6t
+
+SHAPE = ["--reps", "2", "--mode", "forward"]
+SLOW = ["--set-tester", "trial_delay_s=0.05", "--set-tester", "capacity_noise=0.05"]
+ENOUGH_TRIALS = 6
+GENTLE_RUN = """\
+plugin: mape-br
+modes: [forward]
+procedure:
+  repetitions: 2
+  trial_duration_s: 0.1
+  residual_wait_s: 0.1
+  pause_s: 0
+  resolution_fps: 2000
+  sending_time_tolerance: 10
+"""
+GENTLE_BED = "line_rate: 20M"
+"""A run on real interfaces that a busy machine can carry, too."""
+
+PATIENCE_S = 60
+
+
+def started(out, *arguments):
+    """A run in a process group of its own, as a terminal would start it."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments, "-o", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def trials(out):
+    """Keys of the trials in a journal, in order."""
+    try:
+        lines = (out / "journal.jsonl").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [json.loads(line.partition(" ")[2])["trial"]["key"] for line in lines]
+
+
+def wait_for_trials(process, out, count):
+    end = time.monotonic() + PATIENCE_S
+    while len(trials(out)) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "the run does not get on"
+        time.sleep(0.02)
+
+
+def comparable(out):
+    content = json.loads((out / "results.json").read_text())
+    return [{k: v for k, v in r.items() if k != "conditions"} for r in content["results"]]
+
+
+def workers(parent):
+    """Network namespaces of a process's children, by process id; zombies left out."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state, owner = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            if int(owner) == parent and state != "Z":
+                found[int(entry.name)] = os.readlink(entry / "ns" / "net")
+        except OSError:  # it has ended in the meantime
+            continue
+    return found
+
+
+def wait_for_the_end(pids):
+    """Processes may outlive their parent by a moment, not longer."""
+    end = time.monotonic() + PATIENCE_S
+    while left := [pid for pid in pids if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < end, f"left behind: {left}"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The same run without any interruption."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    assert v6t(*SIM, *SHAPE, "--set-tester", "capacity_noise=0.05", "-o", out).status == 0
+    return out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_rehearsal_continues(number, tmp_path, whole):
+    out = tmp_path / "out"
+    process = started(out, *SIM, *SHAPE, *SLOW)
+    wait_for_trials(process, out, ENOUGH_TRIALS)
+    process.send_signal(number)
+    printed, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert printed == ""
+    assert f"every finished trial is kept: v6t resume {out}" in said
+    assert said.splitlines()[-1] == "v6t: interrupted"
+    assert "Traceback" not in said
+    before = trials(out)
+    assert len(before) >= ENOUGH_TRIALS
+    content = json.loads((out / "results.json").read_text())
+    assert content["status"] == "running"
+    assert sorted(p.name for p in out.iterdir()) == RUN_FILES
+
+    done = v6t("resume", out, "--json")
+    assert done.status == 0
+    assert json.loads(done.out)["status"] == "complete"
+    assert comparable(out) == comparable(whole)
+    assert trials(out)[: len(before)] == before
+    assert trials(out) == trials(whole)
+
+
+def test_an_interrupted_resume_continues(tmp_path, whole):
+    out = tmp_path / "out"
+    for command in ([*SIM, *SHAPE, *SLOW, "-o", str(out)], ["resume", str(out)]):
+        known = len(trials(out))
+        process = subprocess.Popen([*COMMAND, *command], stderr=subprocess.PIPE, text=True)
+        wait_for_trials(process, out, known + 3)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=PATIENCE_S)[1]
+        assert process.returncode == 130
+        assert f"v6t resume {out}" in said
+    assert v6t("resume", out).status == 0
+    assert comparable(out) == comparable(whole)
+    assert trials(out) == trials(whole)
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    """Even while the first one is being obeyed nothing that was measured is lost."""
+    out = tmp_path / "out"
+    process = started(out, *SIM, *SHAPE, *SLOW)
+    wait_for_trials(process, out, 3)
+    before = trials(out)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode in (130, -signal.SIGINT)
+    assert "internal error" not in said
+    assert trials(out)[: len(before)] == before
+    assert v6t("resume", out).status == 0
+
+
+def test_interrupted_before_anything_began(tmp_path, monkeypatch):
+    """Ctrl-C while a command is still reading its files leaves nothing and says little."""
+    from v6t.core import config
+
+    def interrupted(*_args, **_rest):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(config, "resolve", interrupted)
+    done = v6t(*SIM, "-o", tmp_path / "out")
+    assert done.status == 130
+    assert done.err.strip() == "v6t: interrupted"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(("number", "everyone"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_an_interrupted_lab_is_removed(number, everyone, tmp_path):
+    """A terminal sends Ctrl-C to every process of the run; ``kill`` only to the first."""
+    can, how = privilege.available()
+    if not can:
+        pytest.skip(f"no network namespaces here: {how}")
+    out = tmp_path / "out"
+    (tmp_path / "run.yaml").write_text(GENTLE_RUN)
+    (tmp_path / "bed.yaml").write_text(GENTLE_BED)
+    files = [str(tmp_path / "run.yaml"), "--testbed", str(tmp_path / "bed.yaml")]
+    process = started(out, "run", *files)
+    wait_for_trials(process, out, 3)
+    running = workers(process.pid)
+    assert set(running.values()) - {os.readlink("/proc/self/ns/net")}, "there is no lab"
+    if everyone:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    said = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode == 130
+    assert f"v6t resume {out}" in said
+    assert "Traceback" not in said
+    wait_for_the_end(running)
+    before = trials(out)
+    assert len(before) >= 3
+
+    again = subprocess.run(
+        [*COMMAND, "resume", str(out), "--json"], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    content = json.loads(again.stdout)
+    assert content["status"] == "complete"
+    assert [r["direction"] for r in content["results"]] == ["forward"]
+    assert trials(out)[: len(before)] == before
+    assert len(set(trials(out))) == len(trials(out))

@@ -1,0 +1,371 @@
+"""Runs of every benchmark: what they report, that a kill changes nothing, what is refused."""
+
+import csv
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from v6t.core.checks import check_abilities
+from v6t.core.config import Flags, resolve
+from v6t.core.hooks import DuringTrial, run_hook
+from v6t.core.journal import Journal
+from v6t.core.plan import plan
+from v6t.core.progress import Silent
+from v6t.core.run import execute, resume
+from v6t.procedures.trial import Event, Trial
+from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError
+from v6t.tests.core.support import SIM, v6t
+
+SIX = ("throughput", "latency", "pdv", "ipdv", "frame-loss", "back-to-back")
+ALL = (*SIX, "throughput-frame-timeout", "system-recovery", "reset")
+QUICK = {"repetitions": 2, "resolution_fps": 20_000.0}
+QUICK_ALL = {**QUICK, "frame_timeout_ms": 5.0}
+DEVICE = {
+    **{"capacity_fps": 1_000_000, "buffer_frames": 2000, "delay_us": 200, "jitter_us": 100},
+    **{"capacity_noise": 0.01, "recovery_s": 0.1, "reset_s": 0.5},
+}
+
+
+def wanted(*benchmarks, device=None, modes=("bidirectional",), **procedure):
+    flags = Flags(
+        plugin="mape-br",
+        tester="sim",
+        tester_options={k: str(v) for k, v in (device or DEVICE).items()},
+        benchmarks=benchmarks,
+        modes=modes,
+        procedure=procedure,
+    )
+    return resolve(flags=flags)
+
+
+def results(path):
+    return json.loads((path / "results.json").read_text())
+
+
+def comparable(path):
+    return [{k: v for k, v in r.items() if k != "conditions"} for r in results(path)["results"]]
+
+
+def journal_keys(path):
+    lines = (path / "journal.jsonl").read_text().splitlines()
+    return [json.loads(line.partition(" ")[2])["trial"]["key"] for line in lines]
+
+
+def by_benchmark(path):
+    return {r["benchmark"]: r for r in results(path)["results"]}
+
+
+def test_every_benchmark_reports_the_devices_truth(tmp_path):
+    device = {**DEVICE, "capacity_noise": 0.0}
+    execute(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out", Silent())
+    found = by_benchmark(tmp_path / "out")
+    assert set(found) == set(ALL)
+    rate = found["throughput"]["median"]
+    # a second of overload fits the buffer as long as it is below 2000 fps
+    assert 980_000 <= rate <= 1_002_001
+    assert found["throughput-frame-timeout"]["median"] == rate
+    latency = found["latency"]["directions"]["forward"]
+    assert latency["tl"]["median"] == pytest.approx(0.25, rel=0.02)
+    assert found["latency"]["rate"] == rate
+    assert found["latency"]["loopback"]["forward"]["tl"] == pytest.approx(0.002)
+    assert found["pdv"]["directions"]["reverse"]["pdv"]["median"] == pytest.approx(0.1, rel=0.01)
+    ipdv = found["ipdv"]["directions"]["forward"]
+    assert ipdv["min"]["median"] < 0 < ipdv["max"]["median"]
+    for row in found["frame-loss"]["rates"]:
+        truth = max(0.0, 1 - 1_000_000 / row["rate"] - 2000 / (row["rate"] * 0.5))
+        assert row["loss_percent"]["sum"]["median"] == pytest.approx(100 * truth, abs=1e-3)
+    bursts = found["back-to-back"]
+    buffer_s = 2000 / bursts["burst_rate"]
+    assert bursts["corrected_buffer_s"] == pytest.approx(buffer_s, rel=0.06)
+    recovery = found["system-recovery"]["directions"]["forward"]
+    assert recovery["average"] == pytest.approx(0.1, abs=1e-5)
+    assert found["reset"]["directions"]["reverse"]["average"] == pytest.approx(0.5, abs=1e-4)
+
+
+def test_every_number_comes_with_its_trials(tmp_path):
+    execute(wanted(*ALL, **QUICK_ALL), tmp_path / "out", Silent())
+    journal = Journal(tmp_path / "out" / "journal.jsonl")
+    for record in results(tmp_path / "out")["results"]:
+        assert record["trials"]
+        assert set(record["trials"]) <= set(journal.entries)
+        assert record["convention"] == "per_direction"
+        assert record["conditions"]["caveats"]
+    journal.close()
+
+
+def test_results_are_json_without_infinities(tmp_path):
+    device = {**DEVICE, "capacity_noise": 0.2}
+    execute(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out", Silent())
+    text = (tmp_path / "out" / "results.json").read_text()
+    assert "Infinity" not in text
+    assert "NaN" not in text
+
+
+def test_raw_values_of_each_benchmark(tmp_path):
+    execute(wanted(*SIX, **QUICK), tmp_path / "out", Silent())
+    names = {p.name for p in (tmp_path / "out").glob("*.csv")}
+    assert names >= {f"{b}.csv" for b in SIX[1:]} | {"results.csv", "trials.csv"}
+    with (tmp_path / "out" / "latency.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    assert [(row["No"], row["direction"]) for row in rows] == [
+        ("1", "forward"), ("1", "reverse"), ("2", "forward"), ("2", "reverse")
+    ]  # fmt: skip
+    assert all(float(row["tl"]) > 0.19 for row in rows)
+
+
+def test_one_table_per_benchmark(tmp_path):
+    done = v6t(*SIM, "--measure", ",".join(SIX), "-o", tmp_path / "out")
+    assert done.status == 0
+    for title in ("Throughput", "Latency, mil", "PDV, mil", "IPDV, mil", "Frame loss", "Back-to"):
+        assert f"\n{title}" in done.out, title
+    assert "TL" in done.out
+    assert "WCL" in done.out
+    assert "corrected" in done.out
+
+
+def test_throughput_is_measured_where_it_is_needed(tmp_path):
+    execute(wanted("latency", **QUICK), tmp_path / "out", Silent())
+    assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
+    execute(wanted("latency", rate_fps=50_000.0, **QUICK_LATENCY), tmp_path / "given", Silent())
+    found = by_benchmark(tmp_path / "given")
+    assert list(found) == ["latency"]
+    assert (found["latency"]["rate"], found["latency"]["rate_source"]) == (50_000.0, "given")
+
+
+QUICK_LATENCY = {"repetitions": 2}
+
+
+def test_a_device_without_throughput_has_no_latency(tmp_path):
+    device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
+    execute(wanted("latency", "reset", device=device, **QUICK), tmp_path / "out", Silent())
+    found = by_benchmark(tmp_path / "out")
+    assert found["throughput"]["median"] == 0.0
+    assert "no rate passed" in found["latency"]["not_measured"]
+    assert "no rate passed" in found["reset"]["not_measured"]
+
+
+def test_searches_and_repetition_rules_are_named(tmp_path):
+    run = wanted("throughput", search="fast", adaptive={"most": 8}, resolution_fps=20_000.0)
+    execute(run, tmp_path / "out", Silent())
+    record = by_benchmark(tmp_path / "out")["throughput"]
+    assert record["search"] == "fast"
+    assert record["title"].startswith("Throughput (adaptive, n=")
+    assert any("fast search" in c for c in results(tmp_path / "out")["caveats"])
+    assert any("adaptive repetition: 6 to 8" in c for c in results(tmp_path / "out")["caveats"])
+
+
+def test_mlrsearch_is_labelled_as_what_it_is(tmp_path):
+    pytest.importorskip("MLRsearch")
+    run = wanted("throughput", search="mlrsearch", **QUICK_LATENCY)
+    execute(run, tmp_path / "out", Silent())
+    record = by_benchmark(tmp_path / "out")["throughput"]
+    assert record["title"] == "Throughput (MLRsearch, RFC 2544 goal)"
+    assert "loss ratio 0" in record["search_label"]
+
+
+def test_a_finished_run_of_all_is_only_read_again(tmp_path):
+    execute(wanted(*ALL, **QUICK_ALL), tmp_path / "out", Silent())
+    before = comparable(tmp_path / "out")
+    outcome = resume(tmp_path / "out", Silent())
+    assert outcome.measured == 0
+    assert comparable(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("at", [10, 25, 40, 60, 80])
+def test_resumes_in_the_middle_of_any_benchmark(tmp_path, at):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    execute(wanted(*ALL, **QUICK_ALL), whole, Silent())
+    with pytest.raises(TesterError):
+        execute(wanted(*ALL, device={**DEVICE, "crash_at": at}, **QUICK_ALL), cut, Silent())
+    config = json.loads((cut / "config.json").read_text())
+    config["tester"]["options"].pop("crash_at")
+    (cut / "config.json").write_text(json.dumps(config))
+    resume(cut, Silent())
+    assert comparable(cut) == comparable(whole)
+    assert journal_keys(cut) == journal_keys(whole)
+
+
+def test_a29_killed_after_repetition_7_of_20(tmp_path):
+    """No repetition is lost or doubled when the run is killed and resumed."""
+    procedure = {"repetitions": 20, "resolution_fps": 200_000.0}
+    whole = tmp_path / "whole"
+    execute(wanted("throughput", **procedure), whole, Silent())
+    cut = tmp_path / "cut"
+    device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "v6t.core.cli", *SIM, "--mode", "bidirectional", "--reps", "20",
+         "--resolution", "200000", *device, "-o", str(cut)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    journal = cut / "journal.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if journal.exists() and "/r08/" in journal.read_text(errors="replace"):
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    keys = journal_keys_whole_lines(journal)
+    assert any("/r07/" in key for key in keys)
+    assert not any("/r20/" in key for key in keys)
+    resume(cut, Silent())
+    assert comparable(cut) == comparable(whole)
+    assert by_benchmark(cut)["throughput"]["repetitions"] == 20
+    assert len(set(journal_keys(cut))) == len(journal_keys(cut))
+
+
+def journal_keys_whole_lines(path):
+    lines = path.read_text().split("\n")[:-1]
+    return [json.loads(line.partition(" ")[2])["trial"]["key"] for line in lines]
+
+
+def test_kills_in_any_benchmark_change_nothing(tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    execute(wanted(*SIX, repetitions=2, resolution_fps=20_000.0), whole, Silent())
+    device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
+    first = [sys.executable, "-m", "v6t.core.cli", *SIM, "--mode", "bidirectional", "--reps", "2",
+             "--resolution", "20000", "--measure", ",".join(SIX), *device,
+             "-o", str(cut)]  # fmt: skip
+    again = [sys.executable, "-m", "v6t.core.cli", "resume", str(cut)]
+    chance = random.Random(8219)
+    for kill in range(9):
+        process = subprocess.Popen(
+            again if (cut / "config.json").exists() else first,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        if kill < 8:
+            time.sleep(chance.uniform(0.7, 1.3))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        else:
+            assert process.wait() == 0
+    assert comparable(cut) == comparable(whole)
+    assert journal_keys(cut) == journal_keys(whole)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--duration", "0"], "trial_duration_s"),
+        (["--duration", "-1"], "trial_duration_s"),
+        (["--measure", "latncy"], "did you mean 'latency'"),
+        (["--measure", "latency,latency"], "given twice"),
+        (["--measure", "latency,"], "separated by commas"),
+        (["--measure", "latency", "--tags", "0"], "latency.tags"),
+        (
+            [
+                "--measure",
+                "latency",
+                "--tags",
+                "5000",
+                "--set-procedure",
+                "latency.duration_s=0.5001",
+            ],
+            "do not fit",
+        ),
+        (["--measure", "latency", "--rate", "100", "--tags", "500"], "do not fit the 100 frames"),
+        (["--measure", "latency", "--rate", "1e9"], "the medium carries"),
+        (["--rate", "1000"], "a given rate is for latency"),
+        (
+            ["--measure", "latency", "--set-procedure", "latency.first_tag_s=5"],
+            "ends before the first tag",
+        ),
+        (["--measure", "latency", "--set-procedure", "latency.duration_s=0"], "duration_s"),
+        (["--measure", "latency", "--set-procedure", "latency.length=5"], "unknown setting"),
+        (["--measure", "pdv", "--set-procedure", "delay_variation.duration_s=-3"], "duration_s"),
+        (["--measure", "frame-loss", "--set-procedure", "frame_loss.step=0.2"], "frame_loss.step"),
+        (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "no rates"),
+        (["--adaptive", "--measure", "throughput,pdv"], "adaptive repetition is for throughput"),
+        (["--measure", "throughput-frame-timeout"], "needs a deadline"),
+        (
+            ["--measure", "throughput-frame-timeout", "--frame-timeout", "5000"],
+            "never ends before the trial",
+        ),
+        (["--frame-timeout", "10"], "a benchmark of its own"),
+        (["--search", "quick"], "search"),
+        (["--measure", "reset", "--set-procedure", "reset.at_s=9"], "not within a stream"),
+        (["--measure", "reset", "--set-procedure", "reset.hook=kick"], "no reset 'kick'"),
+        (["--set", "n=4", "--set", "m=2"], "common divisor"),
+        (["--frame-size", "60"], "holds no IPv4 frame"),
+        (["--frame-size", "9000"], "does not fit"),
+    ],
+)
+def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, says):
+    done = v6t(*SIM, *arguments, "-o", tmp_path / "out")
+    assert done.status == 2
+    assert says in done.err
+    assert len(done.err.strip().splitlines()) <= 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatch):
+    from v6t.drivers.sim import SimTester
+
+    monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
+    check_abilities(wanted("latency", **QUICK_LATENCY))
+    with pytest.raises(EnvironmentLacking, match="the sim tester cannot measure pdv"):
+        execute(wanted("pdv", **QUICK_LATENCY), tmp_path / "out", Silent())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_library_is_said(monkeypatch):
+    monkeypatch.setattr("v6t.procedures.mlr.available", lambda: False)
+    with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
+        check_abilities(wanted("throughput", search="mlrsearch"))
+
+
+def test_the_plan_knows_every_benchmark():
+    planned = plan(wanted(*ALL, **QUICK_ALL))
+    assert {p.benchmark for p in planned.points} == set(ALL)
+    assert all(p.trials > 0 and p.duration_s > 0 for p in planned.points)
+
+
+def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
+    device = {**DEVICE, "tester_fps": 3_000_000}
+    run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
+    execute(run, tmp_path / "out", Silent())
+    record = by_benchmark(tmp_path / "out")["back-to-back"]
+    assert "would not be back to back" in record["not_measured"]
+    assert record["average"] is None
+    assert record["trials"] == []
+    run = wanted("back-to-back", device=device, **QUICK_LATENCY)
+    execute(run, tmp_path / "tester", Silent())
+    record = by_benchmark(tmp_path / "tester")["back-to-back"]
+    assert record["title"] == "Back-to-back frames at the tester's maximum rate"
+    assert record["average"] > 0
+
+
+def test_hooks_run_beside_the_trial(tmp_path):
+    asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
+                  event=Event("software-reset", 0.01))  # fmt: skip
+    with DuringTrial(asked, {"software-reset": f"touch {tmp_path / 'done'}"}):
+        assert not (tmp_path / "done").exists()
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "done").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert (tmp_path / "done").exists()
+    with DuringTrial(asked, {}):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [("false", "failed with status 1"), ("/nowhere/at-all", "cannot be run"), ("'", "cannot be")],
+)
+def test_hooks_that_fail(command, says):
+    with pytest.raises(DutError, match=says):
+        run_hook("software-reset", command)
+    asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
+                  event=Event("software-reset", 0.0))  # fmt: skip
+    with pytest.raises(DutError, match=says), DuringTrial(asked, {"software-reset": command}):
+        pass
+
+
+def test_a_hook_that_hangs():
+    with pytest.raises(DutError, match="longer than"):
+        run_hook("software-reset", "sleep 60", timeout_s=0.05)

@@ -1,0 +1,149 @@
+"""``--dry-run``: what would happen, how long it takes, what the device must be; nothing happens."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+
+import pytest
+from v6t.core.config import Flags, resolve
+from v6t.core.plan import plan
+from v6t.core.progress import duration
+from v6t.drivers.sim import SimTester
+from v6t.procedures.search import halvings
+
+from .support import SIM, complaint, tree, v6t
+
+RESOLUTION_FPS = 10_000
+MEDIA_104_FPS = 10_080_645
+
+
+def planned(**flags):
+    return plan(resolve(flags=Flags(**{"plugin": "mape-br", **flags})))
+
+
+def test_words(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = v6t("run", "--plugin", "mape-br", "--dry-run", "-o", "out")
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == "mape-br with the embedded tester, reference device"
+    for mode in ("bidirectional", "forward", "reverse"):
+        (line,) = [x for x in lines if x.startswith(f"     104/64 octets, {mode}")]
+        assert " trials, about " in line
+        assert "the medium carries 10,080,645 fps per direction" in line
+    assert any("together " in x and " trials, about " in x for x in lines)
+    assert "  104/64 forward: fg (foreground), 100.0% of the frames" in lines
+    assert "The device must be" in lines
+    for word in ('"br_address": "2001:db8:6::1"', '"ipv6_prefix": "2001:db8:ce::/51"', '"mtu"'):
+        assert word in done.out
+    assert any(x.startswith("DEMONSTRATION") for x in lines)
+    assert tree(tmp_path) == {}
+
+
+def test_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = v6t(*SIM, "--dry-run", "--json", "--seed", 77, "-o", "out")
+    assert (done.status, done.err) == (0, "")
+    content = json.loads(done.out)
+    assert content["run"]["seed"] == 77
+    assert content["run"]["tester"]["kind"] == "sim"
+    assert content["trials"] == sum(p["trials"] for p in content["points"]) > 0
+    assert content["duration_s"] == pytest.approx(sum(p["duration_s"] for p in content["points"]))
+    assert [p["mode"] for p in content["points"]] == ["bidirectional", "forward", "reverse"]
+    assert {p["media_fps"] for p in content["points"]} == {MEDIA_104_FPS}
+    device = content["device_must_be"]
+    assert device["technology"] == "mape-br"
+    assert device["settings"]["rules"][0]["ea_len"] == 13
+    assert device["left"]["routes"] == {"2001:db8:ce::/51": "2001:db8:6::2"}
+    assert device["links"]["left"]["dut_mac"] == "02:00:00:00:01:01"
+    assert tree(tmp_path) == {}
+
+
+def test_nothing_is_opened(monkeypatch):
+    """Neither sockets nor programs nor the tester itself."""
+
+    def refuse(*_args, **_rest):
+        raise AssertionError("a dry run touched the machine")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(SimTester, "measure", refuse)
+    monkeypatch.setattr(time, "sleep", refuse)
+    for tester in ("sim", "embedded", "trex"):
+        done = v6t("run", "--plugin", "mape-br", "--tester", tester, "--dry-run")
+        assert done.status == 0, done.err
+        assert f"with the {tester} tester" in done.out
+
+
+def test_a_bad_run_is_refused_like_a_real_one():
+    complaint(v6t(*SIM, "--dry-run", "--frame-size", 5))
+
+
+def test_trials_follow_from_search_repetitions_and_confirmations():
+    found = planned(
+        modes=["forward"],
+        procedure={"repetitions": 7, "resolution_fps": RESOLUTION_FPS, "confirmations": 2},
+    )
+    (point,) = found.points
+    steps = 1 + halvings(MEDIA_104_FPS, RESOLUTION_FPS)
+    assert point.trials == 7 * (steps + 2)
+    assert found.trials == point.trials
+
+
+def test_time_follows_from_trials():
+    quick, rfc = planned(), planned(preset="rfc")
+    assert rfc.duration_s > 20 * 60 * len(rfc.points)
+    assert quick.duration_s < 300
+    twice = planned(procedure={"repetitions": 4})
+    assert twice.trials == 2 * quick.trials
+    assert twice.duration_s > quick.duration_s
+
+
+def test_every_size_and_mode_is_a_point():
+    found = planned(frame_sizes=[104, 1518], modes=["reverse", "forward"])
+    assert [(p.frame_sizes["ipv6"], p.mode) for p in found.points] == [
+        (104, "reverse"),
+        (104, "forward"),
+        (1518, "reverse"),
+        (1518, "forward"),
+    ]
+
+
+def test_streams_with_their_shares():
+    found = planned(params={"n": "3", "m": "2", "spoof_percent": "10"})
+    shares = dict(line.split(", ") for line in found.streams)
+    assert sum(float(v.split("%")[0]) for k, v in shares.items() if "forward" in k) == (
+        pytest.approx(100, abs=0.2)
+    )
+    assert any("negative" in name for name in shares)
+    assert any("background" in name for name in shares)
+
+
+def test_a_rehearsal_needs_the_trials_that_were_planned(tmp_path):
+    """The simulated device carries less than the bound, so every step is taken."""
+    shape = ["--mode", "forward", "--reps", 3, "--resolution", RESOLUTION_FPS]
+    expected = json.loads(v6t(*SIM, *shape, "--dry-run", "--json").out)["trials"]
+    done = v6t(*SIM, *shape, "--json", "-o", tmp_path / "out")
+    (record,) = json.loads(done.out)["results"]
+    spared = 3 * (
+        halvings(MEDIA_104_FPS, RESOLUTION_FPS) - halvings(record["upper_bound"], RESOLUTION_FPS)
+    )
+    assert len(record["trials"]) == expected - spared
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (3600, "1 h 00 min"),
+        (90061, "25 h 01 min"),
+    ],
+)
+def test_durations_in_words(seconds, text):
+    assert duration(seconds) == text

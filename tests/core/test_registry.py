@@ -1,0 +1,131 @@
+"""Plugins come from entry points: broken ones are shown, doubled ones refused, others work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from v6t.core import registry
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.profiles.errors import UsageError
+
+from .support import SIM, complaint, v6t
+
+GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
+
+BROKEN = {
+    "no-module": ("nowhere_at_all:Plugin", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
+    "no-name": ("v6t.plugins.mape_br:Absent", "AttributeError"),
+    "no-class": ("v6t.plugins.calc:calc_map", "is no Technology class"),
+    "no-technology": ("v6t.plugins.base:Link", "is no Technology class"),
+    "raises": ("foreign_plugin:Plugin", "ZeroDivisionError: division by zero"),
+}
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Installs a distribution that consists of entry points."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def make(distribution, **plugins):
+        info = tmp_path / f"{distribution}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
+        lines = [f"{name.replace('_', '-')} = {value}" for name, value in plugins.items()]
+        (info / "entry_points.txt").write_text("\n".join([f"[{registry.GROUP}]", *lines]) + "\n")
+
+    return make
+
+
+def test_the_own_plugin_is_found():
+    assert "mape-br" in registry.names()
+    assert registry.load_plugin("mape-br") is MapEBorderRelay
+
+
+def test_every_plugin_is_called_what_its_entry_point_says():
+    for row in registry.listing():
+        assert row.error == ""
+        assert registry.load_plugin(row.name).name == row.name
+
+
+def test_an_unknown_plugin():
+    with pytest.raises(UsageError) as caught:
+        registry.load_plugin("mape-bt")
+    assert caught.value.hint == "did you mean 'mape-br'?"
+    with pytest.raises(UsageError) as caught:
+        registry.load_plugin("zzz")
+    assert caught.value.hint == "installed: " + ", ".join(registry.names())
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_plugin_is_a_row_not_a_failure(kind, install, tmp_path):
+    value, expected = BROKEN[kind]
+    (tmp_path / "foreign_plugin.py").write_text("1 / 0\n")
+    install("foreign", broken=value, another=GOOD)
+    done = v6t("plugins")
+    assert done.status == 0
+    lines = {line.split()[0]: line for line in done.out.splitlines()}
+    assert "BROKEN: the plugin 'broken' of foreign" in lines["broken"]
+    assert expected in lines["broken"]
+    assert "MAP-E border relay" in lines["another"]
+    assert lines["another"].endswith("(foreign)")
+    assert lines["mape-br"].endswith("(v6t)")
+    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
+    assert expected in rows["broken"]["error"]
+    assert rows["mape-br"]["error"] == rows["another"]["error"] == ""
+    assert expected in complaint(v6t("plugins", "broken"))
+    assert expected in complaint(v6t("run", "--plugin", "broken", "--dry-run"))
+    assert v6t(*SIM, "--dry-run").status == 0
+
+
+def test_two_plugins_of_one_name_are_refused_by_name(install):
+    install("rival", mape_br="nowhere:Plugin")
+    done = v6t("plugins")
+    assert done.status == 0
+    assert done.out.count("two plugins are called 'mape-br': from ") == 2
+    said = complaint(v6t(*SIM, "--dry-run"))
+    assert "rival" in said
+    assert "v6t" in said
+    assert "uninstall one" in said
+
+
+def test_a_distribution_seen_twice_is_one(install):
+    """An editable install beside its checkout lists the same entry points twice."""
+    install("v6t", mape_br=GOOD)
+    assert [row.name for row in registry.listing()].count("mape-br") == 1
+    assert registry.load_plugin("mape-br") is MapEBorderRelay
+
+
+def test_names_do_not_import(install):
+    install("foreign", broken="nowhere_at_all:Plugin")
+    assert "broken" in registry.names()
+
+
+def test_the_parameters_of_a_plugin():
+    done = v6t("plugins", "mape-br")
+    assert done.status == 0
+    for text in ("RFC 7597", "40 octets longer", "psid_offset = 6", "rule_ipv6 = 2001:db8:ce::/51"):
+        assert text in done.out
+
+
+def test_the_parameters_of_a_plugin_as_json():
+    content = json.loads(v6t("plugins", "mape-br", "--json").out)
+    assert content["name"] == "mape-br"
+    assert content["overhead"] == 40
+    assert content["stateful"] is False
+    parameters = {p["name"]: p for p in content["parameters"]}
+    assert set(parameters) == set(MapEBorderRelay.params_model.model_fields)
+    assert parameters["ea_len"]["default"] == 13
+    assert parameters["br_address"]["default"] == "2001:db8:6::1"
+    assert parameters["fw_dport"]["default"] == {"policy": "random", "min": 1, "max": 49151}
+    for name, parameter in parameters.items():
+        assert parameter["description"], name
+
+
+def test_the_defaults_shown_are_accepted():
+    """What `v6t plugins mape-br --json` prints can be given back."""
+    content = json.loads(v6t("plugins", "mape-br", "--json").out)
+    given = {p["name"]: p["default"] for p in content["parameters"]}
+    del given["domains"]
+    model = MapEBorderRelay.params_model
+    assert model.model_validate(given).model_dump() == model().model_dump()

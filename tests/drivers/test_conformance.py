@@ -1,0 +1,138 @@
+"""The same trials on every tester, the same invariants (DESIGN.md section 5).
+
+``sim`` runs everywhere, ``embedded`` wherever a lab can be made, ``trex`` where TREX_DIR names an
+installation. Rates stay at what a busy small machine does dependably.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.testers import compile_point, make_tester
+from v6t.drivers.embedded.privilege import available
+from v6t.drivers.tester import abilities_of
+from v6t.procedures.trial import MODES, DelayRequest, Trial, directions_of
+from v6t.procedures.validity import judge_trial
+from v6t.profiles.errors import TesterError
+
+LAB, WHY = available()
+needs_trex = pytest.mark.skipif(
+    not os.environ.get("TREX_DIR"),
+    reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+)
+needs_lab = pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+KINDS = [
+    pytest.param("sim"),
+    pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),
+    pytest.param("trex", marks=[pytest.mark.trex, needs_trex, needs_lab]),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tester(request):
+    """One tester with the reference border relay, foreground and background."""
+    options = {"lab": "true"} if request.param == "trex" else {}
+    flags = Flags(
+        plugin="mape-br",
+        tester=request.param,
+        tester_options=options,
+        params={"n": "10", "m": "9"},
+    )
+    run = resolve(flags=flags)
+    made = make_tester(run)
+    made.open()
+    plugin = technology(run)
+    made.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
+    yield made
+    made.close()
+    made.close()  # twice does no harm
+
+
+def trial(mode="bidirectional", rate=3000.0, duration=1.0, **more):
+    return Trial("throughput", "t", 104, 64, mode, rate, duration, 0.4, 0.1, **more)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_counts_add_up(tester, mode):
+    asked = trial(mode)
+    result = tester.measure(asked)
+    assert set(result.directions) == set(directions_of(mode))
+    for counted in result.directions.values():
+        assert counted.total("required") == asked.frames
+        for count in counted.classes.values():
+            assert count.sent == count.required
+            assert 0 <= count.received + count.late <= count.sent
+            assert count.surplus == 0
+        assert counted.matched == counted.checked > 0
+        shares = {c.role: c.required for c in counted.classes.values()}
+        assert shares == {"foreground": asked.frames * 9 // 10, "background": asked.frames // 10}
+
+
+def test_dependable_rates_pass(tester):
+    asked = trial(rate=1000.0)
+    verdicts = [judge_trial(asked, tester.measure(asked), sending_time_tolerance=1.1)]
+    while not verdicts[-1].valid and len(verdicts) < 4:  # a busy machine may spoil a trial
+        verdicts.append(judge_trial(asked, tester.measure(asked), sending_time_tolerance=1.1))
+    assert verdicts[-1].passed, verdicts
+
+
+def test_every_delay_belongs_to_a_received_frame(tester):
+    assert "every-frame" in abilities_of(tester)
+    result = tester.measure(trial(delays=DelayRequest()))
+    for counted in result.directions.values():
+        assert set(counted.delays) == set(counted.classes)
+        for name, times in counted.delays.items():
+            count = counted.classes[name]
+            assert times.frames == count.received
+            assert times.frames + times.lost == count.required
+            assert all(v >= 0 for v in times.values_ns)
+
+
+def test_exactly_as_many_tags_as_asked_for(tester):
+    assert "tags" in abilities_of(tester)
+    result = tester.measure(trial(delays=DelayRequest(tags=300, first_tag_s=0.5)))
+    for counted in result.directions.values():
+        assert sum(d.frames + d.lost for d in counted.delays.values()) == 300
+        assert counted.total("required") == 3000
+
+
+def test_frames_over_the_timeout_are_late(tester):
+    assert "frame-timeout" in abilities_of(tester)
+    result = tester.measure(trial(frame_timeout_s=1e-9))
+    for counted in result.directions.values():
+        assert counted.total("received") == 0
+        assert counted.total("late") == counted.total("sent") == 3000
+
+
+def test_an_impossible_rate_never_passes(tester):
+    asked = trial(rate=4_900_000.0, duration=0.02)
+    verdict = judge_trial(asked, tester.measure(asked), sending_time_tolerance=1.02)
+    assert not verdict.passed
+    assert verdict.reasons
+
+
+def test_it_recovers_from_what_was_too_much(tester):
+    tester.measure(trial(rate=4_900_000.0, duration=0.02))
+    result = tester.measure(trial(rate=500.0))
+    for counted in result.directions.values():
+        assert counted.total("surplus") == 0
+        assert counted.total("received") <= counted.total("sent") == 500
+
+
+def test_it_describes_itself(tester):
+    facts = tester.describe()
+    assert facts["kind"] == tester.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_loaded_is_an_error_of_ours(kind):
+    options = {"lab": "true"} if kind == "trex" else {}
+    made = make_tester(resolve(flags=Flags("mape-br", tester=kind, tester_options=options)))
+    made.open()
+    try:
+        with pytest.raises(TesterError, match="no streams are loaded"):
+            made.measure(trial())
+    finally:
+        made.close()

@@ -1,0 +1,308 @@
+"""The embedded tester and its lab with real frames: what is counted, noticed, and left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.testers import compile_point, make_tester
+from v6t.drivers.embedded.privilege import available
+from v6t.procedures.trial import Trial
+from v6t.procedures.validity import judge_trial
+
+from . import faketrex
+
+LAB, WHY = available()
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
+]
+
+
+class Bench:
+    """An opened tester with everything loaded."""
+
+    def __init__(self, *, loopback=False, size=104, bed=None, **flags):
+        self.run = resolve(None, bed, Flags(plugin="mape-br", frame_sizes=(size,), **flags))
+        self.plugin = technology(self.run)
+        self.tester = make_tester(self.run, loopback=loopback)
+        self.tester.open()
+        self.sizes = self.plugin.frame_pair(size)
+        self.tester.load(compile_point(self.plugin, self.sizes, 1), self.plugin)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.tester.close()
+
+    def trial(self, mode="bidirectional", rate=3000.0, duration=0.5, residual=0.3):
+        return Trial(
+            "throughput", "t", self.sizes.ipv6, self.sizes.ipv4, mode, rate, duration, residual, 0.1
+        )
+
+    def measure(self, **options):
+        asked = self.trial(**options)
+        return asked, self.tester.measure(asked)
+
+    def passes(self, **options):
+        """Whether one of a few trials passes: a busy machine may spoil some."""
+        for _ in range(4):
+            asked, result = self.measure(**options)
+            if judge_trial(asked, result, sending_time_tolerance=1.2).passed:
+                return result
+        return None
+
+
+@pytest.mark.parametrize("loopback", [True, False])
+def test_nothing_is_lost_and_all_matches(loopback):
+    with Bench(loopback=loopback) as bench:
+        result = bench.passes()
+        assert result is not None
+        for counted in result.directions.values():
+            assert counted.checked == counted.matched == 1500
+            assert counted.control == 0
+
+
+def test_one_wrong_bit_is_shown_beside_what_was_expected():
+    with Bench(dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"}) as bench:
+        _, result = bench.measure(mode="reverse")
+        counted = result.directions["reverse"]
+        assert counted.matched == 0
+        wrong = counted.mismatch
+        assert "IPv6 destination" in wrong["why"]
+        assert len(wrong["expected"]) == len(wrong["received"])
+        assert wrong["expected"] != wrong["received"]
+        _, result = bench.measure(mode="forward")
+        missing = result.directions["forward"].missing
+        assert missing["why"] == "the device dropped it"
+
+
+def faulty(tmp_path, text):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(dedent(text))
+    return bed
+
+
+def test_duplicates_are_surplus_never_loss(tmp_path):
+    bed = faulty(tmp_path, "dut: {options: {faults: {duplicate_every: 10}}}\n")
+    with Bench(bed=bed) as bench:
+        asked, result = bench.measure(rate=1000.0)
+        verdict = judge_trial(asked, result, sending_time_tolerance=1.2)
+        assert any("surplus of 50 frames" in r for r in verdict.reasons), verdict
+        assert result.directions["forward"].total("received") == 500
+
+
+def test_drops_are_loss_with_an_example(tmp_path):
+    bed = faulty(tmp_path, "dut: {options: {faults: {drop_every: 100}}}\n")
+    with Bench(bed=bed) as bench:
+        _, result = bench.measure(rate=1000.0)
+        counted = result.directions["forward"]
+        assert counted.total("received") == 495
+        assert counted.missing["received"] == ""
+        assert counted.first_lost_s == pytest.approx(0.099, abs=0.001)
+        assert counted.last_lost_s == pytest.approx(0.499, abs=0.001)
+
+
+def test_a_corrupted_octet_is_named(tmp_path):
+    bed = faulty(tmp_path, "dut: {options: {faults: {corrupt_octet: 16}}}\n")
+    with Bench(bed=bed) as bench:
+        _, result = bench.measure(mode="forward")
+        assert "IPv4 total length" in result.directions["forward"].mismatch["why"]
+
+
+CHATTER = """
+import socket, sys
+from scapy.layers.l2 import ARP, Ether
+from scapy.layers.inet import ICMP, IP
+from scapy.layers.inet6 import ICMPv6ND_NS, ICMPv6ND_RA, IPv6
+mac = "02:00:00:00:02:01"
+frames = [
+    Ether(src=mac, dst="ff:ff:ff:ff:ff:ff") / ARP(pdst="192.0.2.1", psrc="192.0.2.2", hwsrc=mac),
+    Ether(src=mac, dst="33:33:00:00:00:01") / IPv6(src="fe80::1", dst="ff02::1") / ICMPv6ND_RA(),
+    Ether(src=mac, dst="33:33:ff:00:00:01") / IPv6(src="fe80::1", dst="ff02::1:ff00:1")
+    / ICMPv6ND_NS(tgt="fe80::2"),
+    Ether(src=mac, dst="01:80:c2:00:00:0e", type=0x88CC) / (b"\\x02\\x07\\x04" + bytes(40)),
+    Ether(src=mac, dst="02:00:00:00:02:02") / IP(src="192.0.2.2", dst="192.0.2.1") / ICMP()
+    / bytes(range(40)),
+]
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind((sys.argv[1], 0))
+for _ in range(20):
+    for frame in frames:
+        out.send(bytes(frame))
+"""
+
+
+def test_a28_what_devices_say_of_their_own_is_never_counted():
+    with Bench() as bench:
+        device = bench.tester._bed.lab.device
+        said = []
+
+        def talk():
+            said.append(device.ask("run", command=[sys.executable, "-c", CHATTER, "right"]))
+
+        speaker = threading.Thread(target=talk)
+        speaker.start()
+        asked, result = bench.measure(rate=500.0, duration=3.0)
+        speaker.join()
+        assert said == [(0, "")]
+        counted = result.directions["forward"]
+        assert counted.control == 100
+        assert counted.total("surplus") == 0
+        assert counted.total("received") <= counted.total("required") == 1500
+        assert not any("surplus" in r for r in judge_trial(asked, result).reasons)
+
+
+def test_an_overflow_of_the_testers_own_ring_is_an_invalid_trial():
+    with Bench(loopback=True) as bench:
+        receiver = bench.tester._workers["right receiver"]
+        bench.measure(mode="forward", rate=1000.0, duration=0.2)  # all is warm
+        stop = threading.Timer(0.25, lambda: os.kill(receiver.pid, signal.SIGSTOP))
+        go = threading.Timer(2.6, lambda: os.kill(receiver.pid, signal.SIGCONT))
+        stop.start()
+        go.start()
+        asked, result = bench.measure(mode="forward", rate=60_000.0, duration=2.0, residual=1.0)
+        go.join()
+        verdict = judge_trial(asked, result, sending_time_tolerance=1.5)
+        assert not verdict.valid
+        assert any("receive ring overflowed" in f for f in result.faults), result.faults
+
+
+def test_vlans(tmp_path):
+    bed = faulty(tmp_path, "links: {left: {vlan: 7}, right: {vlan: 9}}\n")
+    with Bench(bed=bed, size=108) as bench:
+        result = bench.passes()
+        assert result is not None
+        assert all(d.checked == d.matched > 0 for d in result.directions.values())
+
+
+def test_jumbo_frames(tmp_path):
+    bed = faulty(tmp_path, "links: {left: {mtu: 9216}, right: {mtu: 9216}}\n")
+    with Bench(bed=bed, size=9000) as bench:
+        result = bench.passes(rate=300.0)
+        assert result is not None
+        assert all(d.checked == d.matched > 0 for d in result.directions.values())
+
+
+def test_spoofed_frames_must_not_come_back():
+    with Bench(params={"spoof_percent": "20"}) as bench:
+        result = bench.passes(mode="forward")
+        assert result is not None
+        negative = [
+            c for c in result.directions["forward"].classes.values() if c.role == "negative"
+        ]
+        assert sum(c.sent for c in negative) >= 250
+        assert sum(c.received for c in negative) == 0
+
+
+def workers():
+    """Children of labs, by their command line."""
+    found = set()
+    for entry in os.listdir("/proc"):
+        try:
+            words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"v6t.drivers.embedded.worker" in words and not faketrex.gone(int(entry)):
+            found.add(int(entry))
+    return found
+
+
+def test_nothing_is_left_after_kill_9(tmp_path):
+    command = [sys.executable, "-m", "v6t.core.cli", "run", "--plugin", "mape-br", "-o", "out"]
+    before = workers()
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        until = time.monotonic() + 60
+        while len(workers() - before) < 6 and time.monotonic() < until:
+            time.sleep(0.1)
+        made = workers() - before
+        assert len(made) >= 6
+        namespaces = {os.readlink(f"/proc/{p}/ns/net") for p in made}
+        namespaces.discard(os.readlink("/proc/self/ns/net"))
+        assert len(namespaces) >= 2
+    finally:
+        process.kill()
+        process.wait()
+    until = time.monotonic() + 10
+    while not all(faketrex.gone(p) for p in made) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert all(faketrex.gone(p) for p in made)
+    alive = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                alive.add(os.readlink(f"/proc/{entry}/ns/net"))
+            except OSError:
+                continue
+    assert not namespaces & alive  # and with the namespaces their interfaces
+
+
+AS_NOBODY = """
+set -e
+keep=$(mktemp -d); mount -t tmpfs -o mode=755 tmpfs "$keep"
+number=0
+for path in "$@"; do
+    [ "$path" = -- ] && break
+    number=$((number + 1)); mkdir "$keep/$number"; mount --bind "$path" "$keep/$number"
+done
+number=0
+while [ "$1" != -- ]; do
+    number=$((number + 1))
+    top=/$(echo "$1" | cut -d/ -f2)
+    mountpoint -q "$top/.v6t" 2>/dev/null || [ -e "$top/.v6t" ] || {
+        mount -t tmpfs -o mode=1777 tmpfs "$top"; touch "$top/.v6t"; }
+    mkdir -p "$1"; mount --bind "$keep/$number" "$1"
+    shift
+done
+shift
+mkdir -p /tmp/v6t-nobody; chown 65534:65534 /tmp/v6t-nobody; cd /tmp/v6t-nobody
+exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=/tmp/v6t-nobody "$@"
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="already an ordinary user: every other test is this one"
+)
+def test_an_ordinary_user_gets_a_lab_through_a_user_namespace():
+    needed = _hidden([sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])])
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", AS_NOBODY, "sh", *needed, "--",
+         sys.executable, "-c", ORDINARY],
+        capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1:] == ["user namespace True"], done.stdout + done.stderr
+
+
+ORDINARY = """
+import os
+assert os.geteuid() == 65534
+from v6t.drivers.embedded.privilege import acquire
+how = acquire()
+from v6t.tests.drivers.test_embedded import Bench
+with Bench() as bench:
+    print(how, bench.passes(rate=1000.0) is not None)
+"""
+
+
+def _hidden(paths):
+    """Directories an ordinary user cannot reach, without those inside others."""
+    found = []
+    for path in dict.fromkeys(str(Path(p).resolve()) for p in paths):
+        parents = [Path(path), *Path(path).parents]
+        if all(p.stat().st_mode & 1 for p in parents):
+            continue
+        if not any(path.startswith(other + "/") for other in found):
+            found.append(path)
+    return found

@@ -1,0 +1,191 @@
+"""The simulated device does what its options say: procedures are judged by it."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from v6t.core.registry import load_plugin
+from v6t.core.testers import compile_point
+from v6t.drivers.sim import SimOptions, SimTester
+from v6t.drivers.tester import abilities_of
+from v6t.procedures.trial import DelayRequest, Event, Segment, Trial, result_from_json
+from v6t.procedures.trial import result_to_json as to_json
+from v6t.profiles.errors import TesterError, UsageError
+from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
+
+TRIAL = Trial("throughput", "throughput/104/forward/r01/s01/a1", 104, 64, "forward", 1000.0, 10.0)
+
+
+def lost(result, way="forward"):
+    counted = result.directions[way]
+    return counted.total("required") - counted.total("received")
+
+
+def test_a_buffer_hides_overload_for_a_while():
+    assert lost(sim(capacity_fps=900.0).measure(TRIAL)) == 1000
+    assert lost(sim(capacity_fps=900.0, buffer_frames=300).measure(TRIAL)) == 700
+    assert lost(sim(capacity_fps=900.0, buffer_frames=5000).measure(TRIAL)) == 0
+
+
+def test_bursts_come_with_time():
+    def bursts(duration_s):
+        found = [
+            lost(
+                sim(seed, bursts_per_s=0.01, burst_frames=10).measure(
+                    replace(TRIAL, duration_s=duration_s)
+                )
+            )
+            for seed in range(400)
+        ]
+        return sum(found) / 10
+
+    assert bursts(100.0) == pytest.approx(400, rel=0.15)
+    assert bursts(10.0) == pytest.approx(40, rel=0.5)
+
+
+def test_a_bimodal_device_keeps_its_mode_for_a_repetition():
+    options = {"capacity_fps": 1000.0, "slow_repetitions": True, "slow_probability": 0.5}
+    tester = sim(**options)
+    by_repetition = {}
+    for repetition in range(1, 31):
+        key = f"throughput/104/forward/r{repetition:02d}/s{{}}/a1"
+        found = {lost(tester.measure(replace(TRIAL, key=key.format(s)))) for s in range(5)}
+        assert len(found) == 1
+        by_repetition[repetition] = found.pop()
+    assert set(by_repetition.values()) == {0, 5000}
+
+
+def test_a_dead_zone_loses_what_higher_rates_do_not():
+    tester = sim(capacity_fps=5000.0, dead_zones=((900.0, 1100.0),))
+    assert lost(tester.measure(TRIAL)) == 100
+    assert lost(tester.measure(replace(TRIAL, rate_fps=2000.0))) == 0
+
+
+def test_delays_of_every_frame():
+    asked = replace(TRIAL, delays=DelayRequest(ipdv=True))
+    result = sim(delay_us=100.0, jitter_us=50.0).measure(asked)
+    counted = result.directions["forward"]
+    assert counted.delays["fg"].frames == 10_000
+    assert 100_000 <= counted.delays["fg"].minimum_ns < 101_000
+    assert 149_000 < counted.delays["fg"].maximum_ns <= 150_100
+    assert counted.ipdv["fg"].frames == 9_999
+    assert counted.ipdv["fg"].maximum_ns <= 50_100
+    assert result_from_json(to_json(result)) == result
+
+
+def test_lost_frames_have_no_delay():
+    asked = replace(TRIAL, delays=DelayRequest(ipdv=True))
+    counted = sim(capacity_fps=900.0).measure(asked).directions["forward"]
+    assert (counted.delays["fg"].frames, counted.delays["fg"].lost) == (9000, 1000)
+    assert counted.ipdv["fg"].lost == 2000
+    assert counted.ipdv["fg"].frames == 7999
+
+
+def test_tags_of_both_classes():
+    asked = replace(TRIAL, delays=DelayRequest(tags=1000, first_tag_s=5.0))
+    tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=990.0)
+    delays = tester.measure(asked).directions["forward"].delays
+    assert sum(d.frames + d.lost for d in delays.values()) == 1000
+    assert sum(d.lost for d in delays.values()) == pytest.approx(10, abs=4)
+    assert delays["bg"].frames == pytest.approx(495, abs=10)
+
+
+def test_a_deadline_makes_frames_late():
+    asked = replace(TRIAL, frame_timeout_s=0.01, delays=DelayRequest())
+    options = {"tail_share": 0.01, "tail_us": 20_000.0}
+    counted = sim(**options).measure(asked).directions["forward"]
+    assert counted.classes["fg"].late == 100
+    assert counted.classes["fg"].received == 9900
+    assert (counted.delays["fg"].frames, counted.delays["fg"].lost) == (9900, 100)
+    relaxed = replace(asked, frame_timeout_s=0.1)
+    assert lost(sim(**options).measure(relaxed)) == 0
+
+
+def test_times_of_loss():
+    assert sim().measure(TRIAL).directions["forward"].last_lost_s is None
+    counted = sim(capacity_fps=900.0).measure(TRIAL).directions["forward"]
+    assert (counted.first_lost_s, counted.last_lost_s) == (0.0, pytest.approx(9.999))
+    asked = replace(TRIAL, then=Segment(500.0, 10.0))
+    counted = sim(capacity_fps=900.0, recovery_s=2.0).measure(asked).directions["forward"]
+    assert counted.last_lost_s == pytest.approx(12.0, abs=0.0021)
+    assert counted.total("required") - counted.total("received") == 2000
+    asked = replace(TRIAL, event=Event("software-reset", 4.0))
+    counted = sim(reset_s=3.0).measure(asked).directions["forward"]
+    assert (counted.first_lost_s, counted.last_lost_s, counted.longest_gap_s) == (4.0, 7.0, 3.0)
+
+
+def test_loopback_has_no_device():
+    tester = SimTester(SimOptions(capacity_fps=1.0, tail_share=0.5), loopback=True)
+    tester.load({"forward": sim()._streams["forward"]}, None)
+    asked = replace(TRIAL, delays=DelayRequest())
+    result = tester.measure(asked)
+    assert lost(result) == 0
+    assert result.directions["forward"].delays["fg"].maximum_ns == 2000
+
+
+def test_chance_belongs_to_seed_and_key():
+    options = {"capacity_fps": 1000.0, "capacity_noise": 0.1}
+    first = [sim(3, **options).measure(TRIAL) for _ in range(2)]
+    assert first[0] == first[1]
+    assert lost(sim(4, **options).measure(TRIAL)) != lost(first[0])
+
+
+def test_virtual_time_moves_by_the_trials_length():
+    tester = sim()
+    tester.measure(replace(TRIAL, pause_s=3.0, residual_wait_s=2.0))
+    assert tester.clock_s == pytest.approx(15.0)
+
+
+def test_it_says_what_it_can():
+    assert (
+        abilities_of(sim())
+        >= replace(
+            TRIAL,
+            delays=DelayRequest(ipdv=True),
+            frame_timeout_s=1.0,
+            then=Segment(1.0, 1.0),
+            event=Event("x", 1.0),
+        ).needs
+    )
+    assert abilities_of(object()) == frozenset()
+    assert replace(TRIAL, delays=DelayRequest(tags=1)).needs == {"tags"}
+
+
+def test_real_streams():
+    plugin = load_plugin("mape-br")
+    tech = plugin(plugin.params_model(n=10, m=9, spoof_percent=10))
+    tester = SimTester(SimOptions(capacity_fps=500.0))
+    tester.load(compile_point(tech, tech.frame_pair(104), 1), tech)
+    asked = replace(TRIAL, mode="bidirectional", delays=DelayRequest(tags=100))
+    result = tester.measure(asked)
+    for counted in result.directions.values():
+        roles = {c.role for c in counted.classes.values()}
+        assert {"foreground", "background"} <= roles
+        for name, count in counted.classes.items():
+            assert (name in counted.delays) == (count.role != "negative")
+            if count.role == "negative":
+                assert count.received == 0
+    assert math.isclose(
+        sum(c.required for c in result.directions["forward"].classes.values()), 10_000
+    )
+
+
+def test_the_tester_fails_when_it_should():
+    with pytest.raises(TesterError, match="trial 1"):
+        sim(crash_at=1).measure(TRIAL)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"capacty_fps": 1}, "no option 'capacty_fps'"),
+        ({"capacity_fps": -1}, "cannot be -1"),
+        ({"capacity_fps": "fast"}, "cannot be 'fast'"),
+        ({"jitter_us": float("inf")}, "cannot be inf"),
+        ({"slow_repetitions": "perhaps"}, "cannot be 'perhaps'"),
+        ({"dead_zones": [[1]]}, "cannot be"),
+    ],
+)
+def test_bad_options(option, says):
+    with pytest.raises(UsageError, match=says):
+        SimOptions.from_mapping(option)

@@ -1,0 +1,112 @@
+"""What setup.cfg says about the package and what is there are the same."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
+
+PROVIDED_BY = {"ruamel": "ruamel.yaml", "pydantic_core": "pydantic"}
+"""Distributions that are called otherwise than what they provide."""
+
+FOREIGN = "drivers/trex/client_worker.py"
+"""Runs in an interpreter that has TRex's client: its imports come from there."""
+
+
+def package_of(folder):
+    return ".".join(["v6t", *folder.parts])
+
+
+def test_every_folder_with_code_is_a_listed_package():
+    packages = listed(setup()["options"]["packages"])
+    assert len(set(packages)) == len(packages)
+    expected = {package_of(folder) for folder in folders()} | {"v6t.tests"}
+    assert set(packages) == expected
+    for folder in folders():
+        assert (CHECKOUT / folder / "__init__.py").is_file(), f"{folder} is no package"
+
+
+def test_every_listed_package_has_its_folder():
+    options = setup()["options"]
+    places = dict(line.split(" = ") for line in listed(options["package_dir"]))
+    assert set(places) == set(listed(options["packages"]))
+    for package, place in places.items():
+        assert package == "v6t." + place.replace("/", ".")
+        assert (CHECKOUT / place / "__init__.py").is_file()
+
+
+def test_every_room_is_known_to_the_import_contracts():
+    contracts = setup()["importlinter"]
+    assert set(listed(contracts["root_packages"])) == {f"v6t.{room}" for room in (*ROOMS, "tests")}
+
+
+def test_every_package_says_that_it_is_typed():
+    for folder in folders():
+        assert (CHECKOUT / folder / "py.typed").is_file(), folder
+
+
+@pytest.mark.parametrize("group", ["console_scripts", "v6t.plugins"])
+def test_entry_points_lead_somewhere(group):
+    lines = listed(setup()["options.entry_points"][group])
+    assert lines
+    for line in lines:
+        name, target = line.split(" = ")
+        module, _, attribute = target.partition(":")
+        assert getattr(importlib.import_module(module), attribute), name
+
+
+def test_the_installed_entry_points_are_those_of_the_checkout():
+    expected = sorted(listed(setup()["options.entry_points"]["v6t.plugins"]))
+    installed = {
+        f"{e.name} = {e.value}"
+        for e in entry_points(group="v6t.plugins")
+        if e.dist is not None and e.dist.name == "v6t"
+    }
+    assert sorted(installed) == expected, "install the checkout again"
+
+
+def imported(path):
+    """Top-level names of everything a module imports, wherever it does."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").partition(".")[0]
+
+
+def names_of(requirements):
+    """Distributions of a list of requirements."""
+    return {re.match(r"[A-Za-z0-9_.-]+", line)[0] for line in listed(requirements)}
+
+
+def test_everything_imported_is_required_and_everything_required_imported():
+    required = names_of(setup()["options"]["install_requires"])
+    extras = setup()["options.extras_require"]
+    optional = {n for extra in extras if extra != "dev" for n in names_of(extras[extra])}
+    found = {
+        PROVIDED_BY.get(name, name)
+        for path in modules()
+        if path.as_posix() != FOREIGN
+        for name in imported(CHECKOUT / path)
+        if name not in sys.stdlib_module_names and name != "v6t"
+    }
+    assert found - optional == required
+
+
+def test_the_oldest_python_is_the_one_that_is_checked():
+    oldest = setup()["options"]["python_requires"].removeprefix(">=")
+    ruff = (CHECKOUT / "ruff.toml").read_text()
+    assert f'target-version = "py{oldest.replace(".", "")}"' in ruff
+
+
+def test_no_module_uses_syntax_newer_than_the_oldest_python():
+    oldest = setup()["options"]["python_requires"].removeprefix(">=")
+    version = tuple(int(n) for n in oldest.split("."))
+    for path in modules():
+        ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), str(path), feature_version=version)

@@ -1,0 +1,138 @@
+"""The wheel holds everything and works away from the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from email.parser import Parser
+
+import pytest
+
+from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
+
+NOT_SHIPPED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "runs")
+
+
+def run(*command, **rest):
+    """Output of a program that must succeed."""
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, check=False, **rest
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Directory with the sdist and the wheel made from it; needs no network."""
+    home = tmp_path_factory.mktemp("packaging")
+    shutil.copytree(CHECKOUT, home / "source", ignore=NOT_SHIPPED)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", home / "source")
+    return home / "dist"
+
+
+@pytest.fixture(scope="session")
+def wheel(built):
+    (path,) = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory):
+    """A fresh environment with the wheel, and this one's dependencies behind it."""
+    home = tmp_path_factory.mktemp("fresh") / "venv"
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    run(
+        sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel
+    )
+    # a directory named in a .pth file is searched, its own .pth files are not: no editable v6t
+    where = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    with open(os.path.join(where, "dependencies.pth"), "w") as out:
+        out.write("\n".join(sorted(paths)) + "\n")
+    return home / "bin"
+
+
+def elsewhere(tmp_path):
+    """Start in an empty directory, with nothing that points to the checkout."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "V6T_"))}
+    return {"cwd": tmp_path, "env": clean}
+
+
+def test_the_wheel_holds_every_module(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for path in modules():
+        assert f"v6t/{path.as_posix()}" in names
+    for folder in folders():
+        assert f"v6t/{folder.as_posix()}/py.typed" in names
+
+
+def test_the_wheel_holds_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "v6t/__init__.py" not in names
+    for name in names:
+        top, _, rest = name.partition("/")
+        assert top == "v6t" or top.endswith(".dist-info"), name
+        if top == "v6t":
+            assert rest.partition("/")[0] in (*ROOMS, "tests"), name
+
+
+def test_the_sdist_holds_what_a_builder_needs(built):
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"setup.cfg", "pyproject.toml", "README.md", "LICENSE"} <= names
+    assert {path.as_posix() for path in modules()} <= names
+
+
+def test_metadata(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+    metadata = Parser().parsestr(archive.read(name).decode())
+    assert metadata["Name"] == "v6t"
+    assert metadata["Version"] == setup()["metadata"]["version"]
+    assert metadata["License-Expression"] or metadata["License"] == "GPL-2.0-or-later"
+    assert metadata["Requires-Python"] == setup()["options"]["python_requires"]
+    needed = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
+    assert sorted(needed) == sorted(listed(setup()["options"]["install_requires"]))
+    assert "RFC 8219" in metadata.get_payload()
+    (licence,) = [n for n in archive.namelist() if n.endswith("/LICENSE")]
+    assert "GNU GENERAL PUBLIC LICENSE" in archive.read(licence).decode()
+
+
+def test_the_installed_command_measures_in_an_empty_directory(installed, tmp_path):
+    rest = elsewhere(tmp_path)
+    where = run(installed / "python", "-c", "import v6t.core as c; print(c.__file__)", **rest)
+    assert where.startswith(str(installed.parent))
+    printed = run(
+        *(installed / "v6t", "run", "--plugin", "mape-br", "--tester", "sim", "--json"),
+        *("-o", "out"),
+        **rest,
+    )
+    assert json.loads(printed) == json.loads((tmp_path / "out" / "results.json").read_text())
+    assert json.loads(printed)["status"] == "complete"
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["source_commit"] is None
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "plugins", "init"])
+def test_other_installed_commands(command, installed, tmp_path):
+    assert run(installed / "v6t", command, **elsewhere(tmp_path))
+
+
+def test_every_installed_module_can_be_imported(installed, tmp_path):
+    names = [
+        ".".join(["v6t", *path.with_suffix("").parts]).removesuffix(".__init__")
+        for path in modules()
+    ]
+    script = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    run(installed / "python", "-c", script, *names, **elsewhere(tmp_path))

@@ -1,0 +1,346 @@
+"""MAP and RFC 6052 arithmetic: identities over everything legal, and refusals."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.plugins import rfc6052
+from v6t.plugins.calc import calc_map, calc_rate, calc_rfc6052
+from v6t.plugins.map import (
+    MapRule,
+    address4,
+    address6,
+    match_ipv4,
+    match_ipv6,
+    network4,
+    network6,
+    rule_from_text,
+)
+from v6t.plugins.mape_overlap import pick, served_ea
+from v6t.profiles.errors import UsageError
+
+from .oracle import OracleRule
+
+REPEATABLE = settings(derandomize=True, deadline=None)
+
+
+def masked(value: int, length: int, width: int) -> int:
+    return value >> width - length << width - length
+
+
+@st.composite
+def rules(draw, *, shared: bool | None = None) -> MapRule:
+    """Any legal rule: all a, PSID lengths, EA lengths and prefix lengths."""
+    explicit = draw(st.booleans()) if shared is None else False
+    if explicit:
+        o, r, k = 0, 32, draw(st.integers(1, 16))
+        n = draw(st.integers(0, 64))
+    else:
+        o = draw(st.integers(1 if shared else 0, 48))
+        least = 32 - o + 1 if shared else 0
+        r = draw(st.integers(max(0, least), min(32, 48 - o)))
+        n = draw(st.integers(0, 64 - o))
+        k = max(0, o - (32 - r))
+    a = draw(st.integers(0, 16 - k if k else 16))
+    ipv6 = masked(draw(st.integers(0, (1 << 128) - 1)), n, 128)
+    ipv4 = masked(draw(st.integers(0, (1 << 32) - 1)), r, 32)
+    form = draw(st.sampled_from(["rfc7597", "draft"]))
+    return MapRule(
+        IPv6Network((ipv6, n)), IPv4Network((ipv4, r)), o, a, k if explicit else -1, form
+    )
+
+
+@st.composite
+def ces(draw):
+    """A rule, one of its CEs' EA value and PSID."""
+    rule = draw(rules())
+    ea = draw(st.integers(0, rule.ce_count - 1))
+    psid = rule.ce_of(ea)[1] if rule.ea_len else draw(st.integers(0, rule.sharing_ratio - 1))
+    return rule, ea, psid
+
+
+@settings(REPEATABLE, max_examples=400)
+@given(ces())
+def test_encoding_and_decoding_are_inverse(drawn):
+    rule, ea, psid = drawn
+    ipv4 = rule.ce_of(ea)[0]
+    assert ipv4 in rule.ipv4_prefix
+    assert rule.ea_bits(ipv4, psid) == ea
+    address = rule.map_address(ipv4, psid)
+    assert rule.decode(address) == (ipv4, psid)
+    prefix = rule.end_user_prefix(ipv4, psid)
+    assert address in prefix
+    assert prefix.subnet_of(rule.ipv6_prefix)
+    assert prefix.prefixlen == rule.ipv6_prefix.prefixlen + rule.ea_len
+    assert rule.shared == (rule.psid_len > 0)
+    assert rule.prefix_ce == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
+
+
+@settings(REPEATABLE, max_examples=400)
+@given(ces())
+def test_addresses_are_those_written_as_bits(drawn):
+    rule, ea, psid = drawn
+    ipv4 = rule.ce_of(ea)[0]
+    by_hand = OracleRule(
+        str(rule.ipv6_prefix),
+        str(rule.ipv4_prefix),
+        rule.ea_len,
+        rule.psid_offset,
+        rule.psid_len,
+        rule.iid_format == "draft",
+    )
+    bits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
+    assert by_hand.address(f"{int(ipv4):032b}", bits) == rule.map_address(ipv4, psid)
+
+
+@settings(REPEATABLE, max_examples=200)
+@given(ces(), st.integers(0, 127))
+def test_no_other_address_decodes_to_the_same_ce(drawn, bit):
+    rule, ea, psid = drawn
+    ipv4 = rule.ce_of(ea)[0]
+    other = IPv6Address(int(rule.map_address(ipv4, psid)) ^ 1 << bit)
+    decoded = rule.decode(other)
+    if decoded is not None:
+        # another CE, or another host behind the same one (erratum 5225)
+        assert decoded != (ipv4, psid)
+        assert rule.map_address(decoded[0], decoded[1], decoded[0]) == other
+
+
+@settings(REPEATABLE, max_examples=200)
+@given(rules(shared=True), st.data())
+def test_port_sets_belong_to_one_ce_each(rule, data):
+    psid = data.draw(st.integers(0, rule.sharing_ratio - 1))
+    other = data.draw(st.integers(0, rule.sharing_ratio - 1).filter(lambda p: p != psid))
+    mine = rule.port_set(psid)
+    assert list(mine.ranges) == sorted(mine.ranges)
+    both = sorted(mine.ranges + rule.port_set(other).ranges)
+    assert all(last < first for (_, last), (first, _) in pairwise(both))
+    for first, last in (*mine.ranges[:40], mine.ranges[-1]):
+        assert rule.psid_of(first) == rule.psid_of(last) == psid
+        assert first in mine
+        assert last in mine
+    a, m = rule.psid_offset, rule.low_bits
+    assert mine.count == (1 << m) * ((1 << a) - 1 if a else 1)
+
+
+@pytest.mark.parametrize("a", range(17))
+def test_all_port_sets_together_are_all_ports_but_the_excluded(a):
+    for k in range(1, min(16 - a, 8) + 1):
+        rule = rule_from_text("2001:db8::/40", "192.0.2.1/32", k, a)
+        owned = sorted(
+            port
+            for psid in range(1 << k)
+            for first, last in rule.port_set(psid).ranges
+            for port in range(first, last + 1)
+        )
+        assert owned == list(range(1 << 16 - a if a else 0, 65536))
+        # generalised modulus form (RFC 7597 appendix B)
+        ratio, size = 1 << k, 1 << rule.low_bits
+        for port in owned[::977]:
+            assert rule.psid_of(port) == port % (ratio * size) // size
+
+
+@settings(REPEATABLE)
+@given(rules())
+def test_without_sharing_every_port_is_the_ces(rule):
+    if not rule.shared:
+        assert rule.port_set(0).ranges == ((0, 65535),)
+        assert rule.port_set(0).count == 65536
+        assert {rule.psid_of(p) for p in (0, 1, 1023, 65535)} == {0}
+
+
+@settings(REPEATABLE)
+@given(
+    st.integers(0, (1 << 128) - 1),
+    st.sampled_from(rfc6052.PREFIX_LENGTHS),
+    st.integers(0, (1 << 32) - 1),
+    st.integers(0, (1 << 24) - 1),
+)
+def test_rfc6052_extracts_what_it_embedded(value, length, ipv4, suffix):
+    network = IPv6Network((masked(value & ~(0xFF << 56), length, 128), length))
+    four = IPv4Address(ipv4)
+    six = rfc6052.embed(network, four)
+    assert six in network
+    assert int(six) >> 56 & 0xFF == 0
+    assert rfc6052.extract(network, six) == four
+    digits = f"{int(six):0128b}"
+    carried = (digits[:64] + digits[72:])[length : length + 32] if length < 96 else digits[96:]
+    assert carried == f"{ipv4:032b}"
+    used = max(length + 40, 72) if length < 96 else 128
+    noisy = IPv6Address(int(six) | suffix & (1 << 128 - used) - 1)
+    assert rfc6052.extract(network, noisy) == four
+
+
+def test_longest_prefixes_win():
+    wide = rule_from_text("2001:db8::/32", "10.0.0.0/8", 20)
+    narrow = rule_from_text("2001:db8:ff00::/40", "10.255.0.0/16", 18)
+    for both in ([wide, narrow], [narrow, wide]):
+        assert match_ipv4(both, IPv4Address("10.255.1.2")) is narrow
+        assert match_ipv4(both, IPv4Address("10.254.1.2")) is wide
+        assert match_ipv4(both, IPv4Address("11.0.0.1")) is None
+        assert match_ipv6(both, IPv6Address("2001:db8:ff12::1")) is narrow
+        assert match_ipv6(both, IPv6Address("2001:db8:fe12::1")) is wide
+        assert match_ipv6(both, IPv6Address("2001:db9::1")) is None
+
+
+@st.composite
+def small_rules(draw) -> MapRule:
+    """Rules of few CEs in a small world, so that they often lie within each other."""
+    o, r = draw(st.integers(0, 6)), draw(st.integers(26, 32))
+    n = draw(st.integers(56, 64 - o))
+    ipv6 = masked(draw(st.integers(0, 255)) << 64, n, 128)
+    ipv4 = masked(draw(st.integers(0, 63)), r, 32)
+    return MapRule(IPv6Network((ipv6, n)), IPv4Network((ipv4, r)), o, 2)
+
+
+@settings(REPEATABLE, max_examples=300)
+@given(small_rules(), st.lists(small_rules(), max_size=3))
+def test_ces_of_wider_rules_keep_clear_of_narrower_ones(rule, others):
+    def taken(ea):
+        ce = rule.ce_of(ea)
+        prefix = rule.end_user_prefix(*ce)
+        pool = IPv4Network((int(ce[0]), min(32, rule.ipv4_prefix.prefixlen + rule.ea_len)))
+        return any(
+            narrow.prefixlen > wide.prefixlen and mine.overlaps(narrow)
+            for other in others
+            for narrow, wide, mine in (
+                (other.ipv6_prefix, rule.ipv6_prefix, prefix),
+                (other.ipv4_prefix, rule.ipv4_prefix, pool),
+            )
+        )
+
+    low, high = min(1, rule.ce_count - 1), rule.ce_count - 1
+    ranges = served_ea(rule, low, high, others)
+    assert all(ranges)
+    values = [ea for r in ranges for ea in r]
+    assert values == [ea for ea in range(low, high + 1) if not taken(ea)]
+    assert [pick(ranges, k) for k in range(len(values))] == values
+    with pytest.raises(IndexError):
+        pick(ranges, len(values))
+
+
+FIGURE_8 = ("2001:db8:ce::/51", "192.0.2.0/24", 13, 0)
+
+
+def test_figure_8_of_the_mapperf_paper():
+    got = calc_map(*FIGURE_8, psid=9, ipv4="192.0.2.189")
+    assert got == {
+        "end_user_prefix": "2001:db8:ce:17a9::/64",
+        "map_address": "2001:db8:ce:17a9:0:c000:2bd:9",
+        "ipv4": "192.0.2.189",
+        "psid": 9,
+        "psid_len": 5,
+        "port_ranges": [[18432, 20479]],
+        "ports_per_ce": 2048,
+        "sharing_ratio": 32,
+    }
+    assert calc_map(*FIGURE_8, ipv4="192.0.2.189", port=19722) == got
+    assert calc_map(*FIGURE_8, ipv4="192.0.2.189", port=19722, psid=9) == got
+    assert calc_map(*FIGURE_8, ipv6="2001:db8:ce:17a9::1") == got
+    other = calc_map(*FIGURE_8, ipv4="192.0.2.80", psid=17)
+    assert other["map_address"] == "2001:db8:ce:a11:0:c000:250:11"
+    assert calc_map(*FIGURE_8, ipv4="192.0.2.80", port=35336) == other
+
+
+def test_calc_without_an_ipv4_suffix_needs_the_psid_only():
+    got = calc_map("2001:db8::/56", "192.0.2.18/32", 0, 6, psid_len=8, psid=52)
+    assert (got["ipv4"], got["psid"], got["ports_per_ce"]) == ("192.0.2.18", 52, 252)
+    address = got["map_address"]
+    assert calc_map("2001:db8::/56", "192.0.2.18/32", 0, 6, psid_len=8, ipv6=address) == got
+
+
+def test_a_rule_without_ea_bits_gives_its_one_ce_the_whole_prefix():
+    got = calc_map("2001:db8::/56", "192.0.2.16/28", 0, 6, ipv4="192.0.2.21")
+    assert (got["ipv4"], got["psid"]) == ("192.0.2.16/28", None)
+    assert got["map_address"] == "2001:db8::c000:210:0"
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({}, "which CE is meant?"),
+        ({"psid": 9}, "which CE is meant?"),
+        (
+            {"ipv4": "192.0.2.1", "ipv6": "2001:db8:ce::1"},
+            "give either --ipv6, or --ipv4 with --psid or --port",
+        ),
+        ({"ipv4": "192.0.2.1"}, "32 CEs share an IPv4 address in this rule"),
+        ({"ipv4": "192.0.2.1", "port": 65536}, "port 65536 is outside 0..65535"),
+        ({"ipv4": "192.0.2.1", "port": 2048, "psid": 0}, "port 2048 belongs to PSID 1, not 0"),
+        ({"ipv4": "192.0.2.1", "psid": 32}, "PSID 32 does not fit the 5 bits of this rule"),
+        ({"ipv4": "192.0.3.1", "psid": 1}, "192.0.3.1 is outside the rule's IPv4 prefix"),
+        ({"ipv4": "192.0.2", "psid": 1}, "IPv4 address '192.0.2' is no IPv4 address"),
+        ({"ipv6": "2001:db8::zz"}, "IPv6 address '2001:db8::zz' is no IPv6 address"),
+        ({"ipv6": "2001:db8:ff::1"}, "2001:db8:ff::1 is outside the rule's IPv6 prefix"),
+    ],
+)
+def test_calc_refuses(given_, message):
+    with pytest.raises(UsageError) as caught:
+        calc_map(*FIGURE_8, **given_)
+    assert caught.value.message.startswith(message)
+
+
+def test_calc_refuses_excluded_ports():
+    with pytest.raises(UsageError, match="port 1023 belongs to no CE: PSID offset 6") as caught:
+        calc_map("2001:db8:ce::/51", "192.0.2.0/24", 13, 6, ipv4="192.0.2.1", port=1023)
+    assert "excludes ports below 1024" in caught.value.message
+
+
+def test_calc_refuses_foreign_addresses_of_a_rule_without_ea_bits():
+    with pytest.raises(UsageError, match="is no MAP address of this rule"):
+        calc_map("2001:db8::/56", "192.0.2.18/32", 0, 6, ipv6="2001:db8::1")
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({}, "give either --ipv4 or --ipv6"),
+        ({"ipv4": "192.0.2.1", "ipv6": "64:ff9b::1"}, "give either --ipv4 or --ipv6"),
+        ({"ipv6": "64:ff9c::1"}, "64:ff9c::1 is not within 64:ff9b::/96"),
+    ],
+)
+def test_rfc6052_refuses(given_, message):
+    with pytest.raises(UsageError) as caught:
+        calc_rfc6052("64:ff9b::/96", **given_)
+    assert caught.value.message == message
+
+
+def test_rfc6052_refuses_other_prefixes():
+    with pytest.raises(UsageError) as caught:
+        calc_rfc6052("2001:db8::/72", ipv4="192.0.2.1")
+    assert caught.value.message == "an IPv4 address cannot be embedded behind a prefix of /72"
+    assert caught.value.hint == "RFC 6052 has /32, /40, /48, /56, /64, /96"
+    with pytest.raises(UsageError, match="bits 64 to 71 of .* are not zero"):
+        calc_rfc6052("2001:db8::100:0:0:0/96", ipv4="192.0.2.1")
+
+
+def test_prefixes_as_users_write_them():
+    assert network6("2001:db8::/40", "x") == IPv6Network("2001:db8::/40")
+    assert network4("192.0.2.0/24", "x") == IPv4Network("192.0.2.0/24")
+    for read, text, hint in (
+        (network6, "2001:db8::1/40", "did you mean 2001:db8::/40?"),
+        (network6, "2001:db8::/129", "write it as 2001:db8::/40"),
+        (network4, "192.0.2.1/24", "did you mean 192.0.2.0/24?"),
+        (network4, "nonsense", "write it as 192.0.2.0/24"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            read(text, "the prefix")
+        assert caught.value.message.startswith(f"the prefix '{text}' is no IPv")
+        assert caught.value.hint == hint
+    for address in (address4, address6):
+        with pytest.raises(UsageError, match="the address 'x' is no IPv"):
+            address("x", "the address")
+
+
+def test_rates_of_the_rfc():
+    assert calc_rate("10G", 104)["max_fps"] == 10_080_645
+    assert calc_rate("10G", 64, 40)["max_fps"] == 10_080_645
+    assert calc_rate("25G", 104)["max_fps"] == 25_201_612
+    with pytest.raises(UsageError):
+        calc_rate("fast", 104)
+    with pytest.raises(UsageError):
+        calc_rate("10G", 63)

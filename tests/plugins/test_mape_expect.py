@@ -1,0 +1,317 @@
+"""The reference relay against the oracle."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from v6t.plugins.base import Link, Links
+from v6t.plugins.mape_params import DROP_REASONS
+from v6t.tests.profiles.vm import ones_sum
+
+from . import oracle as o
+from .support import FIGURE_8, oracle, relay, stream_frames
+
+CONFIGURATIONS = {
+    "figure 8": FIGURE_8,
+    "offset 6": {**FIGURE_8, "psid_offset": 6},
+    "offset 4, draft": {
+        "rule_ipv6": "2001:db8:1000::/40",
+        "rule_ipv4": "192.168.0.0/16",
+        "ea_len": 20,
+        "psid_offset": 4,
+        "iid_format": "draft",
+    },
+    "nothing shared": {"rule_ipv6": "2001:db8:1000::/40", "rule_ipv4": "20.0.0.0/8", "ea_len": 24},
+    "prefixes": {"rule_ipv6": "2001:db8:1000::/40", "rule_ipv4": "198.18.0.0/16", "ea_len": 11},
+    "no EA bits": {
+        "rule_ipv6": "2001:db8:12:3400::/56",
+        "rule_ipv4": "192.0.2.18/32",
+        "ea_len": 0,
+        "psid_len": 8,
+        "psid": 52,
+        "ces": 1,
+    },
+    "one prefix": {
+        "rule_ipv6": "2001:db8:12:3400::/56",
+        "rule_ipv4": "192.0.2.0/28",
+        "ea_len": 0,
+        "ces": 1,
+    },
+    "every port counts": {
+        "rule_ipv6": "2001:db8:1000::/44",
+        "rule_ipv4": "192.0.2.240/28",
+        "ea_len": 14,
+        "psid_offset": 6,
+    },
+    "domains, nested": {
+        **FIGURE_8,
+        "ces": 5000,
+        "domains": [
+            {
+                "rule_ipv6": "2001:db8:ce:1000::/56",
+                "rule_ipv4": "192.0.2.64/26",
+                "ea_len": 8,
+                "psid_offset": 3,
+                "ces": "all",
+            },
+            {
+                "rule_ipv6": "2001:db8:2000::/36",
+                "rule_ipv4": "10.0.0.0/8",
+                "ea_len": 28,
+                "ces": "all",
+            },
+        ],
+    },
+}
+TAGGED = Links(
+    Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=42),
+    Link("02:00:00:00:02:02", "02:00:00:00:02:01", vlan=4094),
+)
+LINKS = {"untagged": None, "tagged": TAGGED}
+COUNT = 400
+
+
+def made(name, links=None):
+    given = {"ces": "all", **CONFIGURATIONS[name], "n": 3, "m": 2}
+    return relay(links, **given)
+
+
+def compared(plugin, direction, frames):
+    """Both relays on a batch; reasons counted. They must agree octet by octet."""
+    wanted = getattr(oracle(plugin), direction)
+    answer = plugin.expect(direction, frames)
+    assert len(answer.frames) == len(answer.length) == len(answer.reason) == len(frames)
+    seen: Counter[str] = Counter()
+    for row, frame in enumerate(frames):
+        octets, faults = wanted(frame.tobytes())
+        reason = DROP_REASONS[answer.reason[row]]
+        got = answer.frames[row, : answer.length[row]].tobytes()
+        assert got == octets, (frame.tobytes().hex(), reason, faults)
+        assert (reason == "forwarded") == (not faults)
+        assert reason == "forwarded" or reason in faults, frame.tobytes().hex()
+        seen[reason] += 1
+    return seen
+
+
+@pytest.mark.parametrize("links", LINKS)
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_every_frame_of_the_tester_is_translated_as_scapy_would(name, direction, links):
+    plugin = made(name, LINKS[links])
+    for frames in stream_frames(plugin, direction, COUNT // 4, size=108).values():
+        assert compared(plugin, direction, frames) == {"forwarded": len(frames)}
+
+
+def repair(frame: np.ndarray, at: int) -> None:
+    """A right IPv4 header checksum after the header was changed."""
+    frame[at + 10 : at + 12] = 0
+    checksum = 0xFFFF ^ ones_sum(frame[at : at + 20].tobytes())
+    frame[at + 10 : at + 12] = (checksum >> 8, checksum & 255)
+
+
+def mutants(plugin, direction, frames, count, seed):
+    """Frames with one or two bits flipped, or with an old packet, where a relay looks."""
+    rng = random.Random(seed)
+    tag = 0 if plugin.links.left.vlan is None else 4
+    l3 = 14 + tag
+    inner = l3 + 40 if direction == "forward" else l3
+    addresses = range(inner + 12, inner + 20)
+    places = [range(6), range(12, 14), range(12 + tag, 14 + tag), (inner + 9,), addresses]
+    places += [addresses, range(inner + 20, inner + 24), range(inner + 20, inner + 22)]
+    if direction == "forward":
+        source = range(l3 + 8, l3 + 24)
+        places += [(l3 + 6,), source, source, source, range(l3 + 24, l3 + 40)]
+    chosen = frames[[rng.randrange(len(frames)) for _ in range(count)]]
+    for frame in chosen:
+        for _ in range(rng.choice([1, 1, 1, 2])):
+            if rng.random() < 0.1:
+                frame[inner + 8] = rng.randrange(3)
+                frame[l3 + 7] = rng.randrange(3) if direction == "forward" else frame[l3 + 7]
+            else:
+                frame[rng.choice(rng.choice(places))] ^= 1 << rng.randrange(8)
+        repair(frame, inner)
+    return chosen
+
+
+@pytest.mark.parametrize("links", LINKS)
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_damaged_frames_are_judged_alike(name, direction, links):
+    plugin = made(name, LINKS[links])
+    classes = stream_frames(plugin, direction, 50, size=108)
+    frames = np.concatenate([f for n, f in classes.items() if n.startswith("fg")])
+    seen = compared(plugin, direction, mutants(plugin, direction, frames, COUNT, name))
+    fates = {o.NOT_OURS, o.NO_TUNNEL, o.TTL, "forwarded"}
+    if direction == "forward":
+        fates |= {o.NO_RULE, o.BAD_IID, o.BAD_SOURCE}
+    else:
+        fates |= {o.NO_DESTINATION}
+    assert fates <= set(seen)
+
+
+def first_frame(name="offset 6", direction="forward", kind="fg"):
+    """A plugin and one frame, to be spoilt."""
+    plugin = made(name)
+    return plugin, stream_frames(plugin, direction, 1)[kind].copy()
+
+
+def reason(plugin, direction, frame):
+    """The reason to drop a frame, confirmed by the oracle to be its only fault."""
+    octets, faults = getattr(oracle(plugin), direction)(frame.tobytes())
+    answer = plugin.expect(direction, frame)
+    assert octets == b""
+    assert answer.length[0] == 0
+    assert faults == {DROP_REASONS[answer.reason[0]]}
+    return faults.pop()
+
+
+def spoil(at, value):
+    def change(frame):
+        frame[0, at] ^= value
+        repair(frame[0], 54)
+
+    return change
+
+
+FORWARD_FAULTS = {
+    "another station's MAC": (spoil(5, 1), o.NOT_OURS),
+    "ARP": (spoil(13, 0xDD ^ 0x06), o.NO_TUNNEL),
+    "a native UDP datagram for the BR": (spoil(20, 4 ^ 17), o.NO_TUNNEL),
+    "TCP inside": (spoil(63, 17 ^ 6), o.NO_TUNNEL),
+    "outside the rule prefix": (spoil(25, 1), o.NO_RULE),
+    "another CE's EA bits": (spoil(29, 4), o.BAD_IID),
+    "IPv4 address in the identifier": (spoil(34, 1), o.BAD_IID),
+    "PSID in the identifier": (spoil(37, 1), o.BAD_IID),
+    "PSID longer than it can be": (spoil(36, 1), o.BAD_IID),
+    "first 16 bits of the identifier": (spoil(30, 128), o.BAD_IID),
+    "inner address of another CE": (spoil(69, 1), o.BAD_SOURCE),
+    "inner address outside the rule": (spoil(66, 1), o.BAD_SOURCE),
+    "port of another CE": (spoil(75, 32), o.BAD_PORT),
+    "TTL": (spoil(62, 64 ^ 1), o.TTL),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD_FAULTS)
+def test_each_reason_to_drop_forward(name):
+    change, wanted = FORWARD_FAULTS[name]
+    plugin, frame = first_frame()
+    change(frame)
+    assert reason(plugin, "forward", frame) == wanted
+
+
+def test_ports_below_the_excluded_ones_have_no_owner():
+    plugin, frame = first_frame()
+    frame[0, 74] &= 0x03  # A = 0, the PSID stays
+    assert reason(plugin, "forward", frame) == o.BAD_PORT
+    plugin, frame = first_frame(direction="reverse")
+    frame[0, 36] &= 0x03
+    assert reason(plugin, "reverse", frame) == o.NO_PORT
+
+
+def test_without_psid_offset_no_port_is_excluded():
+    plugin, frame = first_frame("figure 8", "reverse")
+    frame[0, 36:38] = 0
+    answer = plugin.expect("reverse", frame)
+    assert answer.length[0] == 100
+    assert answer.frames[0].tobytes() == oracle(plugin).reverse(frame.tobytes())[0]
+    assert answer.frames[0, 52:54].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "wanted"),
+    [
+        (5, 1, o.NOT_OURS),
+        (13, 6, o.NO_TUNNEL),
+        (23, 17 ^ 6, o.NO_TUNNEL),
+        (31, 1, o.NO_DESTINATION),
+        (22, 64 ^ 1, o.TTL),
+        (22, 64, o.TTL),
+    ],
+)
+def test_each_reason_to_drop_in_reverse(at, value, wanted):
+    plugin, frame = first_frame(direction="reverse")
+    frame[0, at] ^= value
+    repair(frame[0], 14)
+    assert reason(plugin, "reverse", frame) == wanted
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_background_loses_one_hop(direction):
+    plugin, frame = first_frame(direction=direction, kind="bg")
+    for hops in (64, 255, 2):
+        frame[0, 21] = hops
+        out = plugin.expect(direction, frame)
+        assert out.frames[0, 21] == hops - 1
+        assert out.frames[0, : out.length[0]].tobytes() == getattr(oracle(plugin), direction)(
+            frame.tobytes()
+        )[0]  # fmt: skip
+    for hops in (0, 1):
+        frame[0, 21] = hops
+        assert reason(plugin, direction, frame) == o.TTL
+
+
+def test_mixed_batches_are_judged_row_by_row():
+    plugin = made("domains, nested")
+    frames = np.concatenate(list(stream_frames(plugin, "forward", 40).values()))
+    mixed = frames[np.random.default_rng(3).permutation(len(frames))]
+    mixed[::7, 66] ^= 255  # inner source address, or payload of the background
+    seen = compared(plugin, "forward", mixed)
+    assert seen["forwarded"] > 100
+    lengths = plugin.expect("forward", mixed).length
+    assert set(lengths.tolist()) == {0, 60, 100}
+
+
+def test_the_checksum_follows_the_ttl_through_every_carry():
+    plugin, frame = first_frame(direction="reverse")
+    many = np.repeat(frame, 1 << 16, axis=0)
+    many[:, 18] = np.arange(1 << 16) >> 8  # identification
+    many[:, 19] = np.arange(1 << 16) & 255
+    for row in (many[k] for k in range(0, 1 << 16, 37)):
+        repair(row, 14)
+    some = many[::37]
+    out = plugin.expect("reverse", some).frames[:, 54:]
+    for packet in out:
+        assert ones_sum(packet[:20].tobytes()) == 0xFFFF
+        assert packet[10:12].tolist() != [255, 255]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_no_frames_and_short_frames(direction):
+    plugin = made("offset 6")
+    none = plugin.expect(direction, np.zeros((0, 100), np.uint8))
+    assert len(none.length) == len(none.reason) == 0
+    short = plugin.expect(direction, np.zeros((3, 30), np.uint8))
+    assert short.length.tolist() == [0, 0, 0]
+    assert (short.reason > 0).all()
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_judging_changes_no_frame_and_does_not_depend_on_the_batch(direction):
+    plugin = made("offset 6")
+    frames = stream_frames(plugin, direction, 100)["fg"]
+    before = frames.copy()
+    whole = plugin.expect(direction, frames)
+    assert (frames == before).all()
+    frames.setflags(write=False)
+    for k in range(0, 100, 9):
+        alone = plugin.expect(direction, frames[k : k + 1])
+        assert (alone.frames[0] == whole.frames[k]).all()
+
+
+def test_a_wrong_bit_in_a_rule_shows():
+    good, bad = relay(**FIGURE_8), relay(**{**FIGURE_8, "rule_ipv6": "2001:db8:cf::/51"})
+    frames = stream_frames(good, "reverse", 50)["fg"]
+    right, wrong = good.expect("reverse", frames), bad.expect("reverse", frames)
+    assert (right.frames != wrong.frames).any(axis=1).all()
+    frames = stream_frames(good, "forward", 50)["fg"]
+    dropped = bad.expect("forward", frames)
+    assert {DROP_REASONS[r] for r in dropped.reason} == {o.NO_RULE}
+
+
+def test_every_reason_is_one_the_oracle_knows():
+    known = {v for k, v in vars(o).items() if k.isupper() and isinstance(v, str)}
+    assert known == set(DROP_REASONS[1:])
+    assert len(set(DROP_REASONS)) == len(DROP_REASONS)

@@ -1,0 +1,343 @@
+"""Every plugin's frames, by the hundred thousand, against worlds built a second time.
+
+All frames go through ``expect()``; a sample goes through a device written with scapy.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from dataclasses import replace
+from importlib.metadata import entry_points
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+
+import numpy as np
+import pytest
+from v6t.core.registry import load_plugin
+from v6t.plugins.base import Link, Links
+from v6t.profiles import inet
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import DIRECTIONS, Role
+
+from .oracle import OracleRule
+from .worlds import (
+    LwWorld,
+    MapTCeWorld,
+    MapTWorld,
+    RouterWorld,
+    SiitWorld,
+    TunnelWorld,
+)
+
+FRAMES = 100_000
+SAMPLE = 60
+PAPER = [("198.18.0.0/24", "2001:2::/120"), ("198.19.0.0/24", "2001:2:0:1000::/120")]
+
+
+def many_eams():
+    """Mappings of every IPv4 length that do not overlap, each with another IPv6 length."""
+    return [
+        (f"10.{length}.0.0/{length}", f"2001:db8:{length:x}00::/{128 - (32 - length) - shift}")
+        for length, shift in zip(range(16, 33), [0, 7, 64, 30, 33] * 4, strict=False)
+    ]
+
+
+def siit(links, given):
+    pairs = [(e["ipv4"], e["ipv6"]) for e in given.get("eam", [])]
+    return SiitWorld(
+        links,
+        pairs if "eam" in given else PAPER,
+        given.get("prefix"),
+        given.get("orientation", "nat64") == "nat64",
+        "2001:2::2",
+        "2001:2:0:8000::2",
+    )
+
+
+def clat(links, given):
+    pairs = [(given.get("clat_ipv4", "198.18.0.0/24"), given.get("clat_ipv6", "2001:2:0:2::/120"))]
+    prefix = given.get("plat_prefix", "64:ff9b::/96")
+    return SiitWorld(links, pairs, prefix, True, "2001:2:0:3::2", "2001:2:0:8000::2")
+
+
+def ipv4_router(links, given):
+    sides = []
+    for side, octet in (("left", 18), ("right", 19)):
+        wide = [f"198.{octet}.0.0/16"]
+        networks = [f"198.{octet}.{n}.0/24" for n in range(given.get(f"{side}_networks", 1))]
+        sides.append(wide if f"{side}_hosts" in given else networks)
+    return RouterWorld(links, [*sides[0], "2001:2:0:f000::/64"], [*sides[1], "2001:2:0:f001::/64"])
+
+
+def ipv6_router(links, given):
+    left = [f"2001:2:0:{n:x}::/64" for n in range(given.get("left_networks", 1))]
+    right = [f"2001:2:0:{0x8000 + n:x}::/64" for n in range(given.get("right_networks", 1))]
+    return RouterWorld(links, [*left, "2001:2:0:f000::/64"], [*right, "2001:2:0:f001::/64"])
+
+
+def rule_of(given):
+    ipv4, o = given.get("rule_ipv4", "192.0.2.0/24"), given.get("ea_len", 13)
+    room = 32 - int(ipv4.partition("/")[2])
+    k = max(0, o - room) if o else given.get("psid_len") or 0
+    ipv6, draft = given.get("rule_ipv6", "2001:db8:ce::/51"), given.get("iid_format") == "draft"
+    return OracleRule(ipv6, ipv4, o, given.get("psid_offset", 6), k, draft)
+
+
+def mapt(links, given):
+    rules = [rule_of(given), *map(rule_of, given.get("domains", []))]
+    return MapTWorld(links, rules, given.get("dmr", "2001:db8:ffff::/64"))
+
+
+def lw_rows(count, pool="198.18.0.0", length=6, offset=6):
+    """The generated table, as the documentation describes it."""
+    rows = []
+    for number in range(count):
+        ipv4 = IPv4Address(int(IPv4Address(pool)) + number // 2**length)
+        psid = number % 2**length
+        net = IPv6Address("2001:db8:b400::")
+        b4 = IPv6Address((int(net) >> 64) + number << 64 | int(ipv4) << 16 | psid)
+        rows.append((str(ipv4), psid, length, offset, str(b4), "2001:db8:6::1"))
+    return rows
+
+
+def lwaftr(links, given):
+    k, a = given.get("psid_len", 6), given.get("psid_offset", 6)
+    rows = lw_rows(given.get("softwires", 1000), "198.18.0.0", k, a)
+    return LwWorld(links, rows)
+
+
+def owned(rule, psid):
+    digits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
+    return frozenset(p for p in range(65536) if rule.port_psid(p) == digits)
+
+
+def ce_network(rule, ipv4):
+    return f"{ipv4}/{min(32, len(rule.pool) + rule.ea_len) if rule.ea_len else 32}"
+
+
+def mape_ce(links, given):
+    rule = rule_of(given)
+    ipv4, psid = given.get("ce_ipv4", "192.0.2.189"), given.get("ce_psid", 9)
+    digits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
+    local = rule.address(f"{int(IPv4Address(ipv4)):032b}", digits)
+    network = ce_network(rule, ipv4)
+    return TunnelWorld(links, network, owned(rule, psid), str(local), "2001:db8:6::1")
+
+
+def mapt_ce(links, given):
+    rule = rule_of(given)
+    ipv4, psid = given.get("ce_ipv4", "192.0.2.189"), given.get("ce_psid", 9)
+    relay = MapTWorld(links, [rule], given.get("dmr", "2001:db8:ffff::/64"))
+    return MapTCeWorld(links, relay, ce_network(rule, ipv4), owned(rule, psid))
+
+
+def lwb4(links, given):
+    rule = OracleRule("::/0", "0.0.0.0/0", 0, given.get("psid_offset", 6), given.get("psid_len", 6))
+    ports = owned(rule, given.get("psid", 9))
+    local = str(IPv6Address("2001:db8:b4:1:0:c612:1:9"))
+    return TunnelWorld(links, "198.18.0.1/32", ports, local, "2001:db8:6::1")
+
+
+BOTH = {"ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.254"},
+        "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"}}  # fmt: skip
+EAMS = [{"ipv4": four, "ipv6": six} for four, six in many_eams()]
+PREFIXES = ["2001:db8::/32", "2001:db8:100::/40", "2001:db8:122::/48", "2001:db8:122:300::/56",
+            "2001:db8:122:344::/64", "64:ff9b::/96"]  # fmt: skip
+
+CASES = {
+    "ipv4-router": ("ipv4-router", ipv4_router, {"expired_percent": 5}),
+    "ipv4-router networks": (
+        "ipv4-router", ipv4_router, {"left_networks": 256, "right_networks": 3, "n": 2, "m": 1},
+    ),
+    "ipv4-router hosts": (
+        "ipv4-router", ipv4_router,
+        {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "inc"}},
+    ),
+    "ipv6-router": ("ipv6-router", ipv6_router, {"expired_percent": 5, "n": 10, "m": 9}),
+    "ipv6-router networks": (
+        "ipv6-router", ipv6_router, {"left_networks": 16, "right_networks": 256},
+    ),
+    "ipv6-router hosts": (
+        "ipv6-router", ipv6_router,
+        {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "dec", "offset": 14}},
+    ),
+    "siit": ("siit", siit, {"n": 2, "m": 1}),
+    "siit hosts": ("siit", siit, {**BOTH, "unmapped_percent": 5}),
+    "siit nat46": ("siit", siit, {**BOTH, "orientation": "nat46", "unmapped_percent": 5}),
+    "siit many": (
+        "siit", siit,
+        {"eam": [*EAMS, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}],
+         "ipv6_hosts": {"first": "10.24.0.0", "last": "10.31.0.255"}},
+    ),
+    "mapt-br": ("mapt-br", mapt, {"spoof_percent": 5, "n": 2, "m": 1}),
+    "mapt-br paper": (
+        "mapt-br", mapt,
+        {"rule_ipv6": "2001:db8:ce::/53", "ea_len": 11, "psid_offset": 0, "ces": "all",
+         "dmr": "64:ff9b::/96", "spoof_percent": 10},
+    ),
+    "mapt-br prefix": (
+        "mapt-br", mapt, {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ces": 16, "spoof_percent": 5},
+    ),
+    "mapt-br domains": (
+        "mapt-br", mapt,
+        {"domains": [{"rule_ipv6": "2001:db9::/32", "rule_ipv4": "10.0.0.0/12", "ea_len": 28,
+                      "ces": "all", "share": 3, "iid_format": "draft"}]},
+    ),
+    "lwaftr": ("lwaftr", lwaftr, {"spoof_percent": 5, "n": 2, "m": 1}),
+    "lwaftr 1:1": ("lwaftr", lwaftr, {"psid_len": 0, "softwires": 700}),
+    "lwaftr large": ("lwaftr", lwaftr, {"softwires": 100_000, "psid_offset": 0}),
+    "clat": ("clat", clat, {"unmapped_percent": 5, "n": 2, "m": 1}),
+    "clat hosts": (
+        "clat", clat,
+        {"ipv4_hosts": {"first": "198.18.0.1", "last": "198.18.0.254", "policy": "inc"},
+         "ipv6_hosts": {"first": "203.0.113.0", "last": "203.0.113.255"}},
+    ),
+    "mape-ce": ("mape-ce", mape_ce, {"stray_percent": 5, "n": 2, "m": 1}),
+    "mape-ce prefix": (
+        "mape-ce", mape_ce,
+        {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ce_ipv4": "192.0.2.48", "ce_psid": 0,
+         "stray_percent": 5},
+    ),
+    "mapt-ce": ("mapt-ce", mapt_ce, {"stray_percent": 5, "n": 2, "m": 1}),
+    "mapt-ce prefix": (
+        "mapt-ce", mapt_ce,
+        {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ce_ipv4": "192.0.2.48", "ce_psid": 0,
+         "iid_format": "draft", "dmr": "64:ff9b::/96"},
+    ),
+    "lwb4": ("lwb4", lwb4, {"stray_percent": 5, "n": 2, "m": 1}),
+    "lwb4 alone": ("lwb4", lwb4, {"psid_len": 0, "psid": 0}),
+}  # fmt: skip
+for _prefix in PREFIXES:
+    CASES[f"siit {_prefix}"] = ("siit", siit, {
+        "eam": [], "prefix": _prefix, "unmapped_percent": 5,
+        "ipv6_hosts": {"first": "10.1.0.0", "last": "10.2.255.255"},
+        "ipv4_hosts": {"first": "192.0.0.0", "last": "192.3.255.255"},
+    })  # fmt: skip
+    if IPv6Address("2001:db8:ce::") not in IPv6Network(_prefix):
+        CASES[f"mapt-br {_prefix}"] = ("mapt-br", mapt, {"dmr": _prefix})
+
+TAGGED = Links(
+    replace(Links().left, vlan=7), Link("02:00:00:00:02:02", "02:00:00:00:02:01", mtu=2000)
+)
+
+
+def made(name, given, links=None):
+    plugin = load_plugin(name)
+    return plugin(plugin.params_model.model_validate(given), links)
+
+
+def streams(plugin, direction, size=None, seed=1):
+    # no smaller frame can be background
+    sizes = plugin.frame_pair(size or max(84, plugin.default_frame_sizes[0]))
+    return compile_traffic(plugin.traffic(direction, sizes, seed)).streams
+
+
+def check(plugin, world, direction, stream, count):
+    """All frames through ``expect()``, a sample through the world."""
+    expander = Expander(stream)
+    chance = random.Random(f"{stream.name}/{direction}")
+    for first in range(0, count, 20_000):
+        frames = expander.frames(first, min(20_000, count - first))
+        assert inet.verify(frames).all()
+        answer = plugin.expect(direction, frames)
+        assert len(answer.length) == len(answer.reason) == len(answer.frames) == len(frames)
+        assert ((answer.length > 0) == (answer.reason == 0)).all()
+        if stream.role is Role.NEGATIVE:
+            assert not answer.length.any()
+        else:
+            assert set(answer.length.tolist()) == {answer.frames.shape[1]}
+            assert inet.verify(answer.frames).all()
+        for row in chance.sample(range(len(frames)), SAMPLE * len(frames) // count):
+            wanted = world.answer(direction, frames[row].tobytes())
+            assert answer.frames[row, : answer.length[row]].tobytes() == wanted
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_frames_are_what_the_device_takes(case):
+    name, build, given = CASES[case]
+    plugin = made(name, given)
+    for direction in DIRECTIONS:
+        for stream in streams(plugin, direction):
+            count = FRAMES if stream.role is Role.FOREGROUND else FRAMES // 10
+            check(plugin, build(plugin.links, given), direction, stream, count)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c == CASES[c][0]])
+def test_links_with_and_without_vlan(case):
+    name, build, given = CASES[case]
+    plugin = made(name, given, TAGGED)
+    for direction in DIRECTIONS:
+        for stream in streams(plugin, direction, max(84, plugin.default_frame_sizes[0]) + 4):
+            check(plugin, build(plugin.links, given), direction, stream, 1000)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c == CASES[c][0]])
+def test_every_listed_size_is_forwarded_at_its_other_size(case):
+    name, _, given = CASES[case]
+    plugin = made(name, {k: v for k, v in given.items() if not k.endswith("_percent")})
+    for size in plugin.rfc_frame_sizes:
+        sizes = plugin.frame_pair(size)
+        assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
+        for direction in DIRECTIONS:
+            for stream in streams(plugin, direction, size):
+                frames = Expander(stream).frames(0, 50)
+                answer = plugin.expect(direction, frames)
+                assert not answer.reason.any()
+                if stream.role is Role.FOREGROUND:
+                    both = {frames.shape[1] + 4, int(answer.length[0]) + 4}
+                    assert both == {sizes.ipv6, sizes.ipv4}
+                else:
+                    assert frames.shape[1] + 4 == int(answer.length[0]) + 4 == sizes.ipv6
+
+
+def test_all_plugins_are_tried():
+    tried = {name for name, _, _ in CASES.values()}
+    own = {e.name for e in entry_points(group="v6t.plugins") if e.value.startswith("v6t.plugins.")}
+    assert own == tried | {"mape-br"}
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c == CASES[c][0]])
+def test_a_plugin_is_pickled_without_what_it_prepared(case):
+    name, _, given = CASES[case]
+    plugin = made(name, given)
+    stream = streams(plugin, "forward")[0]
+    frames = Expander(stream).frames(0, 100)
+    answer = plugin.expect("forward", frames)
+    assert len(pickle.dumps(plugin)) < 10_000
+    copied = pickle.loads(pickle.dumps(plugin))  # noqa: S301
+    again = copied.expect("forward", frames)
+    assert (again.frames == answer.frames).all()
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c == CASES[c][0]])
+def test_frames_that_are_none_of_the_devices_business(case):
+    name, _, given = CASES[case]
+    plugin = made(name, given)
+    reasons = plugin.drop_reasons
+    for direction in DIRECTIONS:
+        frames = Expander(streams(plugin, direction)[0]).frames(0, 6)
+        frames[0, 0] ^= 0xFE  # other destination
+        frames[1, 12:14] = (8, 6)  # ARP
+        frames[2, 14] = 0  # IP version 0
+        frames[3, 20 if frames[3, 12] == 0x86 else 23] = 6  # TCP, wherever the next header is
+        answer = plugin.expect(direction, frames)
+        assert reasons[answer.reason[0]] == "not addressed to this device"
+        assert (answer.reason[1:3] == 2).all()
+        assert (answer.reason[4:] == 0).all()
+        if plugin.overhead == 40 and direction == "forward":
+            assert answer.length[3] == 0
+        for short in (frames[:, :14], frames[:, :20], frames[:0]):
+            silent = plugin.expect(direction, short)
+            assert len(silent.length) == len(short)
+            assert not silent.length.any()
+
+
+def test_negative_shares_and_mixtures_are_the_ones_asked_for():
+    plugin = made("lwaftr", {"spoof_percent": 10, "n": 10, "m": 9})
+    weights = {s.name: s.weight for s in streams(plugin, "forward")}
+    total = sum(weights.values())
+    spoofed = sum(w for n, w in weights.items() if n.startswith("spoof"))
+    assert spoofed / total == pytest.approx(0.1)
+    assert weights["bg"] / (total - spoofed) == pytest.approx(0.1)
+    assert np.isclose(weights["fg"] / (total - spoofed), 0.9)

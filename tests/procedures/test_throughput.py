@@ -1,0 +1,148 @@
+"""Throughput: acceptance tests A1, A2, A25 and the rules TP-02 to TP-09."""
+
+import math
+
+import pytest
+from v6t.analysis.results import throughput_record
+from v6t.procedures.repetition import Adaptive, median_interval
+from v6t.procedures.search import halvings
+from v6t.procedures.selftest import CeilingSpec, usable_fps
+from v6t.procedures.selftest import tester_ceiling as ceiling_of
+from v6t.procedures.throughput import measure_throughput
+from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
+
+LIMIT = 3_141_592.0
+
+
+def record(result, find, ceiling_fps=None):
+    return throughput_record(
+        result, find, ceiling_fps=ceiling_fps, selftest_margin=0.1, conditions={}
+    )
+
+
+def test_a1_a_hard_limit_is_found_from_below():
+    spec = searching()
+    result = measure_throughput(spec, limited(LIMIT)).repetitions[0]
+    assert LIMIT - spec.resolution_fps < result.rate_fps <= LIMIT
+    passed = [s.rate_fps for s in result.search.steps if s.verdict.passed]
+    assert result.rate_fps == max(passed)
+    steps = math.ceil(math.log2(spec.upper_bound_fps / spec.resolution_fps))
+    assert halvings(spec.upper_bound_fps, spec.resolution_fps) == steps
+    assert len(result.search.steps) == steps + 1  # and the upper bound itself
+
+
+def test_a1_nothing_passes():
+    assert measure_throughput(searching(), limited(0)).repetitions[0].rate_fps == 0.0
+
+
+def test_a2_a_device_that_carries_everything_is_not_the_limit():
+    result = measure_throughput(searching(), by_rule(lambda _, t: t.frames))
+    assert result.repetitions[0].rate_fps == 10_000_000.0
+    assert result.repetitions[0].search.hit_upper_bound
+    find = {a.trial.key: by_rule(lambda _, t: t.frames)(a.trial)
+            for a in result.repetitions[0].attempts}  # fmt: skip
+    assert record(result, find.__getitem__)["upper_bound_hit"] is True
+
+
+def test_a25_close_to_the_testers_own_ceiling_is_flagged():
+    tester = sim(tester_fps=1e9)
+    for share, flagged in ((0.95, True), (0.85, False)):
+        result = measure_throughput(searching(), limited(share * 5_000_000.0))
+        find = {a.trial.key: tester.measure(a.trial) for r in result.repetitions
+                for a in r.attempts}  # fmt: skip
+        entry = record(result, find.__getitem__, ceiling_fps=5_000_000.0)
+        assert entry["tester_limited"] is flagged
+    assert usable_fps(5_000_000.0, 0.1) == 4_500_000.0
+
+
+def test_a25_the_ceiling_is_what_the_tester_does_without_a_device():
+    tester = sim(tester_fps=1_000_000.0)
+    spec = CeilingSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
+    ceiling = ceiling_of(spec, tester.measure)
+    assert 0.9e6 < ceiling.rate_fps <= 1.02e6
+
+
+def test_under_sending_is_repeated_and_never_loss():
+    tester = sim(tester_fps=1_000_000.0, capacity_fps=1e12)
+    result = measure_throughput(searching(), tester.measure).repetitions[0]
+    assert 999_000 < result.rate_fps <= 1_000_010
+    invalid = [a for a in result.attempts if not a.verdict.valid]
+    assert invalid
+    assert all("sending took" in a.verdict.reasons[0] for a in invalid)
+    assert all(a.verdict.loss["forward"] == 0.0 for a in invalid)
+
+
+def test_a_confirmed_rate_has_passed_again():
+    door = Recorded(sim(capacity_fps=LIMIT, bursts_per_s=1 / 600).measure)
+    result = measure_throughput(searching(confirmations=2), door).repetitions[0]
+    passes = [a for a in result.attempts
+              if a.verdict.passed and a.trial.rate_fps == result.rate_fps]  # fmt: skip
+    assert len(passes) >= 3
+
+
+def test_a_final_trial_is_as_long_as_asked():
+    spec = searching(duration_s=2.0, final_duration_s=60.0)
+    result = measure_throughput(spec, sim(capacity_fps=LIMIT, buffer_frames=2500).measure)
+    repetition = result.repetitions[0]
+    decisive = repetition.attempts[-1]
+    assert decisive.trial.duration_s == 60.0
+    assert decisive.verdict.passed
+    # two seconds hide 1250 fps of overload in the buffer, sixty seconds only 42
+    assert repetition.rate_fps <= LIMIT + 42
+    assert repetition.rate_fps > LIMIT - 10_000
+
+
+def test_a_rate_above_a_failed_one_is_noted():
+    steady = measure_throughput(searching(search="fast"), sim(capacity_fps=LIMIT).measure)
+    assert not steady.repetitions[0].non_monotonic
+    varying = sim(capacity_fps=LIMIT, capacity_noise=0.01)
+    result = measure_throughput(searching(search="fast", repetitions=20), varying.measure)
+    noted = [r for r in result.repetitions if r.non_monotonic]
+    assert noted
+    for r in noted:
+        passed = max(a.trial.rate_fps for a in r.attempts if a.verdict.passed)
+        failed = [a.trial.rate_fps for a in r.attempts if not a.verdict.passed]
+        assert any(rate < passed for rate in failed)
+    find = {a.trial.key: varying.measure(a.trial) for r in result.repetitions for a in r.attempts}
+    assert record(result, find.__getitem__)["non_monotonic"] == len(noted)
+
+
+def test_a_deadline_for_frames_is_another_benchmark():
+    tester = sim(capacity_fps=LIMIT, tail_share=0.001, tail_us=50_000.0)
+    relaxed = measure_throughput(searching(at(frame_timeout_s=0.1)), tester.measure)
+    strict = measure_throughput(searching(at(frame_timeout_s=0.01)), tester.measure)
+    assert relaxed.repetitions[0].rate_fps > LIMIT - 1000
+    assert strict.repetitions[0].rate_fps == 0.0
+    assert relaxed.spec.point == "throughput-frame-timeout/104/forward"
+    find = {a.trial.key: tester.measure(a.trial) for a in relaxed.repetitions[0].attempts}
+    entry = record(relaxed, find.__getitem__)
+    assert entry["benchmark"] == "throughput-frame-timeout"
+    assert entry["title"] == "Throughput with per-frame timeout 100 ms"
+
+
+def test_adaptive_repetition_stops_when_the_median_is_known():
+    steady = measure_throughput(searching(adaptive=Adaptive()), sim(capacity_fps=LIMIT).measure)
+    assert len(steady.repetitions) == 6
+    noisy = measure_throughput(
+        searching(adaptive=Adaptive(most=15, width=0.001)),
+        sim(capacity_fps=LIMIT, capacity_noise=0.05).measure,
+    )
+    assert len(noisy.repetitions) == 15
+
+
+def test_adaptive_repetition_is_never_fewer_than_six():
+    with pytest.raises(ValueError, match="at least 6"):
+        Adaptive(fewest=5)
+    assert not Adaptive().enough([1.0] * 5)
+    assert Adaptive().enough([1.0] * 6)
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks", "coverage"), [(6, (1, 6), 0.96875), (20, (6, 15), 0.9586)]
+)
+def test_interval_of_the_median(count, ranks, coverage):
+    interval = median_interval([float(n) for n in range(1, count + 1)])
+    assert interval.ranks == ranks
+    assert (interval.low, interval.high) == ranks
+    assert interval.coverage == pytest.approx(coverage, abs=1e-4)
+    assert median_interval([1.0] * 5) is None

@@ -1,0 +1,244 @@
+"""Latency, PDV and IPDV: acceptance tests A8 to A11 and what lost frames do."""
+
+import math
+
+import pytest
+from v6t.analysis.timing_results import timing_record, timing_rows
+from v6t.procedures.distribution import Distribution, differences
+from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
+from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
+from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
+from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial, TrialResult
+from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
+
+
+def latency(conditions=None, **changes):
+    given = {
+        **{"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0},
+        **{"tags": 50_000, "first_tag_s": 60.0, "repetitions": 3},
+        **changes,
+    }
+    return latency_spec(conditions or at(), **given)
+
+
+def every_frame(make, conditions=None, **changes):
+    given = {
+        **{"rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3},
+        **changes,
+    }
+    return make(conditions or at(), **given)
+
+
+def with_delays(times, **direction):
+    """A door whose trials bring these distributions."""
+    total = times.frames + times.lost
+    counted = DirectionResult(
+        {"fg": ClassCount("foreground", total, total, times.frames)}, 1.0,
+        delays={"fg": times}, **direction,
+    )  # fmt: skip
+    return lambda _: TrialResult({"forward": counted})
+
+
+def test_a8_typical_and_worst_case_latency():
+    few = latency_figures(Distribution.of(range(1, 501)))
+    assert (few["tl"], few["wcl"]) == (250.5, 500)
+    many = latency_figures(Distribution.of(range(1, 50_001)))
+    assert many["wcl"] == 49_950
+
+
+def test_a9_lost_tags():
+    one = latency_figures(Distribution.of(range(1, 1000), lost=1))
+    assert one["wcl"] == 999
+    two = latency_figures(Distribution.of(range(1, 999), lost=2))
+    assert math.isinf(two["wcl"])
+    assert two["tl"] == 500.5
+
+
+def test_a10_pdv():
+    delays = [10] * 990 + [25] * 9 + [90]
+    figures = pdv_figures(Distribution.of(delays))
+    assert figures == {"pdv": 15, "min": 10, "p99_9": 25, "max": 90}
+
+
+def test_a10_pdv_that_lost_frames_decide():
+    assert pdv_figures(Distribution.of([10] * 999, lost=1))["pdv"] == 0
+    assert math.isinf(pdv_figures(Distribution.of([10] * 998, lost=2))["pdv"])
+    assert math.isinf(pdv_figures(Distribution((), (), lost=2))["pdv"])
+
+
+def test_a11_ipdv():
+    found = differences([5, 7, 6, 6, 9])
+    assert found == Distribution.of([2, -1, 0, 3])
+    figures = ipdv_figures(found)
+    assert figures == {"min": -1, "med": 1.0, "max": 3}
+
+
+def test_a11_pairs_with_a_lost_member_are_skipped():
+    found = differences([5, None, 6, 6, None])
+    assert found == Distribution.of([0], lost=3)
+    assert ipdv_figures(found)["med"] == 0
+
+
+def test_tags_are_spread_over_the_time_after_the_first():
+    trial = Trial(
+        "latency", "k", 104, 64, "forward", 1000.0, 120.0,
+        delays=DelayRequest(tags=500, first_tag_s=60.0),
+    )  # fmt: skip
+    places = [trial.tag_frame(n) for n in range(500)]
+    assert places[0] == 60_000
+    assert len(set(places)) == 500
+    assert [p // 120 for p in places] == list(range(500, 1000))
+    assert places[-1] < trial.frames
+
+
+def test_tags_do_not_beat_with_the_mixture():
+    trial = Trial(
+        "latency", "k", 104, 64, "forward", 1000.0, 120.0,
+        delays=DelayRequest(tags=500, first_tag_s=60.0),
+    )  # fmt: skip
+    for period in (2, 3, 4, 10, 12, 120):
+        share = sum(trial.tag_frame(n) % period == 0 for n in range(500)) / 500
+        assert share == pytest.approx(1 / period, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("tags", "first_s", "duration_s", "says"),
+    [
+        (0, 60.0, 120.0, "give no latency"),
+        (500, 120.0, 120.0, "ends before the first tag"),
+        (500, -1.0, 120.0, "cannot be"),
+        (7000, 60.0, 120.0, "do not fit the 6000 frames"),
+    ],
+)
+def test_tags_that_do_not_fit(tags, first_s, duration_s, says):
+    assert says in misfit(tags, first_s, duration_s, 100.0)
+    with pytest.raises(ValueError, match=says):
+        latency(tags=tags, first_tag_s=first_s, duration_s=duration_s, rate_fps=100.0)
+
+
+def test_as_many_tags_as_frames_fit():
+    assert misfit(6000, 60.0, 120.0, 100.0) is None
+
+
+def test_the_simulated_devices_latency_is_found():
+    tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0, tail_share=0.002, tail_us=5e3)
+    result = measure_latency(latency(at("bidirectional")), tester.measure)
+    assert len(result.repetitions) == 3
+    for repetition in result.repetitions:
+        for timed in repetition.directions.values():
+            assert timed.frames == 50_000
+            assert timed.figures["tl"] == pytest.approx(250_000, rel=0.01)
+            # one in 500 is in the tail, so the 99.9th percentile is, too
+            assert 5_200_000 <= timed.figures["wcl"] <= 5_300_000 * 1.001
+
+
+def test_the_simulated_devices_pdv_is_found():
+    tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0)
+    result = measure_pdv(every_frame(pdv_spec), tester.measure)
+    assert not result.sampled
+    for repetition in result.repetitions:
+        timed = repetition.directions["forward"]
+        assert timed.frames == 600_000
+        assert timed.figures["pdv"] == pytest.approx(99_900, rel=0.01)
+
+
+def test_the_simulated_devices_ipdv_is_found():
+    tester = sim(capacity_fps=1e6, delay_us=200.0, jitter_us=100.0)
+    result = measure_ipdv(every_frame(ipdv_spec), tester.measure)
+    for repetition in result.repetitions:
+        timed = repetition.directions["forward"]
+        assert timed.frames == 599_999
+        assert timed.figures["med"] == pytest.approx(0, abs=2000)
+        assert timed.figures["min"] == pytest.approx(-99_000, rel=0.03)
+        assert timed.figures["max"] == pytest.approx(99_000, rel=0.03)
+
+
+def test_loss_is_counted_and_decides_ranks():
+    tester = sim(capacity_fps=99_000.0)  # one frame in a hundred is lost
+    found = measure_latency(latency(), tester.measure).repetitions[0].directions["forward"]
+    assert found.lost == pytest.approx(500, abs=5)
+    assert math.isinf(found.figures["wcl"])
+    assert math.isfinite(found.figures["tl"])
+    entry = timing_record(measure_latency(latency(), tester.measure), loopback=None, conditions={})
+    assert entry["directions"]["forward"]["wcl"]["median"] is None
+    assert entry["directions"]["forward"]["wcl"]["values"] == [None] * 3
+    assert "undefined" in entry["directions"]["forward"]["wcl"]["notes"][0]
+
+
+def test_foreground_and_background_are_told_apart():
+    tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=1e6)
+    result = measure_latency(latency(), tester.measure)
+    classes = result.repetitions[0].classes["forward"]
+    assert {name: t.frames for name, t in classes.items()} == {
+        "fg": pytest.approx(25_000, abs=50),
+        "bg": pytest.approx(25_000, abs=50),
+    }
+
+
+def test_frames_beyond_their_deadline_are_lost():
+    tester = sim(capacity_fps=1e6, tail_share=0.01, tail_us=50_000.0)
+    found = measure_latency(latency(at(frame_timeout_s=0.01)), tester.measure)
+    assert found.repetitions[0].directions["forward"].lost == 500
+
+
+@pytest.mark.parametrize(
+    ("door", "says"),
+    [
+        (by_rule(lambda _, t: t.frames), "brought no delays"),
+        (with_delays(Distribution.of(range(10))), "tagged 10 frames, not 50000"),
+    ],
+)
+def test_missing_delays_are_the_testers_fault(door, says):
+    result = measure_latency(latency(repetitions=1), door)
+    assert not result.repetitions[0].valid
+    assert len(result.repetitions[0].attempts) == 3
+    assert says in result.repetitions[0].attempts[-1].verdict.reasons[0]
+    entry = timing_record(result, loopback=None, conditions={})
+    assert entry["repetitions"] == 0
+    assert len(entry["invalid_trials"]) == 3
+    assert entry["directions"]["forward"]["tl"]["median"] is None
+
+
+def test_a_sample_is_never_called_pdv():
+    sampled = with_delays(Distribution.of([10, 11, 12]))
+    counted = DirectionResult(
+        {"fg": ClassCount("foreground", 600_000, 600_000, 600_000)}, 1.0,
+        delays={"fg": Distribution.of(range(150_000))},
+    )  # fmt: skip
+    result = measure_pdv(every_frame(pdv_spec), lambda _: TrialResult({"forward": counted}))
+    assert result.sampled
+    entry = timing_record(result, loopback=None, conditions={})
+    assert entry["title"] == "sampled PDV (not all frames: 25.00%)"
+    assert entry["share"] == 0.25
+    full = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), sampled)
+    assert timing_record(full, loopback=None, conditions={})["title"] == "PDV"
+
+
+def test_negative_delays_are_counted():
+    door = with_delays(Distribution.of([0, 0, 5], clamped=2))
+    result = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), door)
+    entry = timing_record(result, loopback=None, conditions={})
+    assert entry["directions"]["forward"]["clamped"] == [2, 2, 2]
+
+
+def test_the_testers_own_delay_stands_beside_the_devices():
+    tester = sim(capacity_fps=1e6, delay_us=200.0)
+    own = measure_latency(latency(repetitions=1), sim(delay_us=2.0, jitter_us=0.0).measure)
+    result = measure_latency(latency(), tester.measure)
+    entry = timing_record(result, loopback=own, conditions={})
+    assert entry["loopback"]["forward"]["tl"] == pytest.approx(0.002, rel=0.001)
+    assert entry["directions"]["forward"]["tl"]["median"] > 0.2
+    rows = timing_rows(result)
+    assert [row["No"] for row in rows] == [1, 2, 3]
+    assert all(row["tl"] > 0.2 for row in rows)
+
+
+def test_each_repetition_is_one_trial():
+    door = Recorded(sim(capacity_fps=1e6).measure)
+    measure_latency(latency(repetitions=20), door)
+    assert [t.key for t in door.trials] == [
+        f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)
+    ]
+    assert {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials} == {
+        (120.0, 50_000, 60.0)
+    }
