@@ -26,7 +26,7 @@ def burst_record(
     """
     spec = result.spec
     at = spec.conditions
-    bursts = [float(r.frames) for r in result.repetitions]
+    bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
     return {
         "benchmark": "back-to-back",
@@ -39,8 +39,9 @@ def burst_record(
         "burst_rate": spec.rate_fps,
         "burst_rate_reason": spec.rate_reason,
         "throughput": spec.throughput_fps,
-        "not_measured": refused or spec.not_applicable,
+        "not_measured": refused or spec.not_applicable or _unsent(result),
         "repetitions": len(bursts),
+        "invalid_repetitions": sum(not r.valid for r in result.repetitions),
         "average": result.average_frames,
         "deviation": deviation(bursts),
         **{k: v for k, v in summary_json(bursts).items() if k != "count"},
@@ -58,6 +59,12 @@ def burst_record(
     }
 
 
+def _unsent(result: BurstResult) -> str | None:
+    if result.bursts:
+        return None
+    return "the tester could not send the bursts as asked in any repetition"
+
+
 def burst_rows(result: BurstResult) -> list[dict[str, Any]]:
     """One row per repetition."""
     spec = result.spec
@@ -67,7 +74,7 @@ def burst_rows(result: BurstResult) -> list[dict[str, Any]]:
             "Size": spec.conditions.ipv6_frame_size,
             "Dir": spec.conditions.mode[0],
             "burst_rate": spec.rate_fps,
-            "frames": r.frames,
+            "frames": r.frames if r.valid else "",
             "hit_longest": r.hit_longest,
             "trials": len(r.attempts),
         }

@@ -89,6 +89,7 @@ def _at(
         "rate": rate_fps,
         "media_percent": rate_fps / media_fps * 100,
         "trials": len(offered),
+        "valid": len(valid),
         "loss_percent": lines,
         "frames": frames,
         # what the device forwards under overload: a stable one keeps it (FLR-05)

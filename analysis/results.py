@@ -72,6 +72,7 @@ def throughput_record(
         "notes": notes(rates, "fps"),
         "adaptive": None if spec.adaptive is None else asdict(spec.adaptive),
         "non_monotonic": sum(r.non_monotonic for r in result.repetitions),
+        "unresolved": sum(_unresolved(r, spec.resolution_fps) for r in result.repetitions),
         "confirmations": spec.confirmations,
         "final_duration_s": spec.final_duration_s,
         "frame_timeout_s": at.frame_timeout_s,
@@ -165,6 +166,12 @@ def trial_row(trial: Mapping[str, Any], result: TrialResult) -> list[dict[str, A
                 }
             )
     return rows
+
+
+def _unresolved(repetition: Repetition, resolution_fps: float) -> bool:
+    """The search gave up with a wider bracket than asked for."""
+    high = repetition.search.first_failed_fps
+    return high is not None and high - repetition.search.rate_fps > resolution_fps * 1.001
 
 
 def _decisive(repetition: Repetition) -> str | None:

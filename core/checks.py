@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from v6t.core import specs
+from v6t.core.connectionchecks import check_connections
 from v6t.core.settings import ResolvedRun
 from v6t.drivers.tester import abilities_of
 from v6t.procedures import mlr
@@ -28,6 +29,9 @@ def check_measures(run: ResolvedRun) -> None:
     Raises:
         UsageError: the first that cannot.
     """
+    from v6t.core.config import technology
+
+    check_connections(run, technology(run))
     p = run.procedure
     asked = set(run.benchmarks)
     if specs.WITH_TIMEOUT in asked:
@@ -73,9 +77,14 @@ def check_abilities(run: ResolvedRun) -> None:
             "pip install 'v6t[mlrsearch]', or --search binary or fast",
         )
     wanted = [name for name in run.benchmarks if name in _NEEDS]
-    if not wanted:
+    if not wanted and not run.connects:
         return
     able = abilities_of(make_tester(run))
+    if run.connects and "connections" not in able:
+        raise EnvironmentLacking(
+            f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",
+            "use --tester embedded or sim",
+        )
     for name in wanted:
         if not _NEEDS[name] <= able:
             raise EnvironmentLacking(

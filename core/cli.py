@@ -13,12 +13,16 @@ from v6t.profiles.errors import V6tError
 COMMANDS = {
     "run": "measure a technology on a device",
     "resume": "continue an interrupted run",
+    "report": "write the report of a run or campaign",
+    "dut": "configure, verify, watch and restore the device under test",
+    "compare": "compare runs with one another or with published results",
+    "campaign": "carry out many runs described by one file",
     "compile": "write a technology's traffic as TRex profile or capture",
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
     "plugins": "list technologies, or show one's parameters",
     "selftest": "measure the tester's own ceiling",
     "doctor": "say what this machine can do and what is missing",
-    "init": "write commented example files",
+    "init": "write example files, or convert another tester's",
     "completion": "print shell completion code",
 }
 

@@ -22,7 +22,7 @@ from v6t.core.settings import (
 )
 from v6t.core.specs import BENCHMARKS
 from v6t.core.yamlfile import Document
-from v6t.drivers.duts.registry import DRIVERS, make_driver
+from v6t.drivers.duts.registry import DRIVERS, driver_type, make_driver
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
@@ -76,7 +76,7 @@ class TesterFile(_Section):
 class DutFile(_Section):
     """Which device driver."""
 
-    driver: str = "reference"
+    driver: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -110,16 +110,18 @@ class Flags:
 
 
 def resolve(
-    run_path: Path | None = None, testbed_path: Path | None = None, flags: Flags | None = None
+    run_path: Path | Document | None = None,
+    testbed_path: Path | Document | None = None,
+    flags: Flags | None = None,
 ) -> ResolvedRun:
-    """Read, merge and check everything.
+    """Read, merge and check everything; a document stands for a file that was read already.
 
     Raises:
         UsageError: the first thing that is wrong, with file and line where it stands.
     """
     flags = flags or Flags()
-    run_doc = Document(run_path) if run_path else None
-    bed_doc = Document(testbed_path) if testbed_path else None
+    run_doc = Document(run_path) if isinstance(run_path, Path) else run_path
+    bed_doc = Document(testbed_path) if isinstance(testbed_path, Path) else testbed_path
     run = _read(RunFile, run_doc)
     bed = _read(TestbedFile, bed_doc)
     name = flags.plugin or run.plugin
@@ -142,7 +144,7 @@ def resolve(
         "links_right": links["right"],
         "line_rate_bps": _line_rate(bed, bed_doc, plugin, sizes),
         "tester": _tester(bed, flags, bed_doc),
-        "dut": _dut(bed, flags, bed_doc),
+        "dut": _dut(bed, flags, bed_doc, _default_driver(plugin, bed, flags)),
         "preset": preset,
         "benchmarks": listed(
             run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",), BENCHMARKS
@@ -152,10 +154,14 @@ def resolve(
         "procedure": _procedure(preset, run, flags, run_doc),
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
         "label": flags.label or run.label or "",
+        "connects": plugin.stateful,
     }
     checked: ResolvedRun = validated(ResolvedRun, resolved, None)
     with within(None if flags.dut_params else bed_doc, ("dut", "options", "params")):
         device_of(checked)  # its own parameters must hold too
+    if checked.dut.driver != "reference":
+        with within(None if flags.dut else bed_doc, ("dut", "driver")):
+            driver_type(checked.dut.driver).check_technology(name)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(checked)
     return checked
@@ -318,10 +324,18 @@ def _tester_options(kind: str, options: dict[str, Any]) -> TesterSettings:
     return TesterSettings(kind=chosen, options=options)
 
 
-def _dut(bed: TestbedFile, flags: Flags, document: Document | None) -> DutSettings:
+def _default_driver(plugin: Technology, bed: TestbedFile, flags: Flags) -> str:
+    """The reference device; a stateful technology has none, but one of its own in the lab."""
+    own = getattr(plugin, "default_driver", None)
+    kind = flags.tester or bed.tester.kind
+    return str(own) if own is not None and kind in ("auto", "embedded") else "reference"
+
+
+def _dut(bed: TestbedFile, flags: Flags, document: Document | None, default: str) -> DutSettings:
+    given = bed.dut.driver or default
     with within(None if flags.dut else document, ("dut", "driver")):
-        (driver,) = among(DUT_DRIVERS, [flags.dut or bed.dut.driver], "device driver")
-    options = dict(bed.dut.options) if driver == bed.dut.driver else {}
+        (driver,) = among(DUT_DRIVERS, [flags.dut or given], "device driver")
+    options = dict(bed.dut.options) if driver == given else {}
     if driver != "reference":
         options.update(_expand(flags.dut_params))
         with within(None if flags.dut_params else document, ("dut", "options")):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from v6t.core.config import device_of, technology
+from v6t.core.hooks import run_hook
 from v6t.core.settings import ResolvedRun
 from v6t.drivers.tester import Judge
 from v6t.profiles.errors import UsageError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.session import Session
     from v6t.drivers.embedded.bed import LabDevice
+    from v6t.drivers.preparing import StateDevice
+    from v6t.plugins.base import DutIntent
 
 REFERENCE = "reference"
 
@@ -30,6 +33,8 @@ def driver_of(run: ResolvedRun) -> Driver | None:
 
 def judge_of(run: ResolvedRun) -> Judge:
     """Who knows the frames this device must emit: the plugin, as the driver's device does it."""
+    from v6t.core.config import technology
+
     plugin = technology(run)
     driver = driver_of(run) if run.tester.kind != "sim" else None
     if driver is None:
@@ -50,17 +55,65 @@ def lab_device(
         keep: local directory for a copy of the undo record.
         say: told what happens.
     """
+    from v6t.core.config import device_of
+
     driver = driver_of(run)
     if driver is not None:
         from v6t.drivers.duts.labdevice import LabDut
 
-        return LabDut(driver, technology(run).dut_intent(), keep, say)
+        return LabDut(driver, intent_of(run), keep, say)
     from v6t.drivers.embedded.bed import ReferenceDevice, frame_octets
     from v6t.drivers.embedded.refdut import Faults
 
     device = device_of(run)
     faults = Faults(**run.dut.options.get("faults", {}))
     return ReferenceDevice(device, frame_octets(device.links), faults)
+
+
+def intent_of(run: ResolvedRun) -> DutIntent:
+    """What the device must be; with the number of connections it must hold (ST-02)."""
+    from v6t.core.config import technology
+
+    intent = technology(run).dut_intent()
+    if not run.connects or run.benchmarks == ("capacity",):
+        return intent
+    sessions = {"sessions": run.procedure.connections.count}
+    return replace(intent, settings={**intent.settings, **sessions})
+
+
+def state_of(run: ResolvedRun, tester: Any, session: Session | None) -> StateDevice:
+    """How the device's connections are emptied and counted.
+
+    Args:
+        run: the run.
+        tester: with the device between its ports.
+        session: with a device elsewhere, if one is driven.
+
+    Raises:
+        UsageError: nothing empties them.
+    """
+    from v6t.drivers.duts.state import HookState, SessionState
+
+    if run.tester.kind == "sim":
+        table: StateDevice = tester.table
+        return table
+    if session is not None:
+        return SessionState(session)
+    own = getattr(tester, "device_state", None)
+    found: StateDevice | None = own() if own is not None else None
+    if found is not None:
+        return found
+    hooks = run.dut.options.get("hooks", {})
+    if "flush" not in hooks:
+        raise UsageError(
+            "nothing empties the device's table before each trial",
+            "choose a device driver (--dut), or give the command dut.options.hooks.flush",
+        )
+    count = hooks.get("count-states")
+    return HookState(
+        lambda: run_hook("flush", hooks["flush"]),
+        None if count is None else lambda: run_hook("count-states", count),
+    )
 
 
 def in_lab(run: ResolvedRun) -> bool:
@@ -101,4 +154,4 @@ def session_over_ssh(
             f"how is the {driver.name} device reached?",
             "give dut.options.ssh.host in the testbed file",
         )
-    return Session(driver, SshTransport(ssh), technology(run).dut_intent(), keep, say)
+    return Session(driver, SshTransport(ssh), intent_of(run), keep, say)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from v6t.profiles.errors import UsageError
@@ -63,15 +64,23 @@ def write_examples(directory: Path) -> list[Path]:
     Raises:
         UsageError: one exists, or the directory cannot be written.
     """
-    wanted = {directory / "run.yaml": RUN, directory / "testbed.yaml": TESTBED}
+    return write_files({directory / "run.yaml": RUN, directory / "testbed.yaml": TESTBED})
+
+
+def write_files(wanted: Mapping[Path, str]) -> list[Path]:
+    """Write files of one directory, all or none if one exists.
+
+    Raises:
+        UsageError: one exists, or the directory cannot be written.
+    """
     for path in wanted:
         if os.path.lexists(path):
             raise UsageError(f"{path} exists already", "choose another directory with --dir")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         for path, text in wanted.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as out:
                 out.write(text)
     except OSError as exc:
-        raise UsageError(f"{directory} cannot be written: {exc.strerror}") from exc
+        raise UsageError(f"{path.parent} cannot be written: {exc.strerror}") from exc
     return list(wanted)

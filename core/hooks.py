@@ -13,8 +13,8 @@ from v6t.profiles.errors import DutError
 TIMEOUT_S = 120.0
 
 
-def run_hook(name: str, command: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Run one hook's command and wait for its end.
+def run_hook(name: str, command: str, timeout_s: float = TIMEOUT_S) -> str:
+    """Run one hook's command and wait for its end; what it printed.
 
     Raises:
         DutError: it cannot be run, fails or takes too long.
@@ -38,6 +38,7 @@ def run_hook(name: str, command: str, timeout_s: float = TIMEOUT_S) -> None:
             f"the hook {name} failed with status {done.returncode}"
             + (f": {said[-1]:.200}" if said else "")
         )
+    return done.stdout
 
 
 class DuringTrial:

@@ -101,6 +101,29 @@ class Journal:
         self.entries[key] = result_from_json(entry["result"])
 
 
+def read_journal(path: Path) -> list[tuple[dict[str, Any], TrialResult]]:
+    """Trials with their results, of a run that may be going on: a torn last line is left out.
+
+    Raises:
+        UsageError: the file cannot be read, or a line before the last is damaged.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
+    found = []
+    for number, line in enumerate(lines[:-1], 1):
+        entry = _parse(line)
+        if entry is None:
+            if number == len(lines) - 1:
+                break
+            raise UsageError(f"{path}:{number}: this line is damaged")
+        found.append((entry["trial"], result_from_json(entry["result"])))
+    return found
+
+
 class JournaledMeasure:
     """The door to the tester, with a journal before it."""
 

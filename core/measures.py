@@ -76,7 +76,7 @@ class Place:
 
 def measure_point(at: Place) -> Iterator[Measured]:
     """Every benchmark the run asks for; each is handed over as soon as it is complete."""
-    wanted = specs.measured(at.run)
+    wanted = [name for name in specs.measured(at.run) if name not in specs.OF_CONNECTIONS]
     spec = specs.throughput_spec(at.run, at.sizes, at.mode, at.media_fps, at.ceiling.rate_fps)
     found: ThroughputResult | None = None
     for benchmark in wanted:
@@ -124,18 +124,18 @@ def _timing(
     rate_fps, source = _rate(at.run, found)
     conditions = search.conditions
     if not rate_fps:
-        return _nothing(at, benchmark, "no rate passed, so there is no rate to measure at")
+        return nothing(at, benchmark, "no rate passed, so there is no rate to measure at")
     try:
         spec = specs.timing_spec(at.run, benchmark, conditions, rate_fps, source)
     except ValueError as exc:
-        return _nothing(at, benchmark, str(exc))
+        return nothing(at, benchmark, str(exc))
     run = {
         specs.LATENCY: measure_latency,
         specs.PDV: measure_pdv,
         specs.IPDV: measure_ipdv,
     }[benchmark]
     own = None
-    if rate_fps <= at.ceiling.rate_fps:
+    if benchmark == specs.LATENCY and rate_fps <= at.ceiling.rate_fps:
         own = run(replace(spec, repetitions=1), _Loopback(at.loopback), None)
     result = run(spec, at.measure, at.watch)
     record = timing_record(result, loopback=own, conditions=at.conditions)
@@ -166,7 +166,7 @@ def _recovery(
 ) -> Measured:
     throughput_fps, _ = _found(at.run, found)
     if not throughput_fps:
-        return _nothing(at, benchmark, "no rate passed, so there is nothing to overload")
+        return nothing(at, benchmark, "no rate passed, so there is nothing to overload")
     limit = min(at.media_fps, at.ceiling.rate_fps)
     spec = specs.recovery_spec(at.run, search.conditions, limit, throughput_fps)
     result = measure_recovery(spec, at.measure, at.watch)
@@ -178,7 +178,7 @@ def _reset(
 ) -> Measured:
     throughput_fps, _ = _found(at.run, found)
     if not throughput_fps:
-        return _nothing(at, benchmark, "no rate passed, so there is no rate to reset at")
+        return nothing(at, benchmark, "no rate passed, so there is no rate to reset at")
     result = measure_reset(
         specs.reset_spec(at.run, search.conditions, throughput_fps), at.measure, at.watch
     )
@@ -220,8 +220,14 @@ def _found(run: ResolvedRun, found: ThroughputResult | None) -> tuple[float, str
     return median(rates), "median throughput"
 
 
-def _nothing(at: Place, benchmark: str, why: str) -> Measured:
-    """A record that says why there is no number."""
+def nothing(at: Place, benchmark: str, why: str) -> Measured:
+    """A record that says why there is no number.
+
+    Args:
+        at: the point.
+        benchmark: its name.
+        why: one phrase.
+    """
     record = {
         "benchmark": benchmark,
         "title": benchmark,

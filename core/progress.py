@@ -75,7 +75,7 @@ class Live:
         if progress.low_fps != progress.high_fps:
             bracket = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
         text = (
-            f"{_point(progress)}: offering {progress.rate_fps:,.0f} fps per direction"
+            f"{_point(progress)}: offering {progress.rate_fps:,.0f} {_unit(progress)}"
             f"{bracket}{self._left()}"
         )
         if self._status is None:
@@ -105,7 +105,12 @@ def outcome(progress: Progress) -> str:
     if verdict.valid and not _SEARCHED.intersection(progress.point.split("/")):
         word = "measured"  # loss is what these look for, or what they put up with
     why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
-    return f"{_point(progress)}: {progress.rate_fps:,.0f} fps per direction {word}{why}"
+    return f"{_point(progress)}: {progress.rate_fps:,.0f} {_unit(progress)} {word}{why}"
+
+
+def _unit(progress: Progress) -> str:
+    of_connections = _OF_CONNECTIONS.intersection(progress.point.split("/"))
+    return "connections/s" if of_connections else "fps per direction"
 
 
 def duration(seconds: float) -> str:
@@ -123,4 +128,5 @@ def _point(progress: Progress) -> str:
     return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
 
 
-_SEARCHED = frozenset({"throughput", "throughput-frame-timeout", "back-to-back"})
+_OF_CONNECTIONS = frozenset({"connection-rate", "teardown", "capacity"})
+_SEARCHED = _OF_CONNECTIONS | frozenset({"throughput", "throughput-frame-timeout", "back-to-back"})

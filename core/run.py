@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.results import trial_row
 from v6t.core import rundir as names
+from v6t.core.ceilings import recall
 from v6t.core.checks import check_abilities
 from v6t.core.config import technology
+from v6t.core.connections import PhaseOne, establishing, for_loopback, for_preflight
 from v6t.core.hooks import DuringTrial
 from v6t.core.journal import Journal, JournaledMeasure
 from v6t.core.manifest import machine, manifest, now
-from v6t.core.measures import Measured, Place, measure_point
+from v6t.core.measures import Measured, Place, measure_point, nothing
 from v6t.core.presets import caveats, is_demonstration
 from v6t.core.rundir import RunDir
 from v6t.core.settings import ResolvedRun
 from v6t.core.sidebyside import render
-from v6t.core.specs import THROUGHPUT, WITH_TIMEOUT, ceiling_spec, throughput_spec
+from v6t.core.specs import (
+    OF_CONNECTIONS,
+    THROUGHPUT,
+    WITH_TIMEOUT,
+    ceiling_spec,
+    measured,
+    throughput_spec,
+)
 from v6t.core.testers import Bench, compile_point
 from v6t.procedures.attempts import Progress
+from v6t.procedures.connections import Prepared, TableNotFilled
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.selftest import Ceiling, tester_ceiling
-from v6t.procedures.trial import Mode, Trial, TrialResult
-from v6t.profiles.errors import TesterError, TranslationError
-from v6t.profiles.model import FramePair
+from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
+from v6t.profiles.errors import DutError, TesterError, TranslationError
+from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
 
 __all__ = ["ceiling_spec", "throughput_spec"]
@@ -156,42 +167,106 @@ def _measure_all(state: _State) -> None:
         state.bench.load(streams)
         state.loopback.load(streams)
         state.watch.say(f"{sizes.label} octets: checking the translation")
-        finding = check_translation(
-            _door(state, state.bench), ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
-        )
-        if finding is not None:
-            _refuse(state, finding)
+        try:
+            finding = check_translation(
+                for_preflight(run, _door(state, state.bench)),
+                ipv6_frame_size=sizes.ipv6,
+                ipv4_frame_size=sizes.ipv4,
+            )
+            if finding is not None:
+                _refuse(state, finding)
+            _measure_size(state, sizes, streams)
+        except TableNotFilled as exc:
+            raise DutError(
+                str(exc), "lower connections.rate_cps or rate_share, or look at the device's limits"
+            ) from exc
+
+
+def _measure_size(state: _State, sizes: FramePair, streams: Mapping[Direction, StreamSet]) -> None:
+    run = state.run
+    if not run.connects:
         for mode in run.modes:
-            _measure_point(state, sizes, mode)
+            _note(state, measure_point(_place(state, sizes, mode, streams)))
+        return
+    phase_one = PhaseOne(
+        _place(state, sizes, "forward", streams, establishing), state.bench.emptying()
+    )
+    _note(state, phase_one.first())
+    wanted = [name for name in measured(run) if name not in OF_CONNECTIONS]
+    for mode in run.modes if wanted else ():
+        place = _place(state, sizes, mode, streams)
+        asked = phase_one.connections()
+        if asked is None:
+            _note(state, (nothing(place, b, "no connection rate passed") for b in wanted))
+            continue
+        prepared = Prepared(place.measure, asked, run.procedure.connections.retakes)
+        conditions = {**place.conditions, "connections": phase_one.described()}
+        _note(
+            state,
+            measure_point(
+                replace(
+                    place,
+                    measure=prepared,
+                    find=prepared.found(place.find),
+                    conditions=conditions,
+                )
+            ),
+        )
+    _note(state, phase_one.last())
 
 
-def _measure_point(state: _State, sizes: FramePair, mode: Mode) -> None:
+def _note(state: _State, found: Iterable[Measured]) -> None:
+    """Results on disk as they come."""
+    for done in found:
+        state.done.append(done)
+        _write_results(state)
+
+
+def _place(
+    state: _State,
+    sizes: FramePair,
+    mode: Mode,
+    streams: Mapping[Direction, StreamSet],
+    through: Callable[[Measure], Measure] = lambda door: door,
+) -> Place:
+    """Where a point is measured; the tester's own ceiling is found first.
+
+    Args:
+        state: of the run.
+        sizes, mode: the point.
+        streams: what is sent.
+        through: changes the trials of the ceiling.
+    """
     run = state.run
     media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
-    state.watch.say(f"{sizes.label} octets, {mode}: how much the tester itself can do")
-    ceiling = tester_ceiling(ceiling_spec(run, sizes, mode, media), _door(state, state.loopback))
+    own = for_loopback(run, _door(state, state.loopback))
+    if run.loops_back:
+        state.watch.say(f"{sizes.label} octets, {mode}: how much the tester itself can do")
+        door = _door(state, state.loopback) if through is establishing else own
+        door = through(door)
+        ceiling, source = tester_ceiling(ceiling_spec(run, sizes, mode, media), door), "this run"
+    else:
+        ceiling, source = recall(run, sizes, mode, streams, media)
+        state.watch.say(f"{sizes.label} octets, {mode}: the tester's own ceiling: {source}")
     if not ceiling.rate_fps:
         raise TesterError(
             "the tester loses frames even without a device: "
             + (ceiling.faults[0] if ceiling.faults else "no rate passed"),
             "close other programs on this machine; `v6t selftest` repeats this check",
         )
-    place = Place(
+    return Place(
         run=run,
         sizes=sizes,
         mode=mode,
         media_fps=media,
         ceiling=ceiling,
         measure=_door(state, state.bench),
-        loopback=_door(state, state.loopback),
+        loopback=own,
         watch=state.watch.trial,
         say=state.watch.say,
         find=state.journal.entries.__getitem__,
-        conditions=_conditions(run, ceiling),
+        conditions=_conditions(run, ceiling, source),
     )
-    for done in measure_point(place):
-        state.done.append(done)
-        _write_results(state)
 
 
 class _Door:
@@ -237,19 +312,20 @@ def _refuse(state: _State, finding: Finding) -> None:
     )
 
 
-def _conditions(run: ResolvedRun, ceiling: Ceiling) -> dict[str, Any]:
+def _conditions(run: ResolvedRun, ceiling: Ceiling, source: str) -> dict[str, Any]:
     return {
         "preset": run.preset,
         "demonstration": is_demonstration(run),
         "caveats": caveats(run),
         "plugin": run.plugin,
-        "params": run.params,
+        "params": technology(run).params.model_dump(mode="json"),
         "tester": run.tester.kind,
         "device": run.dut.driver,
         "line_rate_bps": run.line_rate_bps,
         "seed": run.seed,
         "selftest_margin": run.procedure.selftest_margin,
         "selftest_trials": list(ceiling.keys),
+        "ceiling": source,
         "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
     }
 

@@ -14,6 +14,8 @@ from v6t.core.settings import ResolvedRun
 from v6t.profiles.errors import UsageError
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
+_BEGINNINGS = {".lock", MANIFEST, f".{MANIFEST}.part", f".{CONFIG}.part"}
+"""What a run leaves that was killed before it had begun: such a directory is as good as empty."""
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
 
 
@@ -98,7 +100,7 @@ class RunDir:
                 f"{self.path} holds a run already", f"v6t resume {self.path}, or choose another -o"
             )
         try:
-            if self.path.exists() and any(self.path.iterdir()):
+            if self.path.exists() and any(p.name not in _BEGINNINGS for p in self.path.iterdir()):
                 raise UsageError(f"{self.path} is not empty", "choose another directory with -o")
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (OSError, NotADirectoryError) as exc:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from v6t.core.ceilings import remember
 from v6t.core.config import technology
 from v6t.core.run import ceiling_spec
 from v6t.core.settings import ResolvedRun
@@ -21,11 +22,14 @@ def measure_ceilings(run: ResolvedRun, say: Callable[[str], None]) -> list[dict[
     try:
         for size in run.frame_sizes:
             sizes = plugin.frame_pair(size)
-            bench.load(compile_point(plugin, sizes, run.seed))
+            streams = compile_point(plugin, sizes, run.seed)
+            bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 ceiling = tester_ceiling(ceiling_spec(run, sizes, mode, media), bench.measure)
+                if not run.loops_back:
+                    remember(run, sizes, mode, streams, ceiling)
                 rows.append(
                     {
                         "frame_sizes": {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from v6t.core.settings import ResolvedRun
+from v6t.profiles.errors import TranslationError, V6tError
 
 
 def prepare(run: ResolvedRun) -> None:
@@ -60,21 +61,26 @@ def show_plan(run: ResolvedRun, as_json: bool) -> None:
         print(f"  {line}")
     print("The device must be")
     print("  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  "))
+    if run.dut.driver != "reference":
+        from v6t.core.dutcontrol import plan_text, plan_without_device
+
+        print("To make it so")
+        print("  " + plan_text(*plan_without_device(run)).replace("\n", "\n  "))
     for caveat in planned.caveats:
         print(caveat)
 
 
-def carry_out(run: ResolvedRun, output: Path | None, as_json: bool) -> None:
-    """Run in a new directory and show the outcome."""
+def carry_out(run: ResolvedRun, output: Path | None, as_json: bool, report: bool = True) -> None:
+    """Run in a new directory, show the outcome, write the report."""
     from v6t.core.run import execute
     from v6t.core.rundir import default_path
 
     path = output or default_path(run)
-    _attend(run, path, as_json, lambda watch: execute(run, path, watch))
+    _attend(run, path, as_json, report, lambda watch: execute(run, path, watch))
 
 
-def continue_run(path: Path, as_json: bool) -> None:
-    """Resume and show the outcome."""
+def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
+    """Resume, show the outcome, write the report."""
     from v6t.core.run import resume
     from v6t.core.rundir import RunDir
 
@@ -86,10 +92,12 @@ def continue_run(path: Path, as_json: bool) -> None:
         directory.close()
     if not finished:
         prepare(run)
-    _attend(run, path, as_json, lambda watch: resume(path, watch))
+    _attend(run, path, as_json, report, lambda watch: resume(path, watch))
 
 
-def _attend(run: ResolvedRun, path: Path, as_json: bool, work: Callable[[Any], Any]) -> None:
+def _attend(
+    run: ResolvedRun, path: Path, as_json: bool, report: bool, work: Callable[[Any], Any]
+) -> None:
     from rich.console import Console
     from v6t.core.plan import plan
     from v6t.core.progress import Live, Plain
@@ -100,7 +108,7 @@ def _attend(run: ResolvedRun, path: Path, as_json: bool, work: Callable[[Any], A
     live = Live(errors, planned.trials) if errors.is_terminal else None
     watch: Any = live or Plain()
     try:
-        with _signals():
+        with signals():
             outcome = work(watch)
     except KeyboardInterrupt:
         if live:
@@ -108,20 +116,41 @@ def _attend(run: ResolvedRun, path: Path, as_json: bool, work: Callable[[Any], A
         if (path / "config.json").exists():
             watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
         raise
+    except TranslationError:
+        if live:
+            live.close()
+        _report(path, report, watch)
+        raise
     finally:
         if live:
             live.close()
     if outcome.measured == 0 and outcome.replayed:
         watch.say("this run was complete already; nothing was measured")
+    page = _report(path, report, watch)
     if as_json:
         sys.stdout.write((path / "results.json").read_text())
         return
-    out = Console(width=None if sys.stdout.isatty() else 110)
+    out = Console(width=None if sys.stdout.isatty() else 120)
     print_summary(out, outcome, f"{run.plugin}, {run.tester.kind} tester, {run.dut.driver} device")
+    if page:
+        out.print(f"Report: {page}", highlight=False, soft_wrap=True)
+
+
+def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
+    """Write the report; results are safe on disk, whatever becomes of it."""
+    from v6t.core.reports import write
+
+    if not wanted:
+        return None
+    try:
+        return write(path)[0]
+    except (V6tError, OSError, ImportError, ValueError) as exc:
+        watch.say(f"the report could not be written: {exc}; v6t report {path} tries again")
+        return None
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
+def signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a run like Ctrl-C; a second signal ends it at once."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:

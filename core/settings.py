@@ -12,6 +12,7 @@ from pydantic import Field
 from v6t.core.measuresettings import (
     AdaptiveSettings,
     BurstSettings,
+    ConnectionSettings,
     DelayVariationSettings,
     FrameLossSettings,
     Frozen,
@@ -90,6 +91,7 @@ class ProcedureSettings(Frozen):
     back_to_back: BurstSettings = BurstSettings()
     system_recovery: RecoverySettings = RecoverySettings()
     reset: ResetSettings = ResetSettings()
+    connections: ConnectionSettings = ConnectionSettings()
 
 
 class ResolvedRun(Frozen):
@@ -110,3 +112,10 @@ class ResolvedRun(Frozen):
     procedure: ProcedureSettings
     seed: int
     label: str = ""
+    connects: bool = False
+    """The technology is stateful: trials have connections (RFC 9693)."""
+
+    @property
+    def loops_back(self) -> bool:
+        """Whether the run itself can leave the device out, to measure the tester alone."""
+        return self.tester.kind != "trex" or bool(self.tester.options.get("lab"))

@@ -23,14 +23,19 @@ from v6t.profiles.model import FramePair
 THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS = "throughput", "throughput-frame-timeout", "frame-loss"
 BACK_TO_BACK, LATENCY, PDV, IPDV = "back-to-back", "latency", "pdv", "ipdv"
 RECOVERY, RESET = "system-recovery", "reset"
+CONNECTION_RATE, TEARDOWN, CAPACITY = "connection-rate", "teardown", "capacity"
 
 BENCHMARKS = (
-    *(THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS, BACK_TO_BACK, LATENCY, PDV, IPDV),
-    *(RECOVERY, RESET),
+    *(CONNECTION_RATE, THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS, BACK_TO_BACK, LATENCY, PDV, IPDV),
+    *(RECOVERY, RESET, TEARDOWN, CAPACITY),
 )
 """Names on the command line, in the order they are measured."""
 
 TIMED = (LATENCY, PDV, IPDV)
+OF_CONNECTIONS = (CONNECTION_RATE, TEARDOWN, CAPACITY)
+"""Benchmarks of stateful devices that are about connections, in no direction."""
+PHASE_TWO = (THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS, *TIMED)
+"""Benchmarks whose frames belong to connections where the device is stateful."""
 
 NEEDS_THROUGHPUT = (BACK_TO_BACK, *TIMED, RECOVERY, RESET)
 """Benchmarks that are defined at, or from, the throughput of the same point."""
@@ -43,6 +48,8 @@ def measured(run: ResolvedRun) -> tuple[str, ...]:
     for name in NEEDS_THROUGHPUT:
         if name in wanted and not (given and name in TIMED):
             wanted.add(THROUGHPUT)
+    if run.connects and run.procedure.connections.rate_cps is None and wanted != {CAPACITY}:
+        wanted.add(CONNECTION_RATE)
     return tuple(name for name in BENCHMARKS if name in wanted)
 
 

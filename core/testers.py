@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.config import technology
-from v6t.core.devices import judge_of, lab_device, remote_session
+from v6t.core.devices import (
+    driver_of,
+    intent_of,
+    judge_of,
+    lab_device,
+    remote_session,
+    state_of,
+)
 from v6t.core.settings import ResolvedRun
 from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
@@ -18,9 +25,12 @@ from v6t.profiles.streams import StreamSet
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.session import Session
+    from v6t.drivers.preparing import Preparing
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
+DELAY_BENCHMARKS = ("latency", "pdv", "ipdv", "throughput-frame-timeout")
+"""They need a tester that times frames."""
 
 
 def make_tester(run: ResolvedRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:
@@ -49,7 +59,8 @@ def make_tester(run: ResolvedRun, *, loopback: bool = False, keep: Path | None =
 
     options = TrexOptions.from_mapping(run.tester.options)
     standing = lab_device(run, keep) if options.lab and not loopback else None
-    return TrexTester(options, device.links, standing, loopback=loopback)
+    delays = any(name in DELAY_BENCHMARKS for name in run.benchmarks)
+    return TrexTester(options, device.links, standing, loopback=loopback, delays=delays)
 
 
 def compile_point(plugin: Technology, sizes: FramePair, seed: int) -> dict[Direction, StreamSet]:
@@ -83,23 +94,52 @@ class Bench:
         self._device: Session | None = None
         self._wanted: Mapping[Direction, StreamSet] = {}
         self._stale = True
+        self._preparing: Preparing | None = None
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
         """What the next trials send."""
         self._wanted = streams
         self._stale = True
 
-    def measure(self, trial: Trial) -> TrialResult:
-        """Run one trial, opening and loading first where needed."""
+    def open(self) -> Tester:
+        """Configure the device, open the tester, unless that is done."""
         if self._tester is None:
             self._configure()
             tester = make_tester(self._run, loopback=self._loopback, keep=self._keep)
             self._tester = tester
             tester.open()
+        return self._tester
+
+    def measure(self, trial: Trial) -> TrialResult:
+        """Run one trial, opening and loading first where needed."""
+        tester: Any = self.open()
         if self._stale:
-            self._tester.load(self._wanted, self._judge)
+            tester.load(self._wanted, self._judge)
             self._stale = False
-        return self._tester.measure(trial)
+            self._preparing = None
+        if trial.connections is None:
+            return self.open().measure(trial)
+        if self._preparing is None:
+            self._preparing = self._prepare(tester)
+        return self._preparing.measure(trial)
+
+    def emptying(self) -> str:
+        """How the device's table is emptied between trials, in words or commands (ST-10)."""
+        if self._run.tester.kind == "sim":
+            return "simulated"
+        driver = driver_of(self._run)
+        if driver is None:
+            return str(self._run.dut.options.get("hooks", {}).get("flush", "by hand"))
+        intent = intent_of(self._run)
+        plan = driver.plan(intent, driver.example(intent))
+        return "; ".join(step.command for step in plan.flush)
+
+    def _prepare(self, tester: Any) -> Preparing:
+        from v6t.drivers.preparing import Preparing
+
+        return Preparing(
+            tester, None if self._loopback else state_of(self._run, tester, self._device)
+        )
 
     def describe(self) -> dict[str, Any] | None:
         """Facts about the tester and a device it drives; None if none was needed."""
@@ -107,6 +147,20 @@ class Bench:
             return None
         found = self._tester.describe()
         return found if self._device is None else {**found, "device": self._device.describe()}
+
+    @property
+    def session(self) -> Session | None:
+        """The session with a device that has a driver, here in the lab or elsewhere."""
+        found = self._device or getattr(getattr(self._tester, "device", None), "session", None)
+        return found if hasattr(found, "verify") else None
+
+    def verify_device(self) -> list[str]:
+        """Read the device's configuration back; one line per read-back, none without a driver.
+
+        Raises:
+            DutError: something is not as it should be.
+        """
+        return [] if self.session is None else self.session.verify()
 
     def close(self) -> None:
         """Stop traffic, remove the lab, restore the device. May be called twice."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
+    from v6t.drivers.replay import FrameSource
     from v6t.drivers.tester import Judge
     from v6t.profiles.model import Direction
 
@@ -36,6 +37,7 @@ def compare_samples(
     direction: Direction,
     judge: Judge | None,
     first_sequence: int = 0,
+    source: FrameSource | None = None,
 ) -> Comparison:
     """Build what was sent again, translate it by the book, compare octet by octet.
 
@@ -47,10 +49,11 @@ def compare_samples(
         direction: which way they went.
         judge: the reference translation; None: frames must come back unchanged.
         first_sequence: sequence number in the trailer of the stream's first frame.
+        source: what was sent, where it is not the stream as compiled.
     """
     checked = matched = 0
     first: Mapping[str, str] | None = None
-    expander = Expander(stream)
+    expander = source or Expander(stream)
     # a judge of a certain implementation knows what may be anything in its frames
     normalise: Callable[[U8], U8] = getattr(judge, "normalise", lambda same: same)
     for frames in samples:
@@ -83,10 +86,14 @@ def compare_samples(
 
 
 def missing_example(
-    stream: Stream, number: int, direction: Direction, judge: Judge | None
+    stream: Stream,
+    number: int,
+    direction: Direction,
+    judge: Judge | None,
+    source: FrameSource | None = None,
 ) -> Mapping[str, str]:
     """A frame that never came back, beside what should have."""
-    expander = Expander(stream)
+    expander = source or Expander(stream)
     sent = expander.frames(number, 1)
     trailer.stamp(
         sent,

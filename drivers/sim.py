@@ -6,6 +6,7 @@ is drawn from the seed and the trial's key, so a resumed run meets the same devi
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
@@ -16,8 +17,10 @@ from itertools import pairwise
 from typing import Any
 
 from v6t.drivers.simdevice import BLOCK, Device, SimOptions
-from v6t.drivers.tester import Judge
+from v6t.drivers.simtable import SimTable
+from v6t.drivers.tester import Judge, Phase
 from v6t.procedures.distribution import Distribution, bucket_ns
+from v6t.procedures.tracking import Connections
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -58,7 +61,7 @@ class SimTester:
 
     name = "sim"
     abilities: frozenset[Ability] = frozenset(
-        {"tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"}
+        {"tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times", "connections"}
     )
 
     def __init__(
@@ -72,11 +75,25 @@ class SimTester:
             loopback: no device, only the tester's own ceiling.
         """
         self.options = options or SimOptions()
-        self.clock_s = 0.0
+        self.table = SimTable(self.options)
+        self._connections = 0
         self._seed = seed
         self._loopback = loopback
         self._streams: Mapping[Direction, StreamSet] = {}
         self._trials = 0
+
+    @property
+    def clock_s(self) -> float:
+        """Virtual time [s]."""
+        return self.table.clock_s
+
+    @clock_s.setter
+    def clock_s(self, value: float) -> None:
+        self.table.clock_s = value
+
+    def now(self) -> float:
+        """Virtual time [s]."""
+        return self.clock_s
 
     def open(self) -> None:
         """Nothing to take."""
@@ -92,11 +109,7 @@ class SimTester:
         Raises:
             TesterError: this is the trial at which the tester fails.
         """
-        self._trials += 1
-        if self._trials == self.options.crash_at:
-            raise TesterError(f"simulated failure of the tester in trial {self._trials}")
-        if self.options.trial_delay_s:
-            time.sleep(self.options.trial_delay_s)
+        self._next_trial()
         chance = random.Random(f"{self._seed}/{trial.key}")  # noqa: S311  (not for secrets)
         self.clock_s += trial.pause_s
         started = (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
@@ -104,12 +117,50 @@ class SimTester:
         slow = self._slow_repetition(trial.key)
         if any(way not in self._streams for way in ways):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+        gone = self._gone(trial)
         directions = {
-            way: self._direction(way, trial, Device(self.options, len(ways), chance, slow))
+            way: self._direction(way, trial, Device(self.options, len(ways), chance, slow), gone)
             for way in ways
         }
+        self.table.touch()
         self.clock_s += max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s
         return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
+
+    def establish(self, trial: Trial, connections: Connections) -> Phase:
+        """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
+        self._next_trial()
+        o, count = self.options, connections.count
+        self.clock_s += trial.pause_s
+        began, rate = self.clock_s, connections.rate_cps
+        forwarded = count
+        if not self._loopback:
+            forwarded = self.table.fill(count, rate).forwarded
+        self._connections = count
+        sending = count / rate * max(1.0, rate / o.tester_fps)
+        self.clock_s += sending
+        ended = self.clock_s
+        self.clock_s += connections.wait_s
+        return Phase(
+            self._connection_frames("forward", count, forwarded, sending),
+            began,
+            ended,
+            repeated=0 if self._loopback else min(o.table_reuses, forwarded),
+            started=(EPOCH + timedelta(seconds=began)).isoformat(timespec="milliseconds"),
+            health={"virtual_time_s": self.clock_s},
+        )
+
+    def validate(self, trial: Trial, connections: Connections) -> Phase:
+        """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
+        del trial
+        count, rate = connections.count, connections.rate_cps * (connections.alpha or 1.0)
+        began = self.clock_s
+        sending = count / rate * max(1.0, rate / self.options.tester_fps)
+        self.clock_s += sending
+        back = count if self._loopback else min(count, self.table.alive())
+        self.table.touch()
+        ended = self.clock_s
+        self.clock_s += connections.wait_s
+        return Phase(self._connection_frames("reverse", count, back, sending), began, ended)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -118,16 +169,40 @@ class SimTester:
     def close(self) -> None:
         """Nothing to give back."""
 
+    def _next_trial(self) -> None:
+        self._trials += 1
+        if self._trials == self.options.crash_at:
+            raise TesterError(f"simulated failure of the tester in trial {self._trials}")
+        if self.options.trial_delay_s:
+            time.sleep(self.options.trial_delay_s)
+
+    def _gone(self, trial: Trial) -> float:
+        """Share of the connections that phase 2 finds gone."""
+        if trial.connections is None or self._loopback or not self._connections:
+            return 0.0
+        return 1 - min(1.0, self.table.alive() / self._connections)
+
+    def _connection_frames(
+        self, way: Direction, count: int, back: int, sending: float
+    ) -> DirectionResult:
+        name = next(s.name for s in self._streams[way].streams if s.role.value == "foreground")
+        counted = ClassCount("foreground", count, count, back)
+        checked = min(1000, back)
+        return DirectionResult({name: counted}, sending, checked=checked, matched=checked)
+
     def _slow_repetition(self, key: str) -> bool:
         """Whether the repetition of this trial is a slow one (benchmark/size/mode/repetition)."""
         repetition = "/".join(key.split("/")[:4])
         chance = random.Random(f"{self._seed}/slow/{repetition}")  # noqa: S311
         return chance.random() < self.options.slow_probability
 
-    def _direction(self, way: str, trial: Trial, device: Device) -> DirectionResult:
+    def _direction(self, way: str, trial: Trial, device: Device, gone: float) -> DirectionResult:
         o = self.options
         sending = trial.sending_s * max(1.0, trial.rate_fps / o.tester_fps)
         loss = _Loss(0) if self._loopback else self._loss(trial, device)
+        if gone and way == "reverse":  # forward, the device makes the connection again
+            dead = max(loss.frames, math.ceil(trial.frames * gone))
+            loss = _Loss(dead, 0.0, trial.sending_s, loss.gap_s)
         streams = self._streams[way].streams  # type: ignore[index]
         weights = [s.weight for s in streams]
         required = counts(weights, trial.frames)

@@ -50,6 +50,20 @@ class SimOptions:
         tester_fps: the tester's own ceiling per direction; above, sending takes longer.
         tester_delay_us: what the tester measures in loopback, without a device.
         control: ARP, ND and the like seen per trial.
+        table_entries: connections a stateful device holds; 0: any number.
+        table_replaces: a full table forgets old connections instead of refusing new ones.
+        table_stores: it remembers connections at all; false: it only forwards.
+        table_timeout_s: a connection without frames lives so long [s]; 0: for ever.
+        table_hides_timeout: its driver does not know that timeout.
+        table_tells: it tells how many connections it has.
+        table_off_by: it tells so many too many.
+        table_stuck: connections that stay when it is emptied.
+        table_reuses: connections that get the outside four-tuple of another one.
+        insertion_cps: new connections per second it can make; 0: any number.
+        slow_from, slow_insertion_share: above so many connections this share of them; 0: never.
+        teardown_cps: connections per second it forgets when it is emptied; 0: at once.
+        teardown_s: what emptying takes in any case [s].
+        phase_one_loss, phase_one_loss_trials: frames lost in phase 1 of so many first trials.
         crash_at: number of the trial (from 1) at which the tester fails; 0: never.
         trial_delay_s: real seconds each trial takes, to watch or to interrupt a rehearsal.
     """
@@ -80,6 +94,22 @@ class SimOptions:
     tester_fps: float = 5_000_000.0
     tester_delay_us: float = 2.0
     control: int = 0
+    table_entries: int = 0
+    table_replaces: bool = False
+    table_stores: bool = True
+    table_timeout_s: float = 0.0
+    table_hides_timeout: bool = False
+    table_tells: bool = True
+    table_off_by: int = 0
+    table_stuck: int = 0
+    table_reuses: int = 0
+    insertion_cps: float = 0.0
+    slow_from: int = 0
+    slow_insertion_share: float = 0.1
+    teardown_cps: float = 0.0
+    teardown_s: float = 0.0
+    phase_one_loss: int = 0
+    phase_one_loss_trials: int = 1
     crash_at: int = 0
     trial_delay_s: float = 0.0
 

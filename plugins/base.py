@@ -3,7 +3,11 @@
 A plugin is pure: it computes frames and never sends one. Registered under the entry point group
 ``v6t.plugins``, it gives the whole machine (compiler, testers, procedures, report) its
 technology through the five members below. Instances are pickled into the reference device and
-the receivers, so they hold nothing but parameters.
+the receivers with their parameters only; what they prepare for themselves stays behind.
+
+What technologies have in common is at hand beside this module: ``mixture`` (foreground,
+background and negative shares, headers), ``sizes``, ``device`` (a reference device of one handler
+per direction and IP version), ``prefixes``, ``addressing``, ``translate`` and ``tunnel``.
 """
 
 from __future__ import annotations
@@ -45,7 +49,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Links:
-    """Left (IPv6 side of a single translation) and right (IPv4 side) link."""
+    """Left and right link: the IPv6 and the IPv4 side of a single translation.
+
+    Technologies without two sides, or with another orientation, say which link carries what.
+    """
 
     left: Link = Link("02:00:00:00:01:02", "02:00:00:00:01:01")
     right: Link = Link("02:00:00:00:02:02", "02:00:00:00:02:01")
@@ -96,7 +103,7 @@ class Technology(ABC):
     params_model: ClassVar[type[PluginParams]]
     stateful: ClassVar[bool] = False
     overhead: ClassVar[int]
-    """Octets the IPv6 frame is longer than the IPv4 frame (20 translation, 40 encapsulation)."""
+    """Octets the IPv6 frame is longer than the IPv4 frame (20 translation, 40 encapsulation, 0)."""
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset's demonstration."""
@@ -114,6 +121,9 @@ class Technology(ABC):
     @abstractmethod
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Sizes on both sides for a listed (IPv6) frame size, FCS included.
+
+        Where nothing is translated, ``ipv6`` is the left frame's size and ``ipv4`` the right
+        one's. :mod:`v6t.plugins.sizes` has both computations.
 
         Raises:
             UsageError: the size cannot exist for this technology or MTU (GEN-06).

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from v6t.plugins import rfc6052
+from v6t.plugins.eam import Mapping, mappings_from_text
 from v6t.plugins.map import IidFormat, MapRule, address4, address6, network6, rule_from_text
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
@@ -77,6 +79,50 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
         six = address6(str(ipv6), "IPv6 address")
         four = rfc6052.extract(network, six)
     return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
+
+
+def calc_eam(
+    pairs: Sequence[Sequence[str]],
+    prefix: str | None = None,
+    ipv4: str | None = None,
+    ipv6: str | None = None,
+) -> dict[str, str | None]:
+    """An address through a translator's table (RFC 7757); keys ``ipv4, ipv6, mapping``.
+
+    Args:
+        pairs: explicit mappings, IPv4 and IPv6 prefix each.
+        prefix: RFC 6052 prefix for addresses no explicit mapping holds.
+        ipv4: the address, or
+        ipv6: the address.
+
+    Raises:
+        UsageError: neither or both addresses given, or the table is impossible. An address
+            without mapping is no error: its other form is None.
+    """
+    mappings = mappings_from_text(pairs, prefix)
+    if (ipv4 is None) == (ipv6 is None):
+        raise UsageError("give either --ipv4 or --ipv6")
+    if ipv4 is not None:
+        four = address4(ipv4, "IPv4 address")
+        mapping = mappings.of_ipv4(four)
+        six = mapping.to_ipv6(four) if mapping else None
+        return {
+            "ipv4": str(four),
+            "ipv6": None if six is None else str(six),
+            "mapping": _shown(mapping),
+        }
+    address = address6(str(ipv6), "IPv6 address")
+    mapping = mappings.of_ipv6(address)
+    found = mapping.to_ipv4(address) if mapping else None
+    return {
+        "ipv4": None if found is None else str(found),
+        "ipv6": str(address),
+        "mapping": _shown(mapping),
+    }
+
+
+def _shown(mapping: Mapping | None) -> str | None:
+    return None if mapping is None else f"{mapping.ipv4} = {mapping.ipv6}"
 
 
 def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, Any]:

@@ -219,7 +219,7 @@ class MapECe(CustomerEdge):
 
     name = "mape-ce"
     title = "MAP-E CE, single device: encapsulates a customer's IPv4, NAPT left out"
-    rfcs = ("RFC 7597",)
+    rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
     overhead = 40
     default_frame_sizes = (104,)
@@ -234,7 +234,12 @@ class MapTCe(CustomerEdge):
 
     name = "mapt-ce"
     title = "MAP-T CE, single device: translates a customer's IPv4, NAPT left out"
-    rfcs = ("RFC 7599", "RFC 7915", "RFC 6052")
+    rfcs = (
+        "RFC 7599",
+        "RFC 7597 sections 5 and 6",
+        "RFC 7915 sections 4 and 5",
+        "RFC 6052 section 2",
+    )
     params_model = MapTCeParams
     overhead = 20
     default_frame_sizes = (84,)
@@ -249,7 +254,7 @@ class LwB4(CustomerEdge):
 
     name = "lwb4"
     title = "lwB4 of lightweight 4over6, single device: encapsulates IPv4, NAPT left out"
-    rfcs = ("RFC 7596",)
+    rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params
     overhead = 40
     default_frame_sizes = (104,)

@@ -19,7 +19,7 @@ class ClatParams(TranslatorParams):
 
     clat_ipv4: str = Field("198.18.0.0/24", description="IPv4 network of the customer")
     clat_ipv6: str = Field(
-        "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877 section 6.3)"
+        "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877 section 6)"
     )
     plat_prefix: str = Field(
         "64:ff9b::/96", description="RFC 6052 prefix of the PLAT, for all other IPv4 addresses"
@@ -60,7 +60,7 @@ class Clat(StatelessTranslator):
 
     name = "clat"
     title = "CLAT of 464XLAT: the customer's IPv4 translated statelessly towards a PLAT"
-    rfcs = ("RFC 6877", "RFC 7915", "RFC 6052")
+    rfcs = ("RFC 6877 section 6", "RFC 7915 sections 4 and 5", "RFC 6052 section 2")
     params_model = ClatParams
     params: ClatParams
 

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 
 from v6t.plugins.base import Links
 from v6t.plugins.customer import Customer, CustomerParams, Translation
-from v6t.plugins.map_fields import ce_port, fixed_ce_port, peer_port
+from v6t.plugins.map_fields import Varying, ce_port, fixed_ce_port, peer_port
 from v6t.plugins.mixture import (
     background_of,
     ethernet,
@@ -16,6 +16,7 @@ from v6t.plugins.mixture import (
     negative_like,
     replaced,
 )
+from v6t.plugins.ports import Policy
 from v6t.profiles.model import (
     Binding,
     Direction,
@@ -58,7 +59,7 @@ def _forward(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficC
             ipv4(params, params.server_ipv4, host),
         )
         variables, bindings = _hosts(customer, "IP.dst", 31)
-    own, more = ce_port(customer.ports, params.fw_dport, "UDP.dport")
+    own, more = _own_port(customer, params.fw_dport, "UDP.dport")
     peer, peers = peer_port(params.fw_sport, "UDP.sport")
     ports = {"sport": params.fw_sport.min, "dport": fixed_ce_port(customer.ports, source=False)}
     return TrafficClass(
@@ -74,7 +75,7 @@ def _forward(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficC
 def _reverse(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficClass:
     customer = params.customer
     variables, bindings = _hosts(customer, "IP.src", 31)
-    own, more = ce_port(customer.ports, params.rv_sport, "UDP.sport")
+    own, more = _own_port(customer, params.rv_sport, "UDP.sport")
     peer, peers = peer_port(params.rv_dport, "UDP.dport")
     ports = {"sport": fixed_ce_port(customer.ports, source=True), "dport": params.rv_dport.min}
     header = ipv4(params, customer.ipv4.network_address, params.server_ipv4)
@@ -86,6 +87,10 @@ def _reverse(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficC
         (*variables, *own, *peer),
         (*bindings, *more, *peers),
     )
+
+
+def _own_port(customer: Customer, policy: Policy, field: str) -> Varying:
+    return ce_port(customer.ports, policy, field, psid=customer.ports.psid)
 
 
 def _hosts(customer: Customer, field: str, end: int) -> tuple[list[Variable], list[Binding]]:

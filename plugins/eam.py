@@ -23,7 +23,7 @@ class Eam:
         if 128 - self.ipv6.prefixlen < self.suffix_len:
             raise UsageError(
                 f"the {self.suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
-                "(RFC 7757 section 3.1)",
+                "(RFC 7757 section 3)",
                 f"use an IPv6 prefix of at most /{128 - self.suffix_len}",
             )
 
@@ -85,7 +85,7 @@ class Mappings:
 
     Attributes:
         eams: explicit mappings; their order is of no importance.
-        prefix: for addresses no EAM holds (RFC 7757 section 3.3); None: they are not translated.
+        prefix: for addresses no EAM holds (RFC 7757 section 3); None: they are not translated.
     """
 
     eams: tuple[Eam, ...] = ()

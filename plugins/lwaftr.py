@@ -23,7 +23,7 @@ class LightweightAftr(Technology):
 
     name = "lwaftr"
     title = "lwAFTR of lightweight 4over6: IPv4 of many lwB4s in IPv6, by binding table"
-    rfcs = ("RFC 7596",)
+    rfcs = ("RFC 7596 section 6",)
     params_model = LwAftrParams
     overhead = 40
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS

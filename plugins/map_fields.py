@@ -91,11 +91,17 @@ class Sharing(Protocol):
         """``m``."""
 
 
-def ce_port(rule: Sharing, policy: Policy, field: str) -> Varying:
+def ce_port(rule: Sharing, policy: Policy, field: str, *, psid: int = 0) -> Varying:
     """Bits of a port around the PSID: ``A`` and ``j`` together are one number.
 
     ``A`` from 1 and all ``j`` are the numbers from ``2**m`` on. Without an offset number 0 is
     left out, so that the CE with PSID 0 never uses port 0 (MAP-15).
+
+    Args:
+        rule: lengths of the port's parts.
+        policy: how ports follow each other.
+        field: of the port.
+        psid: of the only CE; 0 also where several CEs send.
     """
     a, k, m = rule.psid_offset, rule.psid_len, rule.low_bits
     if policy == "fixed":
@@ -106,7 +112,7 @@ def ce_port(rule: Sharing, policy: Policy, field: str) -> Varying:
         return [variable], bind_port(variable, field)
     if a + m == 0:
         return [], []
-    low = 1 << m if a else 1
+    low = 1 << m if a else int(psid == 0)
     top = (1 << a + m) - 1
     if low > top:
         return [], []

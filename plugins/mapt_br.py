@@ -35,7 +35,12 @@ class MapTBorderRelay(Technology):
 
     name = "mapt-br"
     title = "MAP-T border relay: IPv4 of many CEs translated to IPv6 and back"
-    rfcs = ("RFC 7599", "RFC 7915", "RFC 6052")
+    rfcs = (
+        "RFC 7599",
+        "RFC 7597 sections 5 and 6",
+        "RFC 7915 sections 4 and 5",
+        "RFC 6052 section 2",
+    )
     params_model = MapTParams
     overhead = 20
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS

@@ -118,7 +118,7 @@ class Ipv4Router(Router):
 
     name = "ipv4-router"
     title = "IPv4 router: the baseline of RFC 2544, one or many networks and hosts"
-    rfcs = ("RFC 2544", "RFC 4814")
+    rfcs = ("RFC 2544", "RFC 4814 section 4.5")
     params_model = Ipv4RouterParams
     version = 4
     default_frame_sizes = (64,)
@@ -133,7 +133,7 @@ class Ipv6Router(Router):
 
     name = "ipv6-router"
     title = "IPv6 router: the baseline of RFC 5180, one or many networks and hosts"
-    rfcs = ("RFC 5180", "RFC 4814")
+    rfcs = ("RFC 5180", "RFC 4814 section 4.5")
     params_model = Ipv6RouterParams
     version = 6
     default_frame_sizes = (84,)

@@ -179,7 +179,7 @@ class Ipv6RouterParams(RouterParams):
     """Everything ``ipv6-router`` can be told."""
 
     left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2::2"), description="the host on the left (RFC 5180 section 8)"
+        IPv6Address("2001:2::2"), description="the host on the left (RFC 5180)"
     )
     right_ipv6: IPv6Address = Field(
         IPv6Address("2001:2:0:8000::2"), description="the host on the right"

@@ -19,6 +19,9 @@ class EamEntry(PluginParams):
     ipv4: str
     ipv6: str
 
+    def __repr__(self) -> str:
+        return f"{self.ipv4} = {self.ipv6}"
+
 
 PAPER = (
     EamEntry(ipv4="198.18.0.0/24", ipv6="2001:2::/120"),
@@ -55,7 +58,7 @@ class Siit(StatelessTranslator):
 
     name = "siit"
     title = "SIIT: stateless IPv4/IPv6 translation by address mappings or prefix, either way round"
-    rfcs = ("RFC 7915", "RFC 7757", "RFC 6052")
+    rfcs = ("RFC 7915 sections 4 and 5", "RFC 7757 section 3", "RFC 6052 section 2")
     params_model = SiitParams
     params: SiitParams
 

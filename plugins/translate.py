@@ -57,6 +57,8 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
     """
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
+    if not count:
+        return out  # of a length that need not hold a header
     out[:, 0] = 0x60 | packets[:, 1] >> 4
     out[:, 1] = packets[:, 1] << 4
     out[:, 2:4] = 0
@@ -83,6 +85,8 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
     """
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)
+    if not count:
+        return out  # of a length that need not hold a header
     out[:, 0] = 0x45
     out[:, 1] = packets[:, 0] << 4 | packets[:, 1] >> 4
     out[:, 2:8] = (length >> 8, length & 255, 0, 0, _DF if length >= DF_FROM else 0, 0)
@@ -91,8 +95,7 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
     out[:, 12:16] = source
     out[:, 16:20] = destination
     out[:, 20:] = packets[:, 40:]
-    if count:
-        inet.finish_ipv4(out, 0)
+    inet.finish_ipv4(out, 0)
     _update(out[:, 26:28], _sum(packets, 8, 40), _sum(out, 12, 20))
     return out
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
 from v6t.procedures.trial import Measure
+from v6t.procedures.validity import Verdict
 
 BENCHMARK = "back-to-back"
 FORMULA = (
@@ -90,12 +91,14 @@ class BurstRepetition:
         frames: longest burst without loss; 0 if every burst lost.
         hit_longest: even the longest burst lost nothing: the buffer is larger than was searched.
         attempts: every trial, invalid ones included.
+        valid: the tester sent every burst that decided; otherwise ``frames`` says nothing.
     """
 
     number: int
     frames: int
     hit_longest: bool
     attempts: tuple[Attempt, ...]
+    valid: bool = True
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,14 @@ class BurstResult:
     repetitions: tuple[BurstRepetition, ...]
 
     @property
+    def bursts(self) -> tuple[int, ...]:
+        """Longest burst of each repetition in which the tester did its part [frames]."""
+        return tuple(r.frames for r in self.repetitions if r.valid)
+
+    @property
     def average_frames(self) -> float | None:
         """The benchmark [frames]; None if nothing was measured."""
-        bursts = [r.frames for r in self.repetitions]
-        return sum(bursts) / len(bursts) if bursts else None
+        return sum(self.bursts) / len(self.bursts) if self.bursts else None
 
     @property
     def buffer_time(self) -> BufferTime | None:
@@ -164,47 +171,77 @@ def measure_back_to_back(
     )
 
 
-def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
-    attempts: list[Attempt] = []
-    tried = 0
+class _Unknown(Exception):
+    """The tester could not send a burst as asked in any of its attempts."""
 
-    def passes(frames: int) -> bool:
-        nonlocal tried
-        for _ in range(1 + spec.verifications):
-            tried += 1
-            progress = Progress(
-                spec.point, number, spec.repetitions, tried, max(spec.steps, tried),
-                spec.rate_fps, spec.rate_fps, spec.rate_fps,
-            )  # fmt: skip
-            if watch:
-                watch(progress)
-            outcome = attempt(
-                spec.conditions,
-                measure,
-                benchmark=BENCHMARK,
-                step=f"r{number:02d}/b{tried:03d}",
-                rate_fps=spec.rate_fps,
-                duration_s=frames / spec.rate_fps,
-            )
-            attempts.extend(outcome.attempts)
-            if watch:
-                watch(replace(progress, verdict=outcome.verdict))
-            if outcome.verdict.passed:
+
+def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
+    bursts = _Bursts(spec, number, measure, watch)
+    low = 0
+    burst = min(spec.first_frames, spec.most_frames)
+    try:
+        while bursts.passes(burst):
+            low = burst
+            if burst == spec.most_frames:
+                return BurstRepetition(number, low, True, tuple(bursts.attempts))
+            burst = min(2 * burst, spec.most_frames)
+        high = burst
+        while high - low > spec.resolution_frames:
+            middle = (low + high) // 2
+            if bursts.passes(middle):
+                low = middle
+            else:
+                high = middle
+    except _Unknown:
+        return BurstRepetition(number, low, False, tuple(bursts.attempts), valid=False)
+    return BurstRepetition(number, low, False, tuple(bursts.attempts))
+
+
+class _Bursts:
+    """The bursts of one repetition."""
+
+    def __init__(self, spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> None:
+        self._spec = spec
+        self._number = number
+        self._measure = measure
+        self._watch = watch
+        self._tried = 0
+        self.attempts: list[Attempt] = []
+
+    def passes(self, frames: int) -> bool:
+        """Whether a burst of this length is forwarded without loss, verified if it is not.
+
+        Raises:
+            _Unknown: the tester faltered every time, so nothing is known about the device.
+        """
+        lost = False
+        for _ in range(1 + self._spec.verifications):
+            verdict = self._offer(frames)
+            if verdict.passed:
                 return True
+            lost = lost or verdict.valid
+        if not lost:
+            raise _Unknown
         return False
 
-    low, high = 0, spec.most_frames + 1
-    burst = min(spec.first_frames, spec.most_frames)
-    while passes(burst):
-        low = burst
-        if burst == spec.most_frames:
-            return BurstRepetition(number, low, True, tuple(attempts))
-        burst = min(2 * burst, spec.most_frames)
-    high = burst
-    while high - low > spec.resolution_frames:
-        middle = (low + high) // 2
-        if passes(middle):
-            low = middle
-        else:
-            high = middle
-    return BurstRepetition(number, low, False, tuple(attempts))
+    def _offer(self, frames: int) -> Verdict:
+        spec = self._spec
+        self._tried += 1
+        progress = Progress(
+            spec.point, self._number, spec.repetitions, self._tried,
+            max(spec.steps, self._tried), spec.rate_fps, spec.rate_fps, spec.rate_fps,
+        )  # fmt: skip
+        if self._watch:
+            self._watch(progress)
+        outcome = attempt(
+            spec.conditions,
+            self._measure,
+            benchmark=BENCHMARK,
+            step=f"r{self._number:02d}/b{self._tried:03d}",
+            rate_fps=spec.rate_fps,
+            duration_s=frames / spec.rate_fps,
+        )
+        self.attempts += outcome.attempts
+        if self._watch:
+            self._watch(replace(progress, verdict=outcome.verdict))
+        return outcome.verdict

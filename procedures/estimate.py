@@ -49,8 +49,8 @@ def throughput_cost(spec: ThroughputSpec) -> Cost:
 
 
 def timing_cost(spec: TimingSpec) -> Cost:
-    """Latency, PDV or IPDV, and one trial in loopback."""
-    trials = spec.repetitions + 1
+    """Latency, PDV or IPDV; latency once in loopback, too."""
+    trials = spec.repetitions + bool(spec.request.tags)
     return Cost(trials, trials * _trial_s(spec.conditions, spec.duration_s))
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
 from v6t.procedures.distribution import Distribution
+from v6t.procedures.tracking import Connections, Established
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""
@@ -23,7 +24,9 @@ def directions_of(mode: Mode) -> tuple[str, ...]:
     return ("forward", "reverse") if mode == "bidirectional" else (mode,)
 
 
-Ability = Literal["tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"]
+Ability = Literal[
+    "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times", "connections"
+]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 
 
@@ -90,6 +93,8 @@ class Trial:
             (TP-06); None: frames count until the residual wait is over.
         then: traffic after the first ``duration_s``; None: none.
         event: what happens to the device meanwhile; None: nothing.
+        connections: phase 1 that goes before (RFC 9693); None: the device is stateless. Where it
+            is all there is (``establish``, ``tear-down``), rate and duration are those of phase 1.
     """
 
     benchmark: str
@@ -105,6 +110,7 @@ class Trial:
     frame_timeout_s: float | None = None
     then: Segment | None = None
     event: Event | None = None
+    connections: Connections | None = None
 
     @property
     def first_frames(self) -> int:
@@ -136,6 +142,8 @@ class Trial:
             found |= {"two-rates", "loss-times"}
         if self.event is not None:
             found.add("loss-times")
+        if self.connections is not None:
+            found.add("connections")
         return frozenset(found)
 
     def tag_frame(self, number: int) -> int:
@@ -235,12 +243,15 @@ class TrialResult:
             that died). A trial with faults is invalid, never device loss (GEN-23, SELF-05).
         started: wall clock time of the first frame, ISO 8601, UTC.
         tester: health figures of the tester, free form.
+        connections: what became of phase 1, where the trial had one. If it did not fill the table
+            there was no phase 2 and ``directions`` is empty.
     """
 
     directions: Mapping[str, DirectionResult]
     faults: tuple[str, ...] = ()
     started: str = ""
     tester: Mapping[str, Any] = field(default_factory=dict)
+    connections: Established | None = None
 
 
 class Measure(Protocol):
@@ -250,7 +261,7 @@ class Measure(Protocol):
         """Run one trial."""
 
 
-_ADDED = ("delays", "frame_timeout_s", "then", "event")
+_ADDED = ("delays", "frame_timeout_s", "then", "event", "connections")
 _ADDED_RESULTS = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
 
 
@@ -271,6 +282,8 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
         data["directions"][way] = {
             k: v for k, v in plain.items() if k not in _ADDED_RESULTS or v is not None
         }
+    if result.connections is None:
+        del data["connections"]
     return data
 
 
@@ -281,6 +294,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         faults=tuple(data.get("faults", ())),
         started=data.get("started", ""),
         tester=data.get("tester", {}),
+        connections=Established(**data["connections"]) if data.get("connections") else None,
     )
 
 

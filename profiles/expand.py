@@ -190,7 +190,7 @@ def _counter(
     sign = -1 if variable["op"] == "dec" else 1
     listed = variable.get("value_list")
     if listed:
-        table = np.array(listed, dtype=np.int64)
+        table = np.array(listed, dtype=np.uint64).view(np.int64)  # bits matter, not the sign
         low, span = 0, len(table)
         start = span - 1 if sign < 0 else 0
         step = int(variable["step"]) % span

@@ -49,6 +49,23 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
     _show(calc_rfc6052(prefix, ipv4, ipv6), as_json)
 
 
+@command.command("eam")
+@click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
+@click.option("--prefix", metavar="PREFIX", help="Prefix where no mapping holds.")
+@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
+@click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """An address through a table of explicit mappings (RFC 7757), both ways."""
+    from v6t.plugins.calc import calc_eam
+    from v6t.profiles.errors import UsageError
+
+    if any(pair.count("=") != 1 for pair in pairs):
+        raise UsageError("a mapping is an IPv4 and an IPv6 prefix",
+                         "write --map 198.18.0.0/24=2001:2::/120")  # fmt: skip
+    _show(calc_eam([pair.split("=") for pair in pairs], **given), as_json)
+
+
 @command.command("rate")
 @click.option("--line-rate", required=True, metavar="RATE", help="For example 10G.")
 @click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
@@ -75,4 +92,4 @@ def _text(name: str, value: Any) -> str:
         shown = ", ".join(f"{a}-{b}" for a, b in value[:8])
         return shown + (f", ... {value[-1][0]}-{value[-1][1]} ({len(value)} ranges)"
                         if len(value) > 8 else "")  # fmt: skip
-    return "none (not shared)" if value is None else str(value)
+    return ("none (not shared)" if name == "psid" else "none") if value is None else str(value)

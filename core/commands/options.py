@@ -43,6 +43,16 @@ def names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     return found
 
 
+def report_flag(command: F) -> F:
+    """Whether a finished run is reported on."""
+    return click.option(
+        "--report/--no-report",
+        default=True,
+        envvar="V6T_REPORT",
+        help="Write report.html and its companions at the end (default).",
+    )(command)
+
+
 def run_flags(command: F) -> F:
     """Everything that shapes a run."""
     decorators = [

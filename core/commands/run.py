@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from v6t.core.commands.options import resolve_flags, run_flags
+from v6t.core.commands.options import report_flag, resolve_flags, run_flags
 
 
 @click.command(short_help="measure a technology on a device")
 @run_flags
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
+@report_flag
 @click.option("--dry-run", is_flag=True, help="Show trials, time and device settings; do nothing.")
-def command(output: Path | None, as_json: bool, dry_run: bool, **given: Any) -> None:
+def command(output: Path | None, as_json: bool, report: bool, dry_run: bool, **given: Any) -> None:
     """Measure a technology on a device.
 
     Without further arguments: the quick preset, a demonstration of about a minute on the
@@ -28,4 +29,4 @@ def command(output: Path | None, as_json: bool, dry_run: bool, **given: Any) -> 
         show_plan(run, as_json)
         return
     prepare(run)
-    carry_out(run, output, as_json)
+    carry_out(run, output, as_json, report)

@@ -33,7 +33,7 @@ class Driver(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     technologies: ClassVar[tuple[str, ...]]
-    """Names of plugins it can be a device for."""
+    """Names of plugins it can be a device for; none: any."""
     executed: ClassVar[str]
     """What of it was run with real frames, for the documentation and ``v6t dut plan``."""
     versions: ClassVar[tuple[str, ...]] = ("",)
@@ -102,13 +102,22 @@ class Driver(ABC):
             UsageError: the implementation cannot be this technology, or not with these parameters.
             DutError: the device is not in a state to be used.
         """
-        if intent.technology not in self.technologies:
-            raise UsageError(
-                f"the {self.name} driver cannot make a device for {intent.technology}",
-                f"it can be: {', '.join(self.technologies)}",
-            )
+        self.check_technology(intent.technology)
         self.refuse(intent, facts)
         return self.steps(intent, facts)
+
+    @classmethod
+    def check_technology(cls, technology: str) -> None:
+        """Refuse what it can never be.
+
+        Raises:
+            UsageError: with what it can be.
+        """
+        if cls.technologies and technology not in cls.technologies:
+            raise UsageError(
+                f"the {cls.name} driver cannot make a device for {technology}",
+                f"it can be: {', '.join(cls.technologies)}",
+            )
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:

@@ -13,6 +13,7 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.model import Intent
 from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.state import SessionState
 from v6t.drivers.duts.transport import Transport
 from v6t.drivers.embedded.lab import LEFT, RIGHT, Lab
 from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
@@ -89,6 +90,10 @@ class LabDut:
         """Empty its state."""
         if self.session is not None:
             self.session.flush()
+
+    def state(self) -> SessionState | None:
+        """How its connections are emptied and counted; None before it stands."""
+        return None if self.session is None else SessionState(self.session)
 
     def report(self) -> dict[str, Any]:
         """Figures of the driver's telemetry, now."""

@@ -37,7 +37,9 @@ PermitRootLogin prohibit-password
 UsePAM no
 PrintMotd no
 LogLevel VERBOSE
+SetEnv SHLVL=9
 """
+"""SHLVL keeps bash from reading this machine's .bashrc, which says nothing about a device."""
 
 
 class LabSsh:
@@ -68,7 +70,7 @@ class LabSsh:
     def start(self) -> int:
         """Find or make it; the id of a process in its namespaces."""
         self.place.mkdir(mode=0o700, exist_ok=True)
-        found = self._running()
+        found = self.running()
         if found:
             self._pid = found
         else:
@@ -95,7 +97,7 @@ class LabSsh:
 
     def stop(self) -> None:
         """End it and everything in it. May be called twice."""
-        pid = self._running()
+        pid = self.running()
         if pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -105,7 +107,8 @@ class LabSsh:
                 time.sleep(0.02)
         shutil.rmtree(self.place, ignore_errors=True)
 
-    def _running(self) -> int:
+    def running(self) -> int:
+        """The id of its process, 0 if it does not stand."""
         try:
             pid, _, started = (self.place / "pid").read_text().strip().partition(" ")
         except OSError:

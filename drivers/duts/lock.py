@@ -13,19 +13,20 @@ from v6t.profiles.errors import DutError
 
 LOCK = "lock"
 WAIT_S = 15.0
+TRIES = 40
 
 
 def lock_script(directory: str, owner: str) -> str:
     """Shell lines that take the lock, print ``locked`` or ``busy PID OWNER``, and wait."""
-    place = shlex.quote(f"{directory}/{LOCK}")
+    place, who = shlex.quote(f"{directory}/{LOCK}"), shlex.quote(owner)
     return (
-        f"umask 077; mkdir -p {shlex.quote(directory)} || exit 1; me=$$; "
-        f'if ! ln -s "$me "{shlex.quote(owner)} {place} 2>/dev/null; then '
-        f"held=$(readlink {place}); "
-        'if [ -n "$held" ] && ps -p "${held%% *}" >/dev/null 2>&1; '
-        'then echo "busy $held"; exit 0; fi; '
-        f"rm -f {place}; "
-        f'ln -s "$me "{shlex.quote(owner)} {place} || {{ echo "busy $held"; exit 0; }}; fi; '
+        f"umask 077; mkdir -p {shlex.quote(directory)} || exit 1; me=$$; n=0; "
+        f'until ln -s "$me "{who} {place} 2>/dev/null; do '
+        f"held=$(readlink {place}); pid=${{held%% *}}; n=$((n + 1)); [ $n -gt {TRIES} ] && exit 1; "
+        # our own earlier connection, which is about to notice its end
+        f'if [ "${{held#* }}" = {who} ]; then [ $n -lt {TRIES // 2} ] || kill $pid; sleep 0.1; '
+        'elif [ -n "$held" ] && ps -p "$pid" >/dev/null 2>&1; then echo "busy $held"; exit 0; '
+        f'elif [ -n "$held" ]; then rm -f {place}; else sleep 0.1; fi; done; '
         f"trap 'rm -f {place}; exit 0' HUP TERM; "
         f"echo locked; cat >/dev/null; rm -f {place}"
     )
@@ -51,7 +52,7 @@ class Lock:
         except ConnectionLost as exc:
             self._held.release()
             raise DutError(
-                f"{transport.name}: {directory} cannot be made on the device",
+                f"{transport.name}: {directory} cannot be made or locked on the device",
                 "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'",
             ) from exc
         except DutError:

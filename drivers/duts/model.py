@@ -110,6 +110,7 @@ class Step:
         check: the read-back.
         silent: any output of the command is an error (programs whose exit status says nothing).
         deadline_s: how long it may take [s].
+        reboots: the device starts anew, and with it the connection; it is configured again.
     """
 
     command: str
@@ -122,6 +123,7 @@ class Step:
     check: Check | None = None
     silent: bool = False
     deadline_s: float = 60.0
+    reboots: bool = False
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,11 @@ def script(record: Record) -> str:
             continue
         lines += ["", "# " + " ".join(entry.why.split()), f"if todo {entry.number}; then", "("]
         lines.append(here_document(entry.command, entry.text))
-        lines += [f"); took {entry.number} $?", "fi"]
+        lines.append("); s=$?")
+        if entry.before:  # it may have vanished with something else: what counts is the state
+            was = shlex.quote(entry.old.strip("\n"))
+            lines.append(f'[ $s = 0 ] || [ "$( ({entry.before}\n) 2>/dev/null )" = {was} ] && s=0')
+        lines += [f"took {entry.number} $s", "fi"]
     lines += ["", "exit $failed", ""]
     return "\n".join(lines)
 
@@ -128,9 +132,10 @@ def here_document(command: str, text: str) -> str:
     mark = "END"
     while f"\n{mark}\n" in f"\n{text}\n":
         mark += "_"
-    first, newline, rest = command.partition("\n")
     body = text if text.endswith("\n") else text + "\n"
-    return f"{first} <<'{mark}'\n{body}{mark}{newline}{rest}"
+    if any(c in command for c in "\n;|&"):  # all of it reads the text, not its last part alone
+        command = f"{{ {command}\n}}"
+    return f"{command} <<'{mark}'\n{body}{mark}"
 
 
 def left_of(record: Record, output: str) -> list[Undo]:

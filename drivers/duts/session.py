@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -26,6 +28,7 @@ from v6t.profiles.errors import DutError, V6tError
 UNDO_DEADLINE_S = 180.0
 FLUSH_TRIES = 100
 FLUSH_PAUSE_S = 0.1
+REBOOT_PAUSE_S = 1.0
 
 
 class Session:
@@ -140,6 +143,10 @@ class Session:
         Raises:
             DutError: the first thing that is not as it should be.
         """
+        with self._telling():
+            return self._verify()
+
+    def _verify(self) -> list[str]:
         plan = self.plan or self.make_plan()
         checks = dict(enumerate(plan.all_checks))
         read = self._read({str(n): check.command for n, check in checks.items()})
@@ -152,17 +159,53 @@ class Session:
         return told
 
     def flush(self) -> None:
-        """Empty the device's state, and see that it is empty."""
+        """Empty the device's state, and see that it is empty.
+
+        Raises:
+            DutError: it could not be emptied.
+        """
+        with self._telling():
+            self._flush()
+
+    def _flush(self) -> None:
         plan = self.plan or self.make_plan()
         for step in plan.flush:
+            if step.reboots:
+                self._reboot(step)
+                continue
             done = self.transport.run(step.command, step.text, step.deadline_s)
             if done.status or (step.silent and (done.out + done.err).strip()):
                 raise DutError(f"{self.name}: {step.why}: '{step.command}' failed: {done.words}")
             if step.check is not None:
                 self._await(step.check)
 
+    def _reboot(self, step: Step) -> None:
+        """Start the device anew, wait for a login, configure it again."""
+        before = self._boot()
+        with contextlib.suppress(ConnectionLost, DeadlinePassed):
+            self.transport.run(step.command, step.text, 10.0)
+        self.close()
+        end = time.monotonic() + step.deadline_s
+        while True:
+            try:
+                self.open()
+                if self._boot() != before:
+                    break
+                self.close()
+            except DutError as exc:
+                self.close()
+                if time.monotonic() > end:
+                    raise DutError(
+                        f"{self.name}: no login within {step.deadline_s:g} s of its reboot",
+                        "look at its console",
+                    ) from exc
+            if time.monotonic() > end:
+                raise DutError(f"{self.name}: it did not reboot within {step.deadline_s:g} s")
+            time.sleep(REBOOT_PAUSE_S)
+        self.apply()
+
     def restore(self) -> list[str]:
-        """Put everything back; nothing to do is fine.
+        """Put everything back, over a new connection if need be; nothing to do is fine.
 
         Returns:
             What was done, one line each.
@@ -170,6 +213,21 @@ class Session:
         Raises:
             DutError: something is left; the message says what and how to undo it.
         """
+        try:
+            return self._restore()
+        except (ConnectionLost, DeadlinePassed):
+            self.close()
+        try:
+            self.open()
+            return self._restore()
+        except DutError as exc:
+            if SCRIPT in exc.message + exc.hint:
+                raise
+            raise DutError(
+                f"{exc.message}; what v6t changed on the device may still be there", self._undo_hint
+            ) from exc
+
+    def _restore(self) -> list[str]:
         store = self._store()
         record = store.read()
         if record is None:
@@ -306,19 +364,28 @@ class Session:
                 found.append(f"{entry.why}: {shown(entry.old)} before, {shown(now)} now")
         return found
 
-    def _undo_after(self, cause: BaseException) -> None:
-        """Restore after a failure, over a new connection if need be; or say what is left."""
+    @property
+    def _undo_hint(self) -> str:
+        return f"`{self._again}`, or by hand on the device: sh {self._directory}/{SCRIPT}"
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Errors say that the device is still configured, and how that ends."""
         try:
-            if isinstance(cause, (ConnectionLost, DeadlinePassed)):
-                self.close()
-                self.open()
+            yield
+        except DutError as exc:
+            words = f"the device is still configured: {self._undo_hint}"
+            exc.hint = "; ".join(h for h in (exc.hint, words) if h)
+            raise
+
+    def _undo_after(self, cause: BaseException) -> None:
+        """Restore after a failure; or say what is left."""
+        try:
             self.restore()
         except V6tError as exc:
             text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
-            by_hand = f"sh {self._directory}/{SCRIPT}"
             raise DutError(
-                f"{text}; and the device is not restored: {exc.message}",
-                f"`{self._again}`, or by hand on the device: {by_hand}",
+                f"{text}; and the device is not restored: {exc.message}", exc.hint
             ) from cause
         if isinstance(cause, V6tError):
             cause.hint = "; ".join(h for h in (cause.hint, "the device is as it was before") if h)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.compare import compare_samples, missing_example
+from v6t.drivers.embedded.connections import Connections
 from v6t.drivers.embedded.ring import RxRing
 from v6t.drivers.embedded.timing import ClassTimes, Gap, Wanted, class_times, lost_between
 from v6t.profiles import trailer
@@ -18,6 +19,7 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.drivers.connjudge import TableAt
     from v6t.drivers.tester import Judge
 
 SAMPLES = 1000
@@ -60,6 +62,7 @@ class Receiver:
         self._streams: StreamSet | None = None
         self._judge: Judge | None = None
         self._direction: Direction = "forward"
+        self._connections = Connections()
 
     def _reset(self) -> None:
         self._control = 0
@@ -78,17 +81,41 @@ class Receiver:
             if not self._drain():
                 poll.poll(200)
 
-    def load(self, streams: StreamSet, judge: Judge | None, direction: Direction) -> None:
-        """Tell what will arrive; ``judge`` None means unchanged frames (loopback)."""
-        self._streams, self._judge, self._direction = streams, judge, direction
+    def load(
+        self,
+        streams: StreamSet,
+        judge: Judge | None,
+        direction: Direction,
+        connections: Connections | None = None,
+    ) -> None:
+        """Tell what will arrive.
 
-    def arm(self, *, required: dict[str, int], nonce: int, wanted: Wanted) -> None:
+        Args:
+            streams: of the other end.
+            judge: None means unchanged frames (loopback).
+            direction: they come in.
+            connections: what is known of connections; None: the device is stateless.
+        """
+        self._streams, self._judge, self._direction = streams, judge, direction
+        self._connections = connections or Connections()
+
+    def arm(
+        self,
+        *,
+        required: dict[str, int],
+        nonce: int,
+        wanted: Wanted,
+        table: TableAt | None = None,
+        learn: bool = False,
+    ) -> None:
         """Forget what was counted and expect a new trial.
 
         Args:
             required: frames by stream name.
             nonce: the trial's number.
             wanted: the trial, for what it asks to be timed.
+            table: connections the foreground belongs to.
+            learn: this is phase 1: remember the four-tuples that come.
         """
         if self._streams is None:
             raise ValueError("nothing is loaded")
@@ -100,6 +127,7 @@ class Receiver:
         self._delay_stride = max(1, -(-wanted.trial.frames // DELAYS))
         limit = wanted.trial.frame_timeout_s
         self._timeout_ns = None if limit is None else round(limit * 1e9)
+        self._judge = self._connections.arm(self._judge, table, self._streams, learn)
         self._wanted = wanted
         self._tallies = {}
         streams = self._streams.streams
@@ -130,15 +158,21 @@ class Receiver:
             }
             if tally.stream.role is Role.NEGATIVE:
                 continue
+            source = self._connections.source(tally.stream)
             compared = compare_samples(
-                tally.stream, tally.samples, self._nonce, self._direction, self._judge
+                tally.stream,
+                tally.samples,
+                self._nonce,
+                self._direction,
+                self._judge,
+                source=source,
             )
             checked += compared.checked
             matched += compared.matched
             mismatch = mismatch or compared.mismatch
-            if received < tally.required and missing is None:
+            if received < tally.required and missing is None and not self._connections.learning:
                 missing = missing_example(
-                    tally.stream, int(tally.seen.argmin()), self._direction, self._judge
+                    tally.stream, int(tally.seen.argmin()), self._direction, self._judge, source
                 )
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
@@ -169,6 +203,7 @@ class Receiver:
             "ring_drops": self._ring.drops(),
             "interface_drops": self._interface_drops() - self._dropped_before,
             "delay_us": self._delay_summary(),
+            **self._connections.report(),
         }
 
     def _drain(self) -> bool:
@@ -196,6 +231,10 @@ class Receiver:
                 continue
             known |= mine
             delays = (times - marks.time_ns.astype(np.int64))[mine]
+            if self._connections.learning:
+                self._connections.learn(
+                    tally.stream, frames, marks.seq, mine & ~_seen(tally, marks.seq)
+                )
             _tally(tally, frames, marks.seq, mine, delays, self._timeout_ns)
         self._stale += int(np.count_nonzero(current & ~known))
         if known.any():
@@ -237,6 +276,14 @@ def _carries_udp(frames: NDArray[np.uint8]) -> NDArray[np.bool_]:
     udp: NDArray[np.bool_] = (kind == 0x0800) & (ipv4 == 17)
     udp |= (kind == 0x86DD) & ((ipv6 == 17) | (ipv6 == 4))
     return udp
+
+
+def _seen(tally: Tally, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Rows whose frame was received before."""
+    within = numbers < tally.required
+    seen = np.zeros(len(numbers), dtype=bool)
+    seen[within] = tally.seen[numbers[within]]
+    return seen
 
 
 def _tally(

@@ -9,7 +9,10 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.drivers.connjudge import TableAt, connection_source, foreground
 from v6t.drivers.embedded.ring import TxRing
+from v6t.drivers.replay import FrameSource
+from v6t.drivers.statetable import StateTable
 from v6t.procedures.trial import Trial
 from v6t.profiles import trailer
 from v6t.profiles.expand import Expander
@@ -75,7 +78,7 @@ class Pace:
 @dataclass
 class _Source:
     stream: Stream
-    expander: Expander
+    expander: FrameSource
 
 
 class Sender:
@@ -89,6 +92,8 @@ class Sender:
             frame_octets: longest frame, without FCS.
         """
         self._ring = TxRing(interface, frame_octets)
+        self._streams: StreamSet | None = None
+        self._loaded: list[_Source] = []
         self._sources: list[_Source] = []
 
     def idle(self, pipe: Connection) -> None:
@@ -97,7 +102,29 @@ class Sender:
 
     def load(self, streams: StreamSet) -> None:
         """Prepare streams; what was loaded before is forgotten."""
-        self._sources = [_Source(s, Expander(s)) for s in streams.streams]
+        self._streams = streams
+        self._loaded = [_Source(s, Expander(s)) for s in streams.streams]
+        self._sources = self._loaded
+
+    def connect(self, *, table: TableAt | None, alone: bool = False) -> None:
+        """What the next trials send.
+
+        Args:
+            table: the foreground belongs to these connections; None: as compiled.
+            alone: nothing but the foreground.
+        """
+        if self._streams is None:
+            raise ValueError("nothing is loaded")
+        chosen = foreground(self._streams) if alone or table else None
+        self._sources = []
+        for source in self._loaded:
+            mine = chosen is not None and source.stream.stream_id == chosen.stream_id
+            if mine and table is not None:
+                rows = StateTable(table.path, table.count, table.version)
+                made = connection_source(self._streams, table, rows)
+                self._sources.append(_Source(source.stream, made))
+            elif mine or not alone:
+                self._sources.append(source)
 
     def send(self, *, pace: Pace, start: float, nonce: int) -> dict[str, Any]:
         """Run one trial.

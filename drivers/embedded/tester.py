@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.drivers.connjudge import foreground
 from v6t.drivers.embedded.bed import Bed, LabDevice, Mtus, frame_octets
 from v6t.drivers.embedded.channel import DEADLINE_S, Worker
+from v6t.drivers.embedded.connecting import Connecting, Load, establishing, validating
 from v6t.drivers.embedded.lab import LEFT, RIGHT
 from v6t.drivers.embedded.sender import Pace, longest_frame
 from v6t.drivers.embedded.timing import Wanted
-from v6t.drivers.tester import Judge
+from v6t.drivers.tester import Judge, Phase
+from v6t.procedures.tracking import Connections
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -42,7 +45,7 @@ class EmbeddedTester:
 
     name = "embedded"
     abilities: frozenset[Ability] = frozenset(
-        {"tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"}
+        {"tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times", "connections"}
     )
 
     def __init__(self, links: Mtus, device: LabDevice | None) -> None:
@@ -58,6 +61,7 @@ class EmbeddedTester:
         self._workers: dict[str, Worker] = {}
         self._streams: Mapping[Direction, StreamSet] = {}
         self._nonce = 0
+        self._connecting = Connecting()
 
     def open(self) -> None:
         """Make the lab, start the device and the workers."""
@@ -77,6 +81,7 @@ class EmbeddedTester:
     def load(self, streams: Mapping[Direction, StreamSet], judge: Judge) -> None:
         """Hand streams to senders and receivers."""
         self._streams = dict(streams)
+        known = self._connecting.load(streams, judge, loopback=self._loopback)
         asked = []
         for direction, stream_set in streams.items():
             if longest_frame(stream_set) > frame_octets(self._links):
@@ -88,6 +93,7 @@ class EmbeddedTester:
                 streams=stream_set,
                 judge=None if self._loopback else judge,
                 direction=direction,
+                connections=known,
             )
             asked += [f"{out} sender", f"{back} receiver"]
         for role in asked:
@@ -99,15 +105,54 @@ class EmbeddedTester:
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         time.sleep(trial.pause_s)
+        table = None
+        if trial.connections is not None:
+            table = self._connecting.phase_two(trial.connections)
+        return self._exchange(trial, directions, {d: Load(table) for d in directions})
+
+    def establish(self, trial: Trial, connections: Connections) -> Phase:
+        """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
+        time.sleep(trial.pause_s)
+        load = Load(self._connecting.phase_one(connections), learn=True, alone=True)
+        asked = establishing(trial, connections)
+        result = self._exchange(asked, ["forward"], {"forward": load})
+        return self._connecting.established(asked, result)
+
+    def validate(self, trial: Trial, connections: Connections) -> Phase:
+        """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
+        load = Load(self._connecting.validation(), alone=True)
+        asked = validating(trial, connections)
+        result = self._exchange(asked, ["reverse"], {"reverse": load})
+        return self._connecting.validated(asked, result)
+
+    def now(self) -> float:
+        """The monotonic clock [s]."""
+        return time.monotonic()
+
+    def device_state(self) -> Any:
+        """How the lab's device is emptied and counted; None if it cannot be."""
+        own = getattr(self._bed.device, "state", None)
+        return own() if own is not None else None
+
+    def _exchange(
+        self, trial: Trial, directions: list[Direction], loads: Mapping[Direction, Load]
+    ) -> TrialResult:
+        """Arm, send, wait for late frames, count."""
         self._nonce = (self._nonce + 1) % 256
-        required = {d: self._required(d, trial.frames) for d in directions}
         for direction in directions:
-            weights = tuple(s.weight for s in self._streams[direction].streams)
+            load = loads[direction]
+            self._sender(direction).ask(
+                "connect", table=None if load.learn else load.table, alone=load.alone
+            )
+            streams = self._streams[direction].streams
+            frames = self._required(direction, trial.frames, load)
             self._receiver(direction).ask(
                 "arm",
-                required=required[direction],
+                required=frames,
                 nonce=self._nonce,
-                wanted=Wanted(trial, weights),
+                wanted=Wanted(trial, tuple(s.weight if frames[s.name] else 0 for s in streams)),
+                table=load.table,
+                learn=load.learn,
             )
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
@@ -121,6 +166,7 @@ class EmbeddedTester:
         for direction in directions:
             self._receiver(direction).tell("report")
         reports = {d: self._receiver(d).answer(deadline) for d in directions}
+        self._connecting.reported(start, reports)
         return TrialResult(
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
             faults=tuple(f for d in directions for f in _faults(d, reports[d])),
@@ -135,6 +181,11 @@ class EmbeddedTester:
                 for d in directions
             },
         )
+
+    @property
+    def device(self) -> LabDevice | None:
+        """What stands between the cables."""
+        return self._bed.device
 
     def device_report(self) -> dict[str, Any]:
         """The device's own counters; empty in loopback."""
@@ -166,6 +217,7 @@ class EmbeddedTester:
         for worker in self._workers.values():
             worker.close()
         self._workers.clear()
+        self._connecting.close()
         self._bed.close()
 
     def _sender(self, direction: Direction) -> Worker:
@@ -174,8 +226,11 @@ class EmbeddedTester:
     def _receiver(self, direction: Direction) -> Worker:
         return self._workers[f"{PORTS[direction][1]} receiver"]
 
-    def _required(self, direction: Direction, frames: int) -> dict[str, int]:
+    def _required(self, direction: Direction, frames: int, load: Load) -> dict[str, int]:
         streams = self._streams[direction].streams
+        if load.alone:
+            mine = foreground(self._streams[direction]).name
+            return {s.name: frames if s.name == mine else 0 for s in streams}
         shares = counts([s.weight for s in streams], frames)
         return {s.name: n for s, n in zip(streams, shares, strict=True)}
 
@@ -184,6 +239,8 @@ class EmbeddedTester:
     ) -> DirectionResult:
         classes = {}
         for stream in self._streams[direction].streams:
+            if stream.name not in sent["sent"]:
+                continue
             back = report["streams"][stream.name]
             classes[stream.name] = ClassCount(
                 role=stream.role.value,

@@ -125,6 +125,25 @@ class Worker(object):
         self.client.remove_all_captures()
         return {"owners": owners}
 
+    def server_flags(self):
+        """Command line of the server if it runs on this host, else nothing."""
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    with open("/proc/%s/cmdline" % entry, "rb") as handle:
+                        words = handle.read().decode("utf-8", "replace").split("\0")
+                except OSError:
+                    continue
+                if os.path.basename(words[0]).startswith("_t-rex-64"):
+                    return words
+        return None
+
+    def shutdown(self):
+        """End the server."""
+        self.client.server_shutdown(force=True)
+        self.client, self.ports = None, []
+        return None
+
     def attributes(self, port, settings):
         """Set port attributes such as promiscuous mode."""
         self.client.set_port_attr(ports=[port], **settings)

@@ -235,3 +235,17 @@ def sample_filter(frames: int, wanted: int) -> tuple[str, int]:
         if mask:
             terms.append(f"ether[len - {12 - octet}] & {mask} = 0")
     return " and ".join(["ether[len - 16] = 0xab", *terms]), stride
+
+
+def neighbours_filter(frames: int, wanted: int) -> str:
+    """Capture filter that keeps whole runs of 256 neighbours, about ``wanted`` frames in all."""
+    bits = 0
+    while frames >> (bits + 1) >= wanted:
+        bits += 1
+    mask = (1 << bits) - 1
+    terms = []
+    for octet in range(3):  # from the second octet of the number on
+        part = mask >> 8 * octet & 0xFF
+        if part:
+            terms.append(f"ether[len - {11 - octet}] & {part} = 0")
+    return " and ".join(["ether[len - 16] = 0xab", *terms])

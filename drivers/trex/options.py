@@ -51,6 +51,8 @@ class TrexOptions(BaseModel):
     """Interpreter that can import TRex's client (3.8 to 3.13); empty: one is looked for."""
     cache: int = Field(default=0, ge=0, le=10_000)
     """Frames kept ready per stream (field-engine cache); 0: every frame is computed."""
+    rows: int = Field(default=0, ge=0, le=65_535)
+    """Frames computed beforehand and kept as lists of their changing octets; 0: none."""
     sample: int = Field(default=200, ge=0, le=10_000)
     """Received frames per direction and trial that are compared octet by octet, about."""
     cpu_limit: float = Field(default=85.0, gt=0, le=100)
@@ -87,6 +89,12 @@ class TrexOptions(BaseModel):
             )
         if self.lab and (self.ssh or self.start == "never" or self.interfaces):
             raise ValueError("lab: true starts TRex here, on the lab's own interfaces")
+        if self.cache and self.rows:
+            raise ValueError("cache and rows are two ways to the same end: choose one")
+        if self.cache and self.counting == "trailer":
+            raise ValueError(
+                "TRex keeps no cache of frames it stamps: use rows, or counting: ports"
+            )
         if self.core_list and len(self.core_list) != self.cores + 2:
             raise ValueError("core_list names master, latency and each data path core")
         return self

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.compare import Comparison, compare_samples
+from v6t.drivers.delays import differences
+from v6t.procedures.distribution import Distribution
 from v6t.profiles import trailer
 from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from v6t.drivers.tester import Judge
+    from v6t.drivers.trex.counting import Sent
 
     Frames = list[tuple[float, bytes]]
 
+IPDV_FRAMES = 30_000
+"""Frames per direction whose neighbours are captured for IPDV: the client fetches them singly."""
 FIRST_SEQUENCE = (1 << 32) - 2
 """TRex's sequence numbers start so (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
 _TRAILER = struct.Struct("<BBHIQ")
@@ -128,3 +134,70 @@ def _against(
     return compare_samples(
         stream, samples, None, streams.direction, judge, first_sequence=FIRST_SEQUENCE
     )
+
+
+def ipdv(
+    frames: Frames, sent: Sent, ticks_hz: float, judge: Judge | None
+) -> dict[str, Distribution]:
+    """Differences of the delays of neighbours, by class (IPDV-01).
+
+    Of long streams TRex captured runs of 256 neighbours only: then there are fewer pairs than the
+    class has frames, and the procedure calls the result sampled. A pair of which one frame was
+    captured and the other should have been is lost.
+
+    Args:
+        frames: captured frames of one direction.
+        sent: what was sent.
+        ticks_hz: frequency of the time stamp counter.
+        judge: the reference translation; None in loopback.
+    """
+    found = marks(frames)
+    names = _names_of(frames, sent.streams, judge)
+    result = {}
+    for number, stream in enumerate(sent.streams.streams):
+        if stream.role is Role.NEGATIVE:
+            continue
+        count = next(b.frames for b in sent.bursts if b.index == number)
+        mine = [m for m in found if names.get(m.hardware_id) == stream.name]
+        start = min((m.left_ticks for m in mine), default=0)
+        first = min((m.arrived_s for m in mine), default=0.0)
+        seq = np.array([m.seq for m in mine], dtype=np.int64)
+        delays = np.array(
+            [
+                round(((m.arrived_s - first) - (m.left_ticks - start) / ticks_hz) * 1e9)
+                for m in mine
+            ],
+            dtype=np.int64,
+        )
+        kept = _kept(count, sent.frames)
+        pairs = differences(seq, delays, count)
+        expected = int(np.count_nonzero(kept[1:] & kept[:-1]))
+        result[stream.name] = Distribution(
+            pairs.values_ns, pairs.counts, max(0, expected - pairs.frames)
+        )
+    return result
+
+
+def _kept(count: int, total: int) -> NDArray[np.bool_]:
+    """Which frames of a stream the filter lets through."""
+    bits = 0
+    while total >> (bits + 1) >= IPDV_FRAMES:
+        bits += 1
+    sequence = (np.arange(count, dtype=np.uint64) + np.uint64(FIRST_SEQUENCE)) & 0xFFFFFFFF
+    kept: NDArray[np.bool_] = (sequence >> np.uint64(8)) & np.uint64((1 << bits) - 1) == 0
+    return kept
+
+
+def _names_of(frames: Frames, streams: StreamSet, judge: Judge | None) -> dict[int, str]:
+    """Which stream TRex means by each of its numbers: the one whose translation fits best."""
+    few: dict[int, list[bytes]] = {}
+    for _, frame in frames:
+        number = int.from_bytes(frame[-14:-12], "little")
+        group = few.setdefault(number, [])
+        if len(group) < 20:
+            group.append(frame)
+    known = [s for s in streams.streams if s.role is not Role.NEGATIVE]
+    return {
+        number: max(known, key=lambda s: _against(s, group, streams, judge).matched).name
+        for number, group in few.items()
+    }

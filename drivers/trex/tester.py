@@ -22,6 +22,7 @@ from v6t.drivers.trex.serverconfig import PortConfig, core_plan, is_pci, server_
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 from v6t.profiles.model import Direction, Role
+from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
 
 DIRECTIONS: tuple[Direction, Direction] = ("forward", "reverse")
@@ -41,7 +42,7 @@ class TrexTester:
         """Delays need stamped frames, which only counting by trailer has."""
         if self._options.by_trailer is False or self._options.cores > 1 or not self._trailer:
             return frozenset()
-        return frozenset({"tags", "every-frame", "frame-timeout"})
+        return frozenset({"tags", "every-frame", "ipdv", "frame-timeout"})
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class TrexTester:
         device: LabDevice | None = None,
         *,
         loopback: bool = False,
+        delays: bool = False,
     ) -> None:
         """Remember; nothing is started before :meth:`open`.
 
@@ -59,8 +61,10 @@ class TrexTester:
             device: with ``lab: true``, what stands between the ports; None: they are joined.
             loopback: the ports are joined (by the lab, or by the user's cable): frames come back
                 unchanged.
+            delays: delays will be asked for: a server that cannot give them is refused at once.
         """
         self._options = options
+        self._delays = delays
         self._links = links
         self._loopback = loopback
         self._bed = Bed(links, None if loopback else device) if options.lab else None
@@ -69,6 +73,7 @@ class TrexTester:
         self._facts: dict[str, Any] = {}
         self._client: dict[str, Any] = {}
         self._started: list[str] = []
+        self._flags: list[str] | None = None
         self._trailer = True
         self._streams: dict[Direction, StreamSet] = {}
         self._judge: Judge | None = None
@@ -97,22 +102,24 @@ class TrexTester:
         if options.start == "always" or self._bed is not None or not self._try_connect():
             self._start_server()
         self._check_facts()
+        self._trailer = self._choose_counting()
         answer = self._ask("acquire", ports=list(options.ports), force=options.force)
         self._displaced = {p: o for p, o in answer["owners"].items() if o}
-        self._trailer = self._choose_counting()
 
     def load(self, streams: Mapping[Direction, StreamSet], judge: Judge) -> None:
         """Hand streams to the worker."""
         self._judge = None if self._loopback else judge
         self._streams = {}
         for direction, stream_set in streams.items():
-            ready = stamped(stream_set) if self._trailer else stream_set
+            listed = with_rows(stream_set, self._options.rows)
+            ready = stamped(listed) if self._trailer else listed
             if not self._trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
                 raise TesterError(
                     "port counters cannot tell frames that must be dropped from others",
                     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
                 )
-            ready = with_cache(ready, self._options.cache)
+            if not self._trailer:  # TRex keeps no cache of frames it stamps
+                ready = with_cache(ready, self._options.cache)
             self._streams[direction] = ready
             self._ask(
                 "load",
@@ -127,7 +134,8 @@ class TrexTester:
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         time.sleep(trial.pause_s)
         sent = {d: self._sent(d, trial) for d in directions}
-        samples = self._samples(sent)
+        ipdv = trial.delays is not None and trial.delays.ipdv
+        samples = self._samples(sent, ipdv)
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         overtime_s = trial.duration_s * OVERTIME + 5
         raw = self._ask(
@@ -143,6 +151,11 @@ class TrexTester:
             synchronized=False,
         )
         return self._result(trial, sent, raw, started)
+
+    @property
+    def device(self) -> LabDevice | None:
+        """What stands between the lab's cables, if there is a lab."""
+        return None if self._bed is None else self._bed.device
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -162,7 +175,9 @@ class TrexTester:
             "server_arguments": self._started,
             "counting": "trailer" if self._trailer else "port counters less control frames",
             "loopback": self._loopback,
-            "field_engine_cache": self._options.cache or "none: every frame is computed",
+            "distinct_frames": self._options.rows
+            or (not self._trailer and self._options.cache)
+            or "as the traffic says: every frame is computed",
         }
         if self._displaced:
             described["displaced"] = self._displaced
@@ -313,23 +328,45 @@ class TrexTester:
                 raise TesterError(f"the TRex server has no port {port}: it has {known}")
 
     def _choose_counting(self) -> bool:
-        """True: by trailer. Checks that an attached server can do what is asked."""
+        """True: by trailer. A server that cannot do what is asked is refused or restarted."""
+        trouble = self._trouble()
+        if trouble and self._options.restart and self._server is None:
+            self._ask("shutdown")
+            self._start_server()
+            trouble = self._trouble()
+        if trouble:
+            raise TesterError(
+                f"the running TRex server cannot give this measurement: {trouble}",
+                "restart it with `-c 1 --software --hdrh`, or say restart: true",
+            )
         wanted = self._options.by_trailer
+        return self._stamps() if wanted is None else wanted
+
+    def _stamps(self) -> bool:
+        """Whether this server finds the trailer whatever the headers became."""
         facts = self._facts
-        cores = int(facts.get("dp_core_count", 1))
         virtual = all(
             facts["ports"][p].get("is_virtual") or facts["ports"][p]["driver"] in VIRTUAL_DRIVERS
             for p in self._options.ports
         )
-        software = virtual or self._server is not None
-        able = cores == 1 and software
-        if wanted and cores > 1:
-            raise TesterError(
-                f"the TRex server has {cores} data path cores; counting by trailer needs one, "
-                "because several cores share neither sequence numbers nor histograms",
-                "restart it with `-c 1 --software --hdrh`, or use counting: ports",
+        software = virtual or (self._flags is not None and "--software" in self._flags)
+        return int(facts.get("dp_core_count", 1)) == 1 and software
+
+    def _trouble(self) -> str:
+        """Why the server cannot give the measurement; empty if it can, or nobody can tell."""
+        self._flags = self._started or self._ask("server_flags")
+        wanted = self._options.by_trailer
+        cores = int(self._facts.get("dp_core_count", 1))
+        if (wanted or self._delays) and cores > 1:
+            return (
+                f"it has {cores} data path cores, which share neither sequence numbers nor "
+                "histograms, but frames are to be told apart by their trailer"
             )
-        return able if wanted is None else wanted
+        if self._delays and self._flags is not None and "--hdrh" not in self._flags:
+            return "it keeps no delay histograms (--hdrh)"
+        if (wanted or self._delays) and self._flags is not None and not self._stamps():
+            return "it recognises frames by their headers, which the device changes (--software)"
+        return ""
 
     # ------------------------------------------------------------ measuring
 
@@ -343,14 +380,20 @@ class TrexTester:
             rx,
         )
 
-    def _samples(self, sent: Mapping[Direction, counting.Sent]) -> dict[str, Any]:
-        if not self._trailer or not self._options.sample:
+    def _samples(self, sent: Mapping[Direction, counting.Sent], ipdv: bool) -> dict[str, Any]:
+        """Which received frames the worker keeps: single ones, or runs of neighbours for IPDV."""
+        wanted = self._options.sample
+        if not self._trailer or not (wanted or ipdv):
             return {}
         samples = {}
         for one in sent.values():
             longest = max(b.frames for b in one.bursts)
-            pattern, _ = counting.sample_filter(longest, self._options.sample)
-            limit = 4 * self._options.sample + 100
+            if ipdv:
+                pattern = counting.neighbours_filter(one.frames, sampling.IPDV_FRAMES)
+                limit = 2 * sampling.IPDV_FRAMES
+            else:
+                pattern, _ = counting.sample_filter(longest, wanted)
+                limit = 4 * wanted + 100
             samples[str(one.rx_port)] = {"filter": pattern, "limit": limit}
         return samples
 
@@ -372,7 +415,9 @@ class TrexTester:
             else:
                 counted = counting.by_ports(raw, one)
             asked = trial.delays
-            compared = sampling.compare(captured[direction], one.streams, self._judge)
+            frames = captured[direction]
+            some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
+            compared = sampling.compare(some, one.streams, self._judge)
             directions[direction] = DirectionResult(
                 classes=counted.classes,
                 sending_time_s=self._sending_time(trial, one, found[direction], raw),
@@ -384,6 +429,9 @@ class TrexTester:
                 delays=None
                 if asked is None
                 else counting.distributions(counted, one, tags=bool(asked.tags)),
+                ipdv=sampling.ipdv(captured[direction], one, self._ticks_hz, self._judge)
+                if asked is not None and asked.ipdv and self._ticks_hz
+                else None,
             )
         return TrialResult(
             directions=directions,

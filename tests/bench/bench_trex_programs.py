@@ -18,6 +18,7 @@ from v6t.core.testers import compile_point
 from v6t.drivers.embedded.bed import Bed
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
+from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
 
 from .common import in_turn, show
@@ -25,6 +26,7 @@ from .common import in_turn, show
 MEMIF = ("--vdev=net_memif0,id=0,role=server", "--vdev=net_memif1,id=0,role=client")
 OFFERED_FPS = 30e6
 SECONDS = 2.0
+ROWS = 10_000
 
 
 def profiles() -> dict[str, StreamSet]:
@@ -41,6 +43,9 @@ def profiles() -> dict[str, StreamSet]:
         found[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
         fixed = replace(stream, trex={**stream.trex, "vm": {"instructions": []}})
         found[f"{plugin} {pair.ipv6}, fixed frame"] = replace(compiled, streams=(fixed,))
+        found[f"{plugin} {pair.ipv6}, {ROWS:,} rows"] = with_rows(
+            replace(compiled, streams=(stream,)), ROWS
+        )
         cached = {**stream.trex, "vm": {**stream.trex["vm"], "cache": 10_000}}
         found[f"{plugin} {pair.ipv6}, cache of 10,000 frames"] = replace(
             compiled, streams=(replace(stream, trex=cached),)

@@ -122,7 +122,11 @@ def test_a_resolved_run_survives_its_file(tmp_path):
 
 
 def test_caveats_name_every_departure_from_the_rfc(tmp_path):
-    assert caveats(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))) == []
+    lab = {"lab": "true"}
+    rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
+    assert caveats(resolve(flags=rfc)) == []
+    (said,) = caveats(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc")))
+    assert "ceiling is not measured in this run" in said
     said = " ".join(caveats(resolved(tmp_path, procedure={"loss_tolerance": 0.01})))
     for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
         assert word in said

@@ -61,7 +61,8 @@ def by_benchmark(path):
 
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.0}
-    execute(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out", Silent())
+    fine = {"back_to_back": {"first_frames": 512, "resolution_frames": 64}}
+    execute(wanted(*ALL, device=device, **QUICK_ALL, **fine), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)
     rate = found["throughput"]["median"]
@@ -76,7 +77,7 @@ def test_every_benchmark_reports_the_devices_truth(tmp_path):
     ipdv = found["ipdv"]["directions"]["forward"]
     assert ipdv["min"]["median"] < 0 < ipdv["max"]["median"]
     for row in found["frame-loss"]["rates"]:
-        truth = max(0.0, 1 - 1_000_000 / row["rate"] - 2000 / (row["rate"] * 0.5))
+        truth = max(0.0, 1 - 1_000_000 / row["rate"] - 2000 / (row["rate"] * 0.4))
         assert row["loss_percent"]["sum"]["median"] == pytest.approx(100 * truth, abs=1e-3)
     bursts = found["back-to-back"]
     buffer_s = 2000 / bursts["burst_rate"]
@@ -175,7 +176,7 @@ def test_a_finished_run_of_all_is_only_read_again(tmp_path):
     assert comparable(tmp_path / "out") == before
 
 
-@pytest.mark.parametrize("at", [10, 25, 40, 60, 80])
+@pytest.mark.parametrize("at", [10, 25, 40, 50, 56])
 def test_resumes_in_the_middle_of_any_benchmark(tmp_path, at):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     execute(wanted(*ALL, **QUICK_ALL), whole, Silent())
@@ -264,11 +265,11 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
                 "--tags",
                 "5000",
                 "--set-procedure",
-                "latency.duration_s=0.5001",
+                "latency.duration_s=0.3004",
             ],
             "do not fit",
         ),
-        (["--measure", "latency", "--rate", "100", "--tags", "500"], "do not fit the 100 frames"),
+        (["--measure", "latency", "--rate", "100", "--tags", "500"], "do not fit the 70 frames"),
         (["--measure", "latency", "--rate", "1e9"], "the medium carries"),
         (["--rate", "1000"], "a given rate is for latency"),
         (

@@ -141,6 +141,14 @@ def test_twenty_kills_change_nothing(tmp_path):
     assert len(set(keys)) == len(keys)
 
 
+def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in (".lock", "manifest.json", ".config.json.part"):
+        (out / name).touch()
+    assert execute(simulated(), out, Silent()).status == "complete"
+
+
 def test_two_runs_do_not_share_a_directory(tmp_path):
     from v6t.core.rundir import RunDir
 

@@ -90,6 +90,19 @@ def test_every_delay_belongs_to_a_received_frame(tester):
             assert all(v >= 0 for v in times.values_ns)
 
 
+def test_differences_of_neighbours(tester):
+    assert "ipdv" in abilities_of(tester)
+    result = tester.measure(trial(delays=DelayRequest(ipdv=True)))
+    for counted in result.directions.values():
+        assert set(counted.ipdv) == set(counted.classes)
+        for name, pairs in counted.ipdv.items():
+            count = counted.classes[name]
+            assert pairs.frames + pairs.lost == count.required - 1
+            if count.received == count.required:
+                assert pairs.lost == 0
+                assert abs(pairs.median_ns()) < 1e9
+
+
 def test_exactly_as_many_tags_as_asked_for(tester):
     assert "tags" in abilities_of(tester)
     result = tester.measure(trial(delays=DelayRequest(tags=300, first_tag_s=0.5)))

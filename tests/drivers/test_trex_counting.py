@@ -215,3 +215,21 @@ def test_the_sampling_filter_keeps_about_what_is_wanted(frames):
     assert frames // stride >= min(frames, 200)
     assert frames // stride < 2 * 200 or stride == 1
     assert pattern.count(" and ") == (stride > 1) + (stride > 256) + (stride > 65536)
+
+
+@pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6, 10**8])
+def test_neighbours_are_captured_in_whole_runs(frames):
+    pattern = counting.neighbours_filter(frames, sampling.IPDV_FRAMES)
+    kept = sampling._kept(frames, frames) if frames <= 10**6 else None
+    if kept is not None:
+        assert kept.sum() <= 2 * sampling.IPDV_FRAMES + 512
+        assert kept.sum() == frames or kept.sum() > sampling.IPDV_FRAMES // 2
+    assert pattern.startswith("ether[len - 16] = 0xab")
+
+
+def test_recorded_differences_of_delays(raw):
+    """A capture of single frames holds few neighbours: the other pairs are lost, not made up."""
+    frames = counting.captured(raw, 1)
+    hz = sampling.tick_rate_hz(sampling.marks(frames))
+    found = sampling.ipdv(frames, SENT["forward"], hz, PLUGIN)
+    assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1799, "bg": 199}

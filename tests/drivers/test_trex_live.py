@@ -49,14 +49,23 @@ def trial(mode="bidirectional", rate=4000.0, duration=1.0):
     return Trial("throughput", "t", 104, 64, mode, rate, duration, 0.4, 0.1)
 
 
+def valid(tester, asked):
+    """The result of a trial that passes; a busy machine may spoil the first ones."""
+    for _ in range(5):
+        result = tester.measure(asked)
+        verdict = judge_trial(asked, result, sending_time_tolerance=1.1)
+        if verdict.valid:
+            break
+    assert verdict.passed, verdict
+    return result
+
+
 @pytest.mark.parametrize("loopback", [True, False], ids=["cable", "reference BR"])
 def test_all_frames_come_back_and_match(loopback):
     tester = opened(loopback=loopback, params={"n": "10", "m": "9"})
     try:
         for mode in ("bidirectional", "forward", "reverse"):
-            asked = trial(mode)
-            result = tester.measure(asked)
-            assert judge_trial(asked, result, sending_time_tolerance=1.1).passed, result
+            result = valid(tester, trial(mode))
             for counted in result.directions.values():
                 assert counted.checked == counted.matched > 50
                 assert {c.role for c in counted.classes.values()} == {"foreground", "background"}
@@ -80,13 +89,12 @@ def test_a_wrong_bit_in_the_devices_rule_is_seen():
 def test_spoofed_frames_are_counted_for_themselves():
     tester = opened(params={"spoof_percent": "10"})
     try:
-        result = tester.measure(trial("forward"))
+        result = valid(tester, trial("forward"))
         negative = [
             c for c in result.directions["forward"].classes.values() if c.role == "negative"
         ]
         assert sum(c.sent for c in negative) == sum(c.required for c in negative) > 300
         assert sum(c.received for c in negative) == 0
-        assert judge_trial(trial("forward"), result, sending_time_tolerance=1.1).passed
     finally:
         tester.close()
 
@@ -145,3 +153,24 @@ def test_stolen_ports_end_the_trial():
     finally:
         thief.close()
         tester.close()
+
+
+def test_a_server_that_cannot_give_delays_is_refused_at_once():
+    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.trex.tester import TrexTester
+
+    host = opened(loopback=True, options={"counting": "ports"})
+    guest = TrexTester(TrexOptions(start="never", ports=(0, 1)), host._links, delays=True)
+    guest._namespace = host._namespace
+    try:
+        with pytest.raises(TesterError, match="keeps no delay histograms") as caught:
+            guest.open()
+        assert "restart" in caught.value.hint
+        # the owner is not disturbed, and counts by its ports
+        result = valid(host, trial("forward"))
+        counted = result.directions["forward"]
+        assert set(counted.classes) == {"test frames"}
+        assert counted.total("received") == 4000
+    finally:
+        guest.close()
+        host.close()

@@ -114,6 +114,17 @@ def test_nothing_passes():
     assert result.repetitions[0].frames == 0
 
 
+def test_bursts_the_tester_could_not_send_say_nothing_about_the_device():
+    tester = sim(capacity_fps=4e6, buffer_frames=4096, tester_fps=5e6)
+    result = measure_back_to_back(bursts(repetitions=2), tester.measure)
+    assert [r.valid for r in result.repetitions] == [False, False]
+    assert result.average_frames is None
+    entry = burst_record(result, refused=None, conditions={})
+    assert "could not send" in entry["not_measured"]
+    assert entry["invalid_repetitions"] == 2
+    assert len(entry["invalid_trials"]) == len(entry["trials"]) == 2 * 2 * 3
+
+
 def recovery(**changes):
     given = {
         **{"throughput_fps": 1_000_000.0, "limit_fps": 1e7, "overload_s": 60.0},

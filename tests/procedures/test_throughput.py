@@ -1,6 +1,7 @@
 """Throughput: acceptance tests A1, A2, A25 and the rules TP-02 to TP-09."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from v6t.analysis.results import throughput_record
@@ -95,16 +96,32 @@ def test_a_final_trial_is_as_long_as_asked():
 def test_a_rate_above_a_failed_one_is_noted():
     steady = measure_throughput(searching(search="fast"), sim(capacity_fps=LIMIT).measure)
     assert not steady.repetitions[0].non_monotonic
+    buffered = sim(capacity_fps=LIMIT, buffer_frames=4000)
+    assert (
+        not measure_throughput(searching(search="fast"), buffered.measure)
+        .repetitions[0]
+        .non_monotonic
+    )
     varying = sim(capacity_fps=LIMIT, capacity_noise=0.01)
     result = measure_throughput(searching(search="fast", repetitions=20), varying.measure)
     noted = [r for r in result.repetitions if r.non_monotonic]
     assert noted
     for r in noted:
         passed = max(a.trial.rate_fps for a in r.attempts if a.verdict.passed)
-        failed = [a.trial.rate_fps for a in r.attempts if not a.verdict.passed]
-        assert any(rate < passed for rate in failed)
+        assert any(a.trial.rate_fps <= passed for a in r.attempts if not a.verdict.passed)
     find = {a.trial.key: varying.measure(a.trial) for r in result.repetitions for a in r.attempts}
     assert record(result, find.__getitem__)["non_monotonic"] == len(noted)
+
+
+def test_a_search_that_gave_up_is_said():
+    tester = sim(capacity_fps=LIMIT)
+    result = measure_throughput(searching(), tester.measure)
+    (whole,) = result.repetitions
+    wide = replace(whole.search, first_failed_fps=whole.rate_fps + 5000)
+    find = {a.trial.key: tester.measure(a.trial) for a in whole.attempts}
+    assert record(result, find.__getitem__)["unresolved"] == 0
+    given_up = replace(result, repetitions=(replace(whole, search=wide),))
+    assert record(given_up, find.__getitem__)["unresolved"] == 1
 
 
 def test_a_deadline_for_frames_is_another_benchmark():

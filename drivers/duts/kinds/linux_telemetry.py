@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 
 from v6t.drivers.duts.driver import Reading
 
+_HEX = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
 _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -38,7 +40,7 @@ def cpu(text: str) -> Mapping[str, float]:
 
 def softnet(text: str) -> Mapping[str, float]:
     """Frames dropped before the stack, and budgets exhausted, of all cores together."""
-    rows = [line.split() for line in text.splitlines() if len(line.split()) >= 3]
+    rows = [line.split() for line in text.splitlines() if _HEX.fullmatch(line.strip())]
     return {
         "dropped": float(sum(int(r[1], 16) for r in rows)),
         "squeezed": float(sum(int(r[2], 16) for r in rows)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
@@ -43,7 +43,7 @@ class Tayga(LinuxDriver):
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
-    technologies = ("siit", "clat")
+    technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
     executed = "configured, verified, measured and restored with real frames (Debian's 0.9.2-8)"
     versions = ("0.9.2-8",)
     options_model = TaygaOptions
@@ -125,12 +125,6 @@ def running(options: Any, intent: Intent, config: str, ways: Mapping[str, str]) 
     place = options.state_dir
     file, pid = f"{place}/tayga.conf", f"{place}/tayga.pid"
     mtu = max(intent.links.left.mtu, intent.links.right.mtu)
-    stop = (
-        f"p=$(cat {pid} 2>/dev/null) || exit 0; "
-        '[ "$(cat /proc/$p/comm 2>/dev/null)" = tayga ] && kill $p; '
-        "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.2; done; "
-        f"rm -f {pid}; [ ! -d /proc/$p ]"
-    )
     return [
         write_file(file, config, "TAYGA's configuration"),
         Step(
@@ -159,7 +153,7 @@ def running(options: Any, intent: Intent, config: str, ways: Mapping[str, str]) 
         Step(
             f"tayga -c {file} -p {pid}",
             "the translator itself",
-            undo=stop,
+            undo=stop_command(place),
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
             check=alive(place),
@@ -167,11 +161,23 @@ def running(options: Any, intent: Intent, config: str, ways: Mapping[str, str]) 
     ]
 
 
+def stop_command(place: str) -> str:
+    """Shell line that ends our TAYGA, and no other."""
+    pid = f"{place}/tayga.pid"
+    return (
+        f"p=$(cat {pid} 2>/dev/null) || exit 0; "
+        '[ "$(cat /proc/$p/comm 2>/dev/null)" = tayga ] && kill $p; '
+        "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.2; done; "
+        f"rm -f {pid}; [ ! -d /proc/$p ]"
+    )
+
+
 def alive(place: str) -> Check:
     """TAYGA runs: it daemonizes before it has opened its TUN device."""
     wait = (
-        f"for i in 1 2 3 4 5; do p=$(cat {place}/tayga.pid 2>/dev/null) && break; sleep 0.2; done; "
-        "cat /proc/$p/comm; ip -o link show dev " + TUN + " | grep -o LOWER_UP"
+        f"for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do p=$(cat {place}/tayga.pid); "
+        '[ -n "$p" ] && break; sleep 0.2; done; cat /proc/$p/comm; '
+        f"ip -o link show dev {TUN} | grep -o LOWER_UP"
     )
     return equals(wait, "tayga\nLOWER_UP")
 

@@ -1,0 +1,224 @@
+"""The comparison of runs with a first one: differences, intervals, verdicts in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from v6t.analysis.compare.effect import Effect, factor, shift
+from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
+from v6t.analysis.compare.quantities import Quantity, quantities
+from v6t.analysis.report.rundata import RunData
+from v6t.analysis.sheets import Sheet, sheet
+from v6t.analysis.statistics import finite, median
+
+SCHEMA = "v6t-comparison/1"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity of one point in two runs.
+
+    Attributes:
+        run: name of the second run.
+        benchmark, octets, direction: the point.
+        what, unit: the quantity.
+        first, second: medians; None where undefined.
+        kind: ``factor`` (second over first) or ``difference`` (second minus first).
+        effect: None where there is nothing to estimate.
+        verdict: ``no difference``, ``more``, ``less`` or ``undecided``.
+        words: the verdict as a sentence.
+        unlike: conditions in which the two differ; only with ``--anyway``.
+    """
+
+    run: str
+    benchmark: str
+    octets: str
+    direction: str
+    what: str
+    unit: str
+    first: float | None
+    second: float | None
+    kind: str
+    effect: Effect | None
+    verdict: str
+    words: str
+    unlike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs beside a first one.
+
+    Attributes:
+        runs: names, the first one first.
+        lines: what could be compared.
+        left_out: points that were not compared, and why.
+        unlike: conditions in which whole runs differ, by name of the run.
+    """
+
+    runs: tuple[str, ...]
+    lines: tuple[Line, ...]
+    left_out: tuple[str, ...]
+    unlike: dict[str, tuple[str, ...]]
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``schema/comparison-1.json`` describes."""
+        return {
+            "schema": SCHEMA,
+            "runs": list(self.runs),
+            "lines": [asdict(line) for line in self.lines],
+            "left_out": list(self.left_out),
+            "unlike": {k: list(v) for k, v in self.unlike.items()},
+        }
+
+
+def compare(first: RunData, others: Sequence[RunData], *, anyway: bool = False) -> Comparison:
+    """Compare runs with a first one.
+
+    Args:
+        first: the one the others are set against.
+        others: the others.
+        anyway: compare what differs in its conditions too, and say so.
+    """
+    lines: list[Line] = []
+    left_out: list[str] = []
+    unlike: dict[str, tuple[str, ...]] = {}
+    names = _names([first, *others])
+    for name, other in zip(names[1:], others, strict=True):
+        differing = unlike_runs(first, other)
+        if differing:
+            unlike[name] = tuple(map(str, differing))
+            if not anyway:
+                continue
+        ours, theirs = points(first), points(other)
+        for key in dict.fromkeys([*ours, *theirs]):
+            place = " ".join(key)
+            if key not in ours or key not in theirs:
+                where = names[0] if key in ours else name
+                left_out.append(f"{place}: only in {where}")
+                continue
+            odd = unlike_records(ours[key], theirs[key])
+            if odd and not anyway:
+                left_out.append(f"{place}: {'; '.join(map(str, odd))} ({name})")
+                continue
+            lines += _lines(name, key, (ours[key], theirs[key]), odd, left_out)
+    return Comparison(tuple(names), tuple(lines), tuple(left_out), unlike)
+
+
+def comparison_sheets(comparison: Comparison) -> list[Sheet]:
+    """One table for each run that is set against the first."""
+    found = []
+    for run in comparison.runs[1:]:
+        rows = [_row(line) for line in comparison.lines if line.run == run]
+        names = [
+            *("<benchmark", "<point", "<quantity", comparison.runs[0], run),
+            *("+factor or difference", "+interval", "+coverage", "<verdict"),
+        ]
+        if rows:
+            found.append(sheet(f"{run} against {comparison.runs[0]}", names, rows))
+    return found
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    e = line.effect
+    show = "{:.4g}" if line.kind == "factor" else "{:+.4g}"
+    return (
+        line.benchmark,
+        f"{line.octets} {line.direction}",
+        f"{line.what}, {line.unit}",
+        _number(line.first),
+        _number(line.second),
+        show.format(e.estimate) if e else "-",
+        f"{show.format(e.low)} to {show.format(e.high)}" if e else "-",
+        f"{e.coverage:.1%}" if e else "-",
+        line.words,
+    )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.5g}"
+
+
+def _lines(
+    name: str,
+    key: Key,
+    records: tuple[Any, Any],
+    odd: Sequence[Unlike],
+    left_out: list[str],
+) -> list[Line]:
+    ours, theirs = ({q.name: q for q in quantities(r)} for r in records)
+    for what in ours.keys() ^ theirs.keys():
+        left_out.append(f"{' '.join(key)}, {what}: only in one of the runs")
+    return [
+        _line(name, key, ours[what], theirs[what], tuple(map(str, odd)))
+        for what in ours
+        if what in theirs
+    ]
+
+
+def _line(run: str, key: Key, a: Quantity, b: Quantity, odd: tuple[str, ...]) -> Line:
+    kind, effect = "factor", None
+    undefined = len(a.values) + len(b.values) - len(a.defined) - len(b.defined)
+    if not undefined:
+        if not a.share:
+            effect = factor(a.defined, b.defined, (a.resolution, b.resolution))
+        if effect is None:
+            kind, effect = "difference", shift(a.defined, b.defined)
+    verdict, words = _verdict(kind, effect, a, b, undefined)
+    if a.at != b.at:
+        words += f"; measured at {a.at} and {b.at}"
+    middle = [_middle(q) for q in (a, b)]
+    return Line(run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, odd)
+
+
+def _middle(quantity: Quantity) -> float | None:
+    """The median; undefined values rank last."""
+    values = [math.inf if v is None else v for v in quantity.values]
+    return finite(median(values)) if values else None
+
+
+def _verdict(
+    kind: str, effect: Effect | None, a: Quantity, b: Quantity, undefined: int
+) -> tuple[str, str]:
+    if effect is None:
+        why = f"{undefined} repetitions are undefined" if undefined else "there are no values"
+        return "undecided", f"cannot be compared: {why}"
+    nothing = 1.0 if kind == "factor" else 0.0
+    few = (
+        ""
+        if effect.sure
+        else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
+    )
+    if effect.coverage <= 0:
+        shown = f"{effect.estimate:.3g} times" if kind == "factor" else f"{effect.estimate:+.4g}"
+        return "undecided", f"undecided: {shown}, but single repetitions know nothing of chance"
+    if a.limited and b.limited:
+        return "undecided", "undecided: in both, the tester or the medium is the limit"
+    held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""
+    if effect.low <= nothing <= effect.high:
+        if kind == "factor":
+            most = max(effect.high - 1, 1 - effect.low)
+            return "no difference", f"no difference; none above {most:.1%}{held}{few}"
+        most = max(abs(effect.low), abs(effect.high))
+        return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
+    more = effect.estimate > nothing
+    word = "better" if more == a.more_is_better else "worse"
+    if kind == "factor":
+        says = f"{effect.estimate:.3g} times ({effect.low:.3g} to {effect.high:.3g}), {word}"
+    else:
+        says = f"{effect.estimate:+.4g} {a.unit} ({effect.low:+.4g} to {effect.high:+.4g}), {word}"
+    return ("more" if more else "less"), says + held + few
+
+
+def _names(runs: Sequence[RunData]) -> list[str]:
+    """Names that tell the runs apart."""
+    plain = [r.name for r in runs]
+    return [
+        name if plain.count(name) == 1 else f"{name} ({number})"
+        for number, name in enumerate(plain, 1)
+    ]

@@ -1,0 +1,95 @@
+"""Whether two runs measured the same thing under the same conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.analysis.report.rundata import RunData
+from v6t.analysis.sheets import Record, sizes_of
+
+Key = tuple[str, str, str]
+"""Benchmark, frame sizes, direction."""
+
+_PER_RECORD = (
+    *("title", "convention", "unit", "search", "loss_tolerance", "duration_s", "frame_timeout_s"),
+    *("burst_rate", "tags", "first_tag_s", "sampled", "hook", "procedure"),
+    *("connections", "alpha"),
+)
+_IGNORED = frozenset({"seed"})
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A condition in which two runs differ.
+
+    Attributes:
+        what: the condition.
+        first, second: its values.
+    """
+
+    what: str
+    first: str
+    second: str
+
+    def __str__(self) -> str:
+        """``"frame sizes: 104 and 128"``."""
+        return f"{self.what}: {self.first} and {self.second}"
+
+
+def points(data: RunData) -> dict[Key, Record]:
+    """Measured records by what they are about."""
+    return {
+        (r["benchmark"], sizes_of(r), r["direction"]): r
+        for r in data.records
+        if not r.get("not_measured")
+    }
+
+
+def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
+    """Conditions of whole runs that differ: then nothing in them may be compared."""
+    pairs: list[tuple[str, Any, Any]] = [
+        ("technology", first.config["plugin"], second.config["plugin"]),
+        ("simulated", first.simulated, second.simulated),
+        ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
+    ]
+    ours, theirs = _flat(first.params), _flat(second.params)
+    pairs += [
+        (f"parameter {name}", ours.get(name), theirs.get(name))
+        for name in sorted({*ours, *theirs} - _IGNORED)
+    ]
+    found = [Unlike(what, str(a), str(b)) for what, a, b in pairs if a != b]
+    return found
+
+
+def unlike_records(first: Record, second: Record) -> list[Unlike]:
+    """Conditions of two records that differ, titles and conventions included."""
+    return [
+        Unlike(name.replace("_", " "), str(first.get(name)), str(second.get(name)))
+        for name in _PER_RECORD
+        if not _same(first.get(name), second.get(name))
+    ]
+
+
+def missing(runs: Sequence[Mapping[Key, Record]]) -> list[Key]:
+    """Points that not every run has."""
+    every = {key: None for run in runs for key in run}
+    return [key for key in every if not all(key in run for run in runs)]
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, float) and isinstance(second, (int, float)):
+        # a rate that the medium or the tester gave may differ in its last digits
+        return abs(first - second) <= 0.01 * max(abs(first), abs(second))
+    return bool(first == second)
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = value
+    return found

@@ -1,0 +1,1 @@
+"""Figures as SVG, by matplotlib, which is imported when the first one is drawn."""

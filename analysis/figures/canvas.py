@@ -1,0 +1,137 @@
+"""Figures that print in grey, serve the colour-blind, and are the same octets every time."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#777777"
+CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+"""Okabe and Ito's palette: told apart with any kind of colour vision."""
+
+MARKERS = ("o", "^", "s", "D", "v", "P", "X")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+"""Lines are told apart without any colour as well."""
+
+_STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Arial", "Helvetica"],
+    "font.size": 10,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 6,
+    # words of users may hold dollars and are no formulas
+    "text.parse_math": False,
+    "figure.facecolor": "white",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one line of a figure looks."""
+
+    color: str
+    marker: str
+    dash: Any
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """Arguments of matplotlib's ``plot``."""
+        return {"color": self.color, "marker": self.marker, "linestyle": self.dash}
+
+
+def look(number: int) -> Look:
+    """The look of the line with this number, from 0."""
+    return Look(
+        CYCLE[number % len(CYCLE)], MARKERS[number % len(MARKERS)], DASHES[number % len(DASHES)]
+    )
+
+
+@contextmanager
+def drawing(name: str) -> Iterator[None]:
+    """Draw within this: style, and identifiers that depend on nothing but the figure.
+
+    Args:
+        name: of the figure, unique in its document.
+    """
+    # a home directory that cannot be written is no news for whoever reads a report
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    import matplotlib as mpl
+
+    style: Any = {**_STYLE, "svg.hashsalt": name}
+    with mpl.rc_context(style):
+        yield
+
+
+def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure with panels side by side; sizes in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def svg(figure: Figure, name: str) -> str:
+    """The ``<svg>`` element, its identifiers beginning with ``name``."""
+    out = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(out, format="svg", metadata=nothing)
+    text = out.getvalue()
+    text = text[text.index("<svg") :].rstrip()
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'href="#', f'href="#{name}-', text)
+    return re.sub(r"url\(#", f"url(#{name}-", text)
+
+
+def legend(at: Axes) -> None:
+    """A legend beside the panel, where it hides nothing."""
+    handles, labels = at.get_legend_handles_labels()
+    if handles:
+        at.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
+
+
+def thousands(at: Axes, axis: str = "y") -> None:
+    """Numbers on an axis as ``250 k`` and ``2.5 M``."""
+    from matplotlib.ticker import FuncFormatter
+
+    chosen = at.yaxis if axis == "y" else at.xaxis
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+
+
+def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
+    """A logarithmic axis with numbers as people write them, at 1, 2 and 5 of each decade if few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    (at.set_xscale if axis == "x" else at.set_yscale)("log")
+    chosen = at.xaxis if axis == "x" else at.yaxis
+    low, high = sorted(chosen.get_view_interval())
+    few = low > 0 and high < 300 * low
+    chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: show(value)))
+    chosen.set_minor_formatter(NullFormatter())
+
+
+def short(value: float) -> str:
+    """``1250000`` as ``"1.25 M"``."""
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.4g}{unit}"
+    return f"{value:.4g}"

@@ -1,0 +1,68 @@
+"""Frame loss against the offered rate, and what a device still forwards under overload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
+from v6t.analysis.sheets import Record, sizes_of
+
+
+def loss_curve(records: Sequence[Record], name: str) -> str:
+    """Loss against the share of the medium's rate, one line per size (RFC 2544 26.3; FLR-07)."""
+    with drawing(name):
+        figure, (at,) = axes()
+        for number, record in enumerate(records):
+            rows = [r for r in _rows(record) if _loss(r)["median"] is not None]
+            at.errorbar(
+                [r["media_percent"] for r in rows],
+                [_loss(r)["median"] for r in rows],
+                yerr=[
+                    [_loss(r)["median"] - _loss(r)["p1"] for r in rows],
+                    [_loss(r)["p99"] - _loss(r)["median"] for r in rows],
+                ],
+                capsize=3,
+                label=f"{sizes_of(record)} {record['direction']}",
+                **look(number).line,
+            )
+        at.set_xlim(0, 100)
+        at.set_ylim(-2, 102)
+        at.set_xlabel("offered rate, % of the medium's maximum for the frame size")
+        at.set_ylabel("frames lost, %")
+        legend(at)
+        return svg(figure, name)
+
+
+def forwarded_curve(records: Sequence[Record], name: str) -> str:
+    """Frames forwarded per second against frames offered: stability under overload (FLR-05)."""
+    with drawing(name):
+        figure, (at,) = axes()
+        top = 0.0
+        for number, record in enumerate(records):
+            ways = 2 if record["direction"] == "bidirectional" else 1
+            rows = [r for r in _rows(record) if r["forwarded"]["median"] is not None]
+            offered = [r["rate"] * ways for r in rows]
+            top = max([top, *offered])
+            point = f"{sizes_of(record)} {record['direction']}"
+            carried = [r["forwarded"]["median"] for r in rows]
+            at.plot(offered, carried, label=point, **look(number).line)
+        at.plot([0, top], [0, top], color="#999999", linewidth=0.8, label="all that is offered")
+        at.set_xlim(left=0)
+        at.set_ylim(bottom=0)
+        at.set_xlabel("offered frames per second, all directions")
+        at.set_ylabel("forwarded frames per second")
+        thousands(at)
+        thousands(at, "x")
+        legend(at)
+        return svg(figure, name)
+
+
+def _rows(record: Record) -> list[dict[str, Any]]:
+    return sorted(record["rates"], key=lambda r: r["rate"])
+
+
+def _loss(row: dict[str, Any]) -> dict[str, Any]:
+    """The loss of the point: of both directions together where both were loaded."""
+    found: dict[str, dict[str, Any]] = row["loss_percent"]
+    return found.get("sum") or next(iter(found.values()))

@@ -1,0 +1,99 @@
+"""What documents are made of, in no medium's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from v6t.analysis.sheets import Sheet
+
+Tone = Literal["plain", "good", "warning", "bad"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of sentences."""
+
+    items: Sequence[str]
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names with values."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure.
+
+    Attributes:
+        svg: an ``<svg>`` element.
+        caption: printed below it.
+        description: what it shows, for those who cannot see it.
+    """
+
+    svg: str
+    caption: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Text as it is, line by line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A reference to another file beside the document."""
+
+    text: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Blocks that are one click away."""
+
+    summary: str
+    blocks: Sequence[Block]
+
+
+Block: TypeAlias = "Text | Items | Facts | Drawing | Listing | Link | Folded | Sheet"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter.
+
+    Attributes:
+        title: heading.
+        anchor: identifier within the document, ASCII letters and hyphens.
+        blocks: its content.
+    """
+
+    title: str
+    anchor: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report."""
+
+    title: str
+    subtitle: str
+    sections: Sequence[Section] = field(default_factory=tuple)

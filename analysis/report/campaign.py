@@ -1,0 +1,243 @@
+"""The report of a campaign: every run in a line, what scales how, measured beside published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.analysis.published import facts_of, library, references, sources
+from v6t.analysis.remarks import remarks
+from v6t.analysis.report.blocks import Block, Document, Folded, Items, Link, Section, Text
+from v6t.analysis.report.build import reproduction
+from v6t.analysis.report.curves import curves
+from v6t.analysis.report.rundata import RunData
+from v6t.analysis.sheets import Record, Sheet, count, milliseconds, sheet, sizes_of
+
+SCHEMA = "v6t-campaign/1"
+
+
+@dataclass(frozen=True)
+class RunOf:
+    """One run of a campaign.
+
+    Attributes:
+        directory, experiment, testbed: where it belongs.
+        axes: what varies, by setting.
+        status: ``complete``, ``running``, ``translation incorrect``, ``failed`` or ``waiting``.
+        failure: why it failed, if it did.
+        data: what was measured; None before its first trial.
+    """
+
+    directory: str
+    experiment: str
+    testbed: str
+    axes: Mapping[str, Any]
+    status: str
+    failure: str
+    data: RunData | None
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Its records."""
+        return () if self.data is None else self.data.records
+
+    @property
+    def values(self) -> str:
+        """``"ces 1000, frame_sizes 104"``."""
+        return ", ".join(f"{k.removeprefix('params.')} {shown(v)}" for k, v in self.axes.items())
+
+
+def shown(value: Any) -> str:
+    """A value of an axis in a few words."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{k}={shown(v)}" for k, v in value.items())
+    return "/".join(map(shown, value)) if isinstance(value, list) else str(value)
+
+
+def campaign_document(
+    name: str,
+    title: str,
+    paper: str | None,
+    notes: Mapping[str, str],
+    runs: Sequence[RunOf],
+    *,
+    figures: bool = True,
+) -> Document:
+    """The document.
+
+    Args:
+        name, title: of the campaign.
+        paper: short name of the paper it repeats.
+        notes: of its experiments, by name.
+        runs: all of them.
+        figures: whether to draw.
+    """
+    sections = [Section("In short", "short", list(_short(runs, paper)))]
+    for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
+        mine = [r for r in runs if r.experiment == experiment]
+        blocks: list[Block] = []
+        if notes.get(experiment):
+            blocks.append(Text(notes[experiment]))
+        blocks += _tables(mine)
+        blocks += curves(experiment, mine, runs, figures=figures)
+        said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records)]
+        if said:
+            blocks.append(Folded(f"{len(said)} remarks about single numbers", [Items(said)]))
+        sections.append(Section(experiment, f"experiment-{number}", blocks))
+    if paper:
+        sections.append(Section("Beside the paper", "paper", list(_paper(paper, runs))))
+    sections.append(Section("Runs", "runs", list(_runs(runs))))
+    return Document(title or name, name, sections)
+
+
+def summary(name: str, title: str, paper: str | None, runs: Sequence[RunOf]) -> dict[str, Any]:
+    """The campaign for programs: ``schema/campaign-1.json``. Holds no time and no machine."""
+    return {
+        "schema": SCHEMA,
+        "name": name,
+        "title": title,
+        "paper": paper,
+        "runs": [
+            {
+                "directory": r.directory,
+                "experiment": r.experiment,
+                "testbed": r.testbed,
+                "axes": dict(r.axes),
+                "status": r.status,
+                "failure": r.failure,
+                "results": [dict(f) for record in r.records for f in figures_of(record)],
+            }
+            for r in runs
+        ],
+    }
+
+
+def figures_of(record: Record) -> Iterator[dict[str, Any]]:
+    """The headline figures of a record: one, or one for each direction."""
+    head = {
+        "benchmark": record["benchmark"],
+        "title": record["title"],
+        "ipv6_frame_size": record["frame_sizes"]["ipv6"],
+        "ipv4_frame_size": record["frame_sizes"]["ipv4"],
+        "direction": record["direction"],
+        "repetitions": record["repetitions"],
+        "trials": len(record["trials"]),
+        "invalid_trials": len(record["invalid_trials"]),
+        "unit": record.get("unit"),
+        "convention": record.get("convention"),
+    }
+    keys = ("median", "p1", "p99")
+    if record.get("not_measured"):
+        yield {**head, "figure": "not measured", **dict.fromkeys(keys)}
+    elif "directions" in record:
+        for way, found in record["directions"].items():
+            for figure in ("tl", "wcl", "pdv"):
+                if figure in found:
+                    values = {k: found[figure][k] for k in keys}
+                    yield {**head, "figure": f"{figure} {way}", **values}
+    elif record["benchmark"] == "frame-loss":
+        for row in record["rates"]:
+            loss = row["loss_percent"].get("sum") or next(iter(row["loss_percent"].values()))
+            values = {k: loss[k] for k in keys}
+            yield {**head, "figure": f"loss at {row['rate']:.0f} fps", **values}
+    elif "median" in record:
+        yield {**head, "figure": record["benchmark"], **{k: record[k] for k in keys}}
+
+
+def _short(runs: Sequence[RunOf], paper: str | None) -> Iterator[Block]:
+    if paper:
+        yield Text(f"Repeats {sources()[paper]}.")
+    done = sum(r.status == "complete" for r in runs)
+    tone: Any = "good" if done == len(runs) else "warning"
+    yield Text(f"{done} of {len(runs)} runs are complete.", tone)
+    failed = [f"{r.directory}: {r.failure or r.status}" for r in runs if r.status in _BAD]
+    if failed:
+        yield Items(failed, "bad")
+    caveats = dict.fromkeys(c for r in runs if r.data for c in r.data.results.get("caveats", ()))
+    if caveats:
+        yield Items(list(caveats), "warning")
+
+
+_BAD = ("failed", "translation incorrect")
+
+
+def _tables(runs: Sequence[RunOf]) -> list[Sheet]:
+    """One table per unit: what varies, the point, median, P1, P99."""
+    axes = list(dict.fromkeys(a for r in runs for a in r.axes))
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for run in runs:
+        for record in run.records:
+            for f in figures_of(record):
+                show = milliseconds if f["unit"] == "ms" else count
+                if f["benchmark"] == "frame-loss":
+                    show = _percent
+                cells = [shown(run.axes.get(a, "")) for a in axes]
+                row = (
+                    *cells,
+                    sizes_of(record),
+                    f["direction"],
+                    f["figure"],
+                    *(show(f[k]) for k in ("median", "p1", "p99")),
+                    str(f["repetitions"]),
+                )
+                title = f"{record['title']}, {_unit(f)}"
+                groups.setdefault(title, []).append(row)
+    names = [
+        *(f"<{a.removeprefix('params.')}" for a in axes),
+        *("<octets", "<direction", "<figure", "median", "P1", "P99", "repetitions"),
+    ]
+    return [sheet(title, names, rows) for title, rows in groups.items()]
+
+
+def _percent(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _unit(figure: Mapping[str, Any]) -> str:
+    unit = figure["unit"] or ""
+    return f"{unit} per direction" if unit == "frames per second" else str(unit)
+
+
+def _paper(paper: str, runs: Sequence[RunOf]) -> Iterator[Block]:
+    found, met = [], set()
+    for run in runs:
+        if run.data is None:
+            continue
+        facts = facts_of(run.data.config, run.data.params)
+        for record in run.records:
+            for ref in references(record, facts, paper=paper):
+                # of several runs, the one that differs least stands beside the paper's number
+                found.append((record, ref))
+                met.add(id(ref.entry))
+    best: dict[int, Any] = {}
+    for record, ref in found:
+        known = best.get(id(ref.entry))
+        if known is None or len(ref.differing) < len(known[1].differing):
+            best[id(ref.entry)] = (record, ref)
+    if best:
+        yield reproduction(list(best.values()))
+    rest: dict[tuple[str, str, str], int] = {}
+    for entry in library()["records"]:
+        if entry["seed"] == paper and id(entry) not in met:
+            place = (entry["table"], f"{entry['technology']}, {entry['metric']}", entry["dut"])
+            rest[place] = rest.get(place, 0) + 1
+    if rest:
+        rows = [(*place, str(times)) for place, times in rest.items()]
+        names = ["<table", "<what", "<device", "numbers"]
+        yield Folded(
+            f"{sum(rest.values())} published numbers without a measured one",
+            [sheet("Not repeated here", names, rows)],
+        )
+
+
+def _runs(runs: Sequence[RunOf]) -> Iterator[Block]:
+    rows = [
+        (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
+        for r in runs
+    ]
+    yield sheet("All runs", ["<directory", "<experiment", "<testbed", "<what varies", "<status"],
+                rows)  # fmt: skip
+    for r in runs:
+        if r.data is not None:
+            yield Link(f"Report of {r.directory}", f"{r.directory}/report.html")

@@ -1,0 +1,74 @@
+"""A run as JUnit XML: one test case per benchmark and point, for continuous integration."""
+
+from __future__ import annotations
+
+from xml.sax.saxutils import escape, quoteattr
+
+from v6t.analysis.report.rundata import RunData
+from v6t.analysis.sheets import Record, sizes_of
+
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def to_junit(data: RunData) -> str:
+    """The file.
+
+    A wrong translation is a failure, an interrupted run an error, a benchmark that could not be
+    measured is skipped. Slow devices do not fail: what is too slow is not for a report to say.
+    """
+    cases = [_case(data, record) for record in data.records]
+    failures = errors = 0
+    suite = _attribute(data.config["plugin"])
+    if data.status == "translation incorrect":
+        why = str(data.results.get("finding", {}).get("why", "a frame differs"))
+        message = _attribute(f"translation incorrect: {why}")
+        cases.append(
+            f'<testcase classname={suite} name="preflight"><failure message={message}/></testcase>'
+        )
+        failures = 1
+    elif data.status != "complete":
+        message = _attribute(f"the run is not complete: {data.status}")
+        cases.append(
+            f'<testcase classname={suite} name="run"><error message={message}/></testcase>'
+        )
+        errors = 1
+    skipped = sum(bool(r.get("not_measured")) for r in data.records)
+    body = "\n".join(f"  {case}" for case in cases)
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="{errors}" skipped="{skipped}"'
+    return (
+        f"{_HEAD}<testsuites {counts}>\n <testsuite name={_attribute(data.heading)} {counts} "
+        f"timestamp={_attribute(str(data.manifest.get('created', '')))}>\n{body}\n"
+        " </testsuite>\n</testsuites>\n"
+    )
+
+
+def _case(data: RunData, record: Record) -> str:
+    name = _attribute(f"{record['benchmark']} {sizes_of(record)} {record['direction']}")
+    head = f"<testcase classname={_attribute(data.config['plugin'])} name={name}"
+    if record.get("not_measured"):
+        return f"{head}><skipped message={_attribute(str(record['not_measured']))}/></testcase>"
+    text = escape(_printable("\n".join(_numbers(record))))
+    return f"{head}><system-out>{text}</system-out></testcase>"
+
+
+def _numbers(record: Record) -> list[str]:
+    keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
+    found = [f"{k}: {record[k]}" for k in keys if record.get(k) is not None]
+    for way, figures in record.get("directions", {}).items():
+        found += [
+            f"{way} {name}: {value['median']}"
+            for name, value in figures.items()
+            if isinstance(value, dict) and "median" in value
+        ]
+    return [*found, f"invalid trials: {len(record['invalid_trials'])} of {len(record['trials'])}"]
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """Control characters cannot stand in XML, not even escaped."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )

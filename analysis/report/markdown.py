@@ -1,0 +1,67 @@
+"""A document as Markdown, for a paper's appendix; figures stay in the HTML file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from v6t.analysis.report.blocks import (
+    Block,
+    Document,
+    Drawing,
+    Facts,
+    Folded,
+    Items,
+    Link,
+    Listing,
+    Text,
+)
+from v6t.analysis.sheets import Sheet
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>|~$])")
+
+
+def to_markdown(document: Document) -> str:
+    """The whole file."""
+    lines = [f"# {_plain(document.title)}", "", _plain(document.subtitle), ""]
+    for section in document.sections:
+        lines += [f"## {_plain(section.title)}", ""]
+        for block in section.blocks:
+            lines += _block(block)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _block(block: Block) -> list[str]:
+    if isinstance(block, Text):
+        mark = "" if block.tone == "plain" else "> "
+        return [mark + _plain(block.text), ""]
+    if isinstance(block, Items):
+        return [*(f"* {_plain(item)}" for item in block.items), ""]
+    if isinstance(block, Facts):
+        return [*(f"* **{_plain(k)}**: {_plain(v)}" for k, v in block.rows), ""]
+    if isinstance(block, Drawing):
+        return [f"*Figure in the HTML report: {_plain(block.caption)}*", ""]
+    if isinstance(block, Listing):
+        longest = max(map(len, re.findall("`+", block.text)), default=0)
+        fence = "`" * max(3, longest + 1)
+        return [fence, block.text.rstrip("\n"), fence, ""]
+    if isinstance(block, Link):
+        return [f"[{_plain(block.text)}]({block.target})", ""]
+    if isinstance(block, Folded):
+        return [f"**{_plain(block.summary)}**", "", *(x for b in block.blocks for x in _block(b))]
+    return list(_table(block))
+
+
+def _table(sheet: Sheet) -> Iterator[str]:
+    yield f"**{_plain(sheet.title)}**"
+    yield ""
+    yield "| " + " | ".join(_plain(c.name) for c in sheet.columns) + " |"
+    yield "|" + "|".join("---:" if c.number else "---" for c in sheet.columns) + "|"
+    for row in sheet.rows:
+        yield "| " + " | ".join(map(_plain, row)) + " |"
+    yield ""
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing is markup and nothing starts a line."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))

@@ -1,0 +1,90 @@
+"""Everything a report is made from, as it was read from a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from v6t.analysis.sheets import Record
+from v6t.procedures.trial import TrialResult
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunTrial:
+    """One line of the journal.
+
+    Attributes:
+        asked: the trial, as in ``journal.jsonl``.
+        result: what was counted.
+    """
+
+    asked: Json
+    result: TrialResult
+
+    @property
+    def key(self) -> str:
+        """Identity within the run."""
+        return str(self.asked["key"])
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run.
+
+    Attributes:
+        name: of its directory.
+        results: ``results.json``.
+        config: ``config.json``.
+        manifest: ``manifest.json``.
+        params: parameters of the technology with their defaults; empty where the plugin is not
+            installed.
+        title: of the technology.
+        rfcs: that it follows.
+        rfc_frame_sizes: IPv6 frame sizes RFC 8219 lists for it.
+        settings: all settings of the procedures with their defaults.
+        trials: the journal.
+    """
+
+    name: str
+    results: Json
+    config: Json
+    manifest: Json
+    params: Json = field(default_factory=dict)
+    title: str = ""
+    rfcs: Sequence[str] = ()
+    rfc_frame_sizes: Sequence[int] = ()
+    settings: Json = field(default_factory=dict)
+    trials: Sequence[RunTrial] = ()
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records of all benchmarks."""
+        found: Sequence[Record] = self.results.get("results", ())
+        return found
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
+        return str(self.results.get("status", "unknown"))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no frame was sent at all."""
+        return bool(self.config["tester"]["kind"] == "sim")
+
+    @property
+    def heading(self) -> str:
+        """What was measured on what, in a line."""
+        tester, device = self.config["tester"]["kind"], self.config["dut"]["driver"]
+        return f"{self.config['plugin']}, {tester} tester, {device} device"
+
+    def of(self, record: Record) -> Iterator[RunTrial]:
+        """The trials behind a record that the journal still holds, invalid ones too."""
+        by_key = self._by_key()
+        return (by_key[key] for key in record["trials"] if key in by_key)
+
+    def _by_key(self) -> dict[str, RunTrial]:
+        return {t.key: t for t in self.trials}

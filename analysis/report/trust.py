@@ -1,0 +1,132 @@
+"""How far a run's numbers can be trusted: invalid trials, headroom, health of the tester."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from v6t.analysis.report.blocks import Block, Items, Text
+from v6t.analysis.report.rundata import RunData
+from v6t.analysis.sheets import Sheet, count, sheet, sizes_of
+from v6t.analysis.statistics import median
+
+MOST_LISTED = 50
+
+
+def trust(data: RunData) -> list[Block]:
+    """What speaks for and against the numbers."""
+    blocks: list[Block] = []
+    trials = sum(len(r["trials"]) for r in data.records)
+    invalid = [(r, t) for r in data.records for t in r["invalid_trials"]]
+    if not trials:
+        blocks.append(Text("No trial of any benchmark was made.", "warning"))
+    elif invalid:
+        blocks.append(
+            Text(
+                f"{len(invalid)} of {trials} trials are invalid: the tester faltered. They were "
+                "repeated, and none of them counts as loss of the device.",
+                "warning",
+            )
+        )
+        blocks.append(_invalid(invalid))
+    else:
+        blocks.append(Text(f"All {trials} trials are valid: the tester did its part.", "good"))
+    headroom = _headroom(data)
+    if headroom.rows:
+        blocks.append(headroom)
+    checked = sum(c.checked for t in data.trials for c in t.result.directions.values())
+    matched = sum(c.matched for t in data.trials for c in t.result.directions.values())
+    if checked:
+        blocks.append(
+            Text(
+                f"{checked:,} received frames were compared with the reference translation, "
+                f"{matched:,} were equal to it.",
+                "good" if matched == checked else "bad",
+            )
+        )
+    control = sum(c.control for t in data.trials for c in t.result.directions.values())
+    if control:
+        blocks.append(
+            Text(f"{control:,} frames were no test frames (ARP, ND, LLDP ...) and are not counted.")
+        )
+    health = _health(data)
+    if health.rows:
+        blocks.append(health)
+    evidence = list(_evidence(data))
+    if evidence:
+        blocks.append(Items(evidence))
+    return blocks
+
+
+def _invalid(found: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Sheet:
+    reasons = Counter(
+        (r["benchmark"], sizes_of(r), r["direction"], reason.partition(":")[2].strip() or reason)
+        for r, t in found
+        for reason in t["reasons"][:1]
+    )
+    rows = [(*place, str(times)) for place, times in reasons.most_common(MOST_LISTED)]
+    names = ["<benchmark", "<octets", "<direction", "<reason", "trials"]
+    return sheet("Invalid trials", names, rows)
+
+
+def _headroom(data: RunData) -> Sheet:
+    rows = []
+    for record in data.records:
+        if not record["benchmark"].startswith("throughput") or not record.get("tester_ceiling"):
+            continue
+        share = record["median"] / record["tester_ceiling"]
+        limited = record["tester_limited"] or record["upper_bound_reason"] == "tester"
+        word = "enough"
+        if record["tester_limited"]:
+            word = "the tester limits the result"
+        elif limited and record["upper_bound_hit"]:
+            word = "the search ended at the tester's maximum"
+        rows.append(
+            (
+                sizes_of(record),
+                record["direction"],
+                count(record["median"]),
+                count(record["tester_ceiling"]),
+                f"{share:.1%}",
+                word,
+            )
+        )
+    names = ["<octets", "<direction", "median fps", "tester alone fps", "share", "<headroom"]
+    return sheet("Headroom of the tester, per direction", names, rows)
+
+
+def _health(data: RunData) -> Sheet:
+    """Figures that the tester kept about itself, over all trials."""
+    found: dict[str, list[float]] = {}
+    for trial in data.trials:
+        for name, value in _numbers("", trial.result.tester):
+            found.setdefault(name, []).append(value)
+    rows = [
+        (name, str(len(values)), *(f"{f(values):,.6g}" for f in (min, median, max)))
+        for name, values in sorted(found.items())
+        if name != "virtual_time_s"
+    ]
+    return sheet("Health of the tester", ["<figure", "trials", "min", "median", "max"], rows)
+
+
+def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, bool):
+        return
+    if isinstance(value, (int, float)):
+        yield name, float(value)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _numbers(f"{name} {key}".strip(), inner)
+
+
+def _evidence(data: RunData) -> Iterator[str]:
+    """What the tester or the device's driver says about the bottleneck."""
+    tester = data.manifest.get("tester") or {}
+    device = tester.get("device") or {}
+    for where in (tester, device):
+        told = where.get("bottleneck")
+        if isinstance(told, str):
+            yield told
+        elif isinstance(told, Mapping):
+            yield from (f"{k}: {v}" for k, v in told.items())

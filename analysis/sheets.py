@@ -1,0 +1,98 @@
+"""Tables of results in no medium's form: terminals, pages and papers draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Record = Mapping[str, Any]
+UNDEFINED = "undefined"
+INVALID = "invalid"
+"""The tester faltered every time: nothing is known about the device."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: heading; a line break where a narrow medium may break it.
+        number: whether it holds numbers, set flush right.
+        wide: whether narrow media leave it out.
+    """
+
+    name: str
+    number: bool = True
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table.
+
+    Attributes:
+        title: what it shows.
+        columns: headings.
+        rows: cells as they are printed, as many as columns.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def narrow(self) -> Sheet:
+        """Without the columns that narrow media leave out."""
+        kept = [i for i, column in enumerate(self.columns) if not column.wide]
+        return Sheet(
+            self.title,
+            tuple(self.columns[i] for i in kept),
+            tuple(tuple(row[i] for i in kept) for row in self.rows),
+        )
+
+
+def sheet(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Sheet:
+    """A table; headings of text begin with ``<``, those for wide media only with ``+``."""
+    columns = tuple(Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names)
+    return Sheet(title, columns, tuple(tuple(row) for row in rows))
+
+
+def sizes_of(record: Record) -> str:
+    """``"104/64"``: octets of the IPv6 and of the IPv4 frame."""
+    return f"{record['frame_sizes']['ipv6']}/{record['frame_sizes']['ipv4']}"
+
+
+def way_of(record: Record, way: str) -> str:
+    """A stream; those of a bidirectional point are told from those that run alone."""
+    return f"{way}, both" if record["direction"] == "bidirectional" and way != "sum" else way
+
+
+def count(value: float | None) -> str:
+    """A rate or a number of frames, whole."""
+    return UNDEFINED if value is None else f"{value:,.0f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """A delay."""
+    if value is None:
+        return UNDEFINED
+    digits = 4 if abs(value) < 10 else 2
+    # a negative difference that rounds to nothing has no sign
+    return f"{round(value, digits) + 0.0:,.{digits}f}"
+
+
+def seconds(value: float | None) -> str:
+    """A time of recovery."""
+    return UNDEFINED if value is None else f"{value:,.4f}"
+
+
+def interval(found: Mapping[str, Any] | None, show: Any = count) -> str:
+    """The confidence interval of a median, or that there are too few values for one."""
+    if not found or found["low"] is None or found["high"] is None:
+        return "-"
+    return f"{show(found['low'])} to {show(found['high'])}"
+
+
+def percent(value: float | None) -> str:
+    """A dispersion or share that is in per cent already."""
+    return UNDEFINED if value is None else f"{value:.2f}"

@@ -1,0 +1,50 @@
+"""What changes from frame to frame: addresses, ports, both or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
+_HOSTS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
+_WORDS = {"fixed": "fixed", "random": "random"}
+
+
+def variation(params: Mapping[str, Any]) -> str | None:
+    """``"random IP fixed port"`` and the like; None where both sides do not do the same.
+
+    Args:
+        params: of a technology, with defaults.
+    """
+    ports = {_policy(params[n]) for n in _PORTS if n in params}
+    hosts = {_policy(params[n]) for n in _HOSTS if n in params}
+    if len(ports) != 1 or len(hosts) != 1:
+        return None
+    (port,), (host,) = ports, hosts
+    if port not in _WORDS or host not in _WORDS:
+        return None
+    return f"{host} IP {port} port"
+
+
+def hosts_per_side(params: Mapping[str, Any]) -> int | None:
+    """How many hosts each side has where they vary; None where the sides differ."""
+    counts = {
+        int(params[n]["max"]) - int(params[n]["min"]) + 1
+        for n in _HOSTS
+        if n in params and "max" in params[n]
+    }
+    return counts.pop() if len(counts) == 1 else None
+
+
+def random_ports(params: Mapping[str, Any]) -> bool | None:
+    """Whether every port is pseudorandom (RFC 4814); None where the technology has no ports."""
+    found = [_policy(params[n]) for n in _PORTS if n in params]
+    return all(policy == "random" for policy in found) if found else None
+
+
+def _policy(value: Any) -> str:
+    if isinstance(value, Mapping):
+        if "last" in value and value["last"] is None:
+            return "fixed"  # one host only
+        return str(value.get("policy", "fixed"))
+    return str(value)

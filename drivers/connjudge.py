@@ -1,0 +1,161 @@
+"""Who knows the frame a stateful device must emit: its plugin, told which connection it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from v6t.drivers.replay import Cycle, FrameSource, Order, Replay
+from v6t.drivers.statetable import StateTable
+from v6t.profiles import trailer
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import Role
+from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.tester import Answer, Judge
+    from v6t.profiles.model import Direction
+
+    U8 = NDArray[np.uint8]
+
+
+class Connected(Protocol):
+    """A stateful plugin (see ``v6t.plugins.stateful``)."""
+
+    @property
+    def responder_version(self) -> int:
+        """IP version of what the Responder learns."""
+
+    def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Answer:
+        """Reference translation of frames of known connections."""
+
+    def expect(self, direction: Direction, frames: U8) -> Answer:
+        """Reference translation of all others."""
+
+
+@dataclass(frozen=True)
+class TableAt:
+    """Where the Responder's table is, and how it is used.
+
+    Attributes:
+        path: of its memory file.
+        count: connections, N.
+        version: of IP.
+        reverse: order in which the Responder reads it.
+    """
+
+    path: str
+    count: int
+    version: int
+    reverse: Order
+
+
+def foreground(streams: StreamSet) -> Stream:
+    """The stream whose frames belong to connections.
+
+    Raises:
+        ValueError: there is none, or several.
+    """
+    (stream,) = [s for s in streams.streams if s.role is Role.FOREGROUND]
+    return stream
+
+
+def connection_source(streams: StreamSet, at: TableAt, table: StateTable) -> FrameSource:
+    """Frames of phase 2 of the foreground of a direction."""
+    if streams.direction == "forward":
+        return Cycle(foreground(streams), at.count)
+    return Replay(foreground(streams), table, at.reverse)
+
+
+class ConnectionJudge:
+    """A stateful plugin together with the connections that were learned. Picklable unbound."""
+
+    def __init__(self, plugin: Connected, forward: StreamSet, reverse: StreamSet) -> None:
+        """Remember; connections come with :meth:`bind`.
+
+        Args:
+            plugin: the technology.
+            forward: streams of the Initiator.
+            reverse: streams of the Responder.
+        """
+        self._plugin = plugin
+        self._initial = foreground(forward)
+        self._numbers = {
+            "forward": foreground(forward).stream_id,
+            "reverse": foreground(reverse).stream_id,
+        }
+        self._expander: Expander | None = None
+        self._table: StateTable | None = None
+        self._orders: Mapping[str, Order] = {}
+
+    def bind(self, at: TableAt) -> StateTable:
+        """Use these connections from now on."""
+        self._table = StateTable(at.path, at.count, at.version)
+        self._orders = {"forward": Order(at.count), "reverse": at.reverse}
+        return self._table
+
+    def expect(self, direction: Direction, frames: U8) -> Answer:
+        """Reference translation; frames of connections are known by their trailers."""
+        table = self._table
+        if table is None or not len(frames):
+            return self._plugin.expect(direction, frames)
+        marks = trailer.read(frames)
+        if (marks.stream_id != self._numbers[direction]).any():
+            return self._plugin.expect(direction, frames)
+        which = self._orders[direction].connections(marks.seq)
+        if self._expander is None:
+            self._expander = Expander(self._initial)
+        initial = np.concatenate([self._expander.frames(int(k), 1) for k in which])
+        return self._plugin.connected(direction, frames, initial, table.rows[which])
+
+
+class FurtherHops:
+    """A judge whose device takes more hops than one: every IPv4 packet's TTL is smaller."""
+
+    def __init__(self, judge: Judge, hops: int) -> None:
+        """Combine.
+
+        Args:
+            judge: of the frames.
+            hops: beyond the first.
+        """
+        self.judge = judge
+        self._hops = hops
+
+    def expect(self, direction: Direction, frames: U8) -> Answer:
+        """The frames with smaller TTL."""
+        from v6t.drivers.duts.profile import ProfiledAnswer
+        from v6t.profiles import inet
+
+        answer = self.judge.expect(direction, frames)
+        out, length = answer.frames.copy(), answer.length.copy()
+        if self._hops and len(out) and out.shape[1] >= 34:
+            out[:, 22] -= self._hops
+            inet.finish_ipv4(out, 14)
+        return ProfiledAnswer(out, length)
+
+
+def connecting(judge: Any, forward: StreamSet, reverse: StreamSet) -> tuple[Any, ConnectionJudge]:
+    """A judge like the given one that knows connections, and the part of it to be bound.
+
+    Whatever is wrapped around the plugin (hops, the profile of an implementation) stays around.
+    """
+    import copy
+
+    inner = getattr(judge, "judge", None)
+    if inner is None:
+        made = ConnectionJudge(judge, forward, reverse)
+        return made, made
+    outer = copy.copy(judge)
+    outer.judge, made = connecting(inner, forward, reverse)
+    return outer, made
+
+
+def plugin_of(judge: Any) -> Any:
+    """The plugin inside a judge."""
+    while getattr(judge, "judge", None) is not None:
+        judge = judge.judge
+    return judge

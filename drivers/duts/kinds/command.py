@@ -1,0 +1,211 @@
+"""Any other device: the user's own shell lines, with the guarantees of every driver."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import LinuxDriver
+from v6t.drivers.duts.model import (
+    Check,
+    Intent,
+    Plan,
+    Step,
+    Was,
+    contains,
+    equals,
+    matches,
+)
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.profile import ExpectProfile
+from v6t.profiles.errors import DutError
+
+
+class CheckText(BaseModel):
+    """A read-back: exactly one of the three."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: str = Field(min_length=1)
+    contains: str | None = None
+    equals: str | None = None
+    matches: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> CheckText:
+        given = [v for v in (self.contains, self.equals, self.matches) if v is not None]
+        if len(given) != 1:
+            raise ValueError("give one of contains, equals and matches")
+        if self.matches is not None:
+            try:
+                re.compile(self.matches)
+            except re.error as exc:
+                raise ValueError(f"'{self.matches}' is no regular expression: {exc}") from exc
+        return self
+
+
+class StepText(BaseModel):
+    """A change; a step that needs no undo says so with an empty one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: str = Field(min_length=1)
+    why: str = Field(min_length=1)
+    undo: str
+    before: str = ""
+    was: Literal["value", "there", "foreign"] = "value"
+    check: CheckText | None = None
+    deadline_s: float = Field(default=60.0, gt=0, le=3600)
+
+
+class FlushText(BaseModel):
+    """What empties the device's state."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: str = Field(min_length=1)
+    check: CheckText
+    deadline_s: float = Field(default=60.0, gt=0, le=3600)
+
+
+class ProfileText(BaseModel):
+    """See :class:`v6t.drivers.duts.profile.ExpectProfile`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    further_hops: int = Field(default=0, ge=0, le=16)
+    df: Literal["reference", "set", "clear"] = "reference"
+    any_identification: bool = False
+    any_flow_label: bool = False
+    least_octets: int = Field(default=0, ge=0, le=60)
+
+
+class CommandOptions(LinuxOptions):
+    """Options of the user's own device."""
+
+    base: bool = True
+    """Do what every Linux device needs first: addresses, neighbours, routes, forwarding."""
+    steps: tuple[StepText, ...] = ()
+    flush: tuple[FlushText, ...] = ()
+    sessions_command: str = ""
+    """Prints the number of sessions."""
+    watch: dict[str, str] = Field(default_factory=dict)
+    """Commands by name that print a number, or ``name=number`` words, once a second."""
+    version_command: str = "uname -sr"
+    profile: ProfileText = ProfileText()
+
+
+class Command(LinuxDriver):
+    """The shell lines see ``$LEFT``, ``$RIGHT`` and ``$STATE``: interfaces and a directory."""
+
+    name = "command"
+    title = "any device: your own shell lines for apply, undo, check, flush and telemetry"
+    technologies = ()
+    executed = "with shell lines that make a Linux router; what yours do only you know"
+    options_model = CommandOptions
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        found = {**super().survey(), "version": self.options.version_command}
+        return found if self.options.base else {k: found[k] for k in ("boot", "user", "version")}
+
+    def facts(self, sections: Mapping[str, str]) -> Facts:
+        """See the base class."""
+        if self.options.base:
+            return super().facts(sections)
+        if not sections.get("version"):
+            raise DutError(f"the device does not answer '{self.options.version_command}'")
+        return Facts(
+            system=sections["version"],
+            version=sections["version"],
+            boot=sections.get("boot", "").strip(),
+            root=sections.get("user", "").strip() == "0",
+            sections=dict(sections),
+        )
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Interfaces are only looked at where v6t itself configures them."""
+        if self.options.base:
+            super().refuse(intent, facts)
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        own = [self._step(intent, step) for step in self.options.steps]
+        flush = [
+            Step(
+                self._line(intent, f.command),
+                "empty the device's state",
+                check=self._check(intent, f.check),
+                deadline_s=f.deadline_s,
+            )
+            for f in self.options.flush
+        ]
+        base = self.base(intent, facts) if self.options.base else []
+        return self.finish(facts, [*base, *own], flush=flush)
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """As declared."""
+        return ExpectProfile(
+            **self.options.profile.model_dump(), why="declared in the testbed file"
+        )
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        """By the user's command."""
+        text = self.options.sessions_command
+        return (
+            Reading(self._line(intent, text), lambda out: numbers("sessions", out))
+            if text
+            else None
+        )
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Cores and interfaces where they are Linux's, then the user's."""
+        found = dict(super().telemetry(intent)) if self.options.base else {}
+        for name, text in self.options.watch.items():
+            found[name] = Reading(self._line(intent, text), partial(numbers, name))
+        return found
+
+    def _step(self, intent: Intent, step: StepText) -> Step:
+        return Step(
+            self._line(intent, step.command),
+            step.why,
+            undo=self._line(intent, step.undo) if step.undo else "",
+            before=self._line(intent, step.before) if step.before else "",
+            was=Was(step.was),
+            check=self._check(intent, step.check) if step.check else None,
+            deadline_s=step.deadline_s,
+        )
+
+    def _check(self, intent: Intent, check: CheckText) -> Check:
+        line = self._line(intent, check.command)
+        if check.contains is not None:
+            return contains(line, check.contains)
+        if check.equals is not None:
+            return equals(line, check.equals)
+        return matches(line, str(check.matches), f"a match of {check.matches}")
+
+    def _line(self, intent: Intent, text: str) -> str:
+        places = {
+            "LEFT": self.port(intent, "left"),
+            "RIGHT": self.port(intent, "right"),
+            "STATE": self.options.state_dir,
+        }
+        return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
+
+
+def numbers(name: str, text: str) -> Mapping[str, float]:
+    """A number, or ``name=number`` words."""
+    found: dict[str, float] = {}
+    for word in text.split():
+        key, equal, value = word.partition("=")
+        try:
+            found[key if equal else name] = float(value if equal else word)
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,315 @@
+"""Jool: SIIT, CLAT, NAT64 and (4.2.0 release candidates) MAP-T in the Linux kernel."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds import addresses, nat
+from v6t.drivers.duts.kinds.linux import LinuxDriver, write_file
+from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, contains, judged, shown
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.profiles.errors import DutError, UsageError
+
+PROGRAMS = {
+    "siit": "jool_siit",
+    "clat": "jool_siit",
+    "nat64": "jool",
+    "mapt-br": "jool_mapt",
+    "mapt-ce": "jool_mapt",
+}
+
+
+class JoolOptions(LinuxOptions):
+    """Options of Jool."""
+
+    framework: Literal["netfilter"] = "netfilter"
+    lowest_ipv6_mtu: int = Field(default=0, ge=0, le=9216)
+    """IPv4 packets without DF are fragmented to this; 0: what the technology says."""
+
+
+class Jool(LinuxDriver):
+    """One instance, called v6t."""
+
+    name = "jool"
+    title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
+    technologies = tuple(PROGRAMS)
+    executed = (
+        "its commands, with real frames (4.1.9; MAP-T 4.2.0-rc3), in a virtual machine; "
+        "this driver's plans are compared with them"
+    )
+    versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
+    options_model = JoolOptions
+    version_command = (
+        "cat /sys/module/jool*/version 2>/dev/null | head -1; "
+        "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
+    )
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        found = dict(super().survey())
+        found["programs"] = found["programs"].replace(
+            " ethtool", " ethtool jool_siit jool jool_mapt", 1
+        )
+        for program in sorted(set(PROGRAMS.values())):
+            found[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
+        return found
+
+    def read_version(self, text: str) -> str:
+        """``4.1.9`` or ``4.1.9.0``, by module and by program; they must agree."""
+        found = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
+        plain = {re.sub(r"\.0$", "", v) for v in found}
+        if len(plain) > 1:
+            raise DutError(
+                f"Jool's module and program differ: {' and '.join(sorted(plain))}",
+                "install both from one version, and load the module anew",
+            )
+        return plain.pop() if plain else ""
+
+    def example(self, intent: Intent) -> Facts:
+        """The oldest version that can do it, unless one is given."""
+        facts = super().example(intent)
+        newest = "4.2.0-rc3" if intent.technology.startswith("mapt") else "4.1.9"
+        version = self.options.version or newest
+        programs = facts.programs | set(PROGRAMS.values())
+        return Facts(facts.system, version, interfaces=facts.interfaces, programs=programs)
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """MAP-T without a release candidate, other translators in the way."""
+        super().refuse(intent, facts)
+        program = PROGRAMS[intent.technology]
+        if program == "jool_mapt" and "-rc" not in facts.version:
+            raise UsageError(
+                f"Jool {facts.version or 'here'} has no MAP-T; the 4.2.0 release candidates have",
+                "build 4.2.0-rc3 on the device, or measure MAP-T on VPP",
+            )
+        if program not in facts.programs:
+            raise DutError(f"the device lacks the program {program}", "apt-get install jool-tools")
+        for name, text in facts.sections.items():
+            others = [line for line in text.splitlines() if line.strip() and ",v6t," not in line]
+            if name.startswith("instances_") and others:
+                raise DutError(
+                    f"another translator is at work on the device: {shown(text)}",
+                    f"{name.partition('_')[2]} instance remove, if it is not needed",
+                )
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        program = PROGRAMS[intent.technology]
+        place = self.options.state_dir
+        flush: tuple[Step, ...] = ()
+        load = [] if intent.technology == "nat64" else [_module(program)]
+        if program == "jool_mapt":
+            own = self._mapt(intent, program)
+        elif program == "jool":
+            load = [_module(program)]
+            own = [*self._instance(intent, program, place), *_pool4(intent, facts.version)]
+            flush = (_again(program, place, intent, facts.version),)
+        else:
+            own = self._instance(intent, program, place)
+        return self.finish(
+            facts, [*self.base(intent, facts), *load, *own], flush=flush, notes=_notes(program)
+        )
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        """``JSTAT_SESSIONS``: counted by the module, not by listing them."""
+        if intent.technology != "nat64":
+            return None
+        return Reading(
+            "jool -i v6t stats display --csv --no-headers",
+            lambda text: {"sessions": statistics(text).get("JSTAT_SESSIONS", 0.0)},
+        )
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Jool's own counters: every drop has a reason."""
+        program = PROGRAMS.get(intent.technology, "jool_siit")
+        command = f"{program} -i v6t stats display --csv --no-headers"
+        return {**super().telemetry(intent), "jool": Reading(command, statistics)}
+
+    def _lowest(self, intent: Intent) -> int:
+        return int(self.options.lowest_ipv6_mtu or intent.settings.get("lowest_ipv6_mtu") or 1280)
+
+    def _instance(self, intent: Intent, program: str, place: str) -> list[Step]:
+        prefix = addresses.prefix_of(intent)
+        settings: dict[str, Any] = {"lowest-ipv6-mtu": self._lowest(intent)}
+        if prefix is not None:
+            settings["pool6"] = str(prefix)
+        content: dict[str, Any] = {"instance": "v6t", "framework": self.options.framework}
+        checks = [f"lowest-ipv6-mtu,{self._lowest(intent)}"]
+        if program == "jool":
+            settings["udp-timeout"] = _clock(self.options.timeout_s)
+            checks.append(f"udp-timeout,{_clock(self.options.timeout_s)}")
+        content["global"] = settings
+        if program == "jool_siit":
+            content["eamt"] = [
+                {"ipv6 prefix": str(six), "ipv4 prefix": str(four)}
+                for four, six in addresses.eams(intent)
+            ]
+        file = f"{place}/jool.json"
+        steps = [
+            write_file(file, json.dumps(content, indent=1) + "\n", "Jool's configuration, atomic"),
+            Step(
+                f"{program} file handle {file}",
+                "the translator",
+                undo=f"{program} instance remove v6t",
+                before=_ours(program),
+                was=Was.FOREIGN,
+                check=contains(f"{program} -i v6t global display --csv --no-headers", *checks),
+            ),
+        ]
+        if program == "jool_siit":
+            steps[-1] = _with_table(steps[-1], program, addresses.eams(intent), checks)
+        return steps
+
+    def _mapt(self, intent: Intent, program: str) -> list[Step]:
+        s = intent.settings
+        run = f"{program} -i v6t"
+        steps = [
+            Step(
+                f"{program} instance add v6t --{self.options.framework} --dmr {s['dmr']}",
+                "the translator",
+                undo=f"{program} instance remove v6t",
+                before=_ours(program),
+                was=Was.FOREIGN,
+                check=contains(f"{program} instance display --csv --no-headers", "v6t"),
+            )
+        ]
+        if intent.technology == "mapt-br":
+            steps += [
+                Step(
+                    f"{run} fmrt add {_rule(rule)}",
+                    f"forwarding mapping rule {rule['ipv6_prefix']}",
+                    check=contains(f"{run} fmrt display --csv --no-headers", rule["ipv6_prefix"]),
+                )
+                for rule in s["rules"]
+            ]
+        else:
+            steps += [
+                _global(run, "end-user-ipv6-prefix", str(s["end_user_prefix"])),
+                _global(run, "bmr", _rule(s["rule"])),
+            ]
+        return [
+            *steps,
+            _global(run, "map-t-type", "BR" if intent.technology == "mapt-br" else "CE"),
+            _global(run, "lowest-ipv6-mtu", str(self._lowest(intent))),
+        ]
+
+
+def statistics(text: str) -> Mapping[str, float]:
+    """``stats display --csv --no-headers``: value by name."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name, comma, value = line.strip().partition(",")
+        if comma and name.startswith("JSTAT_") and value.strip().isdigit():
+            found[name] = float(value)
+    return found
+
+
+def _rule(rule: Mapping[str, Any]) -> str:
+    return f"{rule['ipv6_prefix']} {rule['ipv4_prefix']} {rule['ea_len']} {rule['psid_offset']}"
+
+
+def _global(run: str, name: str, value: str) -> Step:
+    first = value.partition(" ")[0]
+    return Step(
+        f"{run} global update {name} {value}",
+        f"{name} of the translator",
+        check=contains(f"{run} global display --csv --no-headers | grep '^{name},'", first),
+    )
+
+
+def _module(name: str) -> Step:
+    there = f"ls -d /sys/module/{name} 2>/dev/null || true"
+    return Step(
+        f"modprobe {name}",
+        "Jool's kernel module",
+        undo=f'[ "$(cat /sys/module/{name}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {name}',
+        before=there,
+        was=Was.THERE,
+        check=contains(there, f"/sys/module/{name}"),
+    )
+
+
+def _ours(program: str) -> str:
+    return f"{program} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true"
+
+
+def _with_table(step: Step, program: str, table: list[tuple[Any, Any]], checks: list[str]) -> Step:
+    """Read options and address table back together."""
+    command = (
+        f"{program} -i v6t global display --csv --no-headers; "
+        f"{program} -i v6t eamt display --csv --no-headers"
+    )
+
+    def judge(output: str) -> str | None:
+        rows = output.splitlines()
+        for text in [*checks, *(f"{six},{four}" for four, six in table)]:
+            if text not in rows:
+                return f"'{text}' is not there; it says {shown(output)}"
+        return None
+
+    check = Check(command, judge, f"{len(table)} mappings, {', '.join(checks)}")
+    return Step(
+        step.command, step.why, undo=step.undo, before=step.before, was=step.was, check=check
+    )
+
+
+def _pool4(intent: Intent, version: str) -> list[Step]:
+    """Without ``--force``, 4.1.15 and later refuse ports the kernel may use itself."""
+    pool = nat.pool_of(intent)
+    force = " --force" if version_key(version) >= (4, 1, 15) else ""
+    return [
+        Step(
+            f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --udp{force}",
+            "public addresses and ports; without, only 61001-65535",
+            check=judged(
+                "jool -i v6t pool4 display --udp --csv --no-headers",
+                lambda out, a=address: (
+                    None  # type: ignore[misc]
+                    if a in out and f"{pool.low}" in out and f"{pool.high}" in out
+                    else f"{a} is not in pool4; it says {shown(out)}"
+                ),
+                f"{address} {pool.low}-{pool.high}",
+            ),
+        )
+        for address in pool.addresses
+    ]
+
+
+def _again(program: str, place: str, intent: Intent, version: str) -> Step:
+    """A new instance is an empty one; flushing sessions one by one takes minutes."""
+    lines = [f"{program} instance remove v6t", f"{program} file handle {place}/jool.json"]
+    lines += [step.command for step in _pool4(intent, version)]
+
+    def judge(output: str) -> str | None:
+        left = statistics(output).get("JSTAT_SESSIONS", 0.0)
+        return f"{left:.0f} sessions are left" if left else None
+
+    return Step(
+        " && ".join(lines),
+        "no session of an earlier trial is left",
+        check=judged("jool -i v6t stats display --csv --no-headers", judge, "no session"),
+    )
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Numbers of a version, to be compared."""
+    return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])
+
+
+def _clock(seconds: int) -> str:
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def _notes(program: str) -> tuple[str, ...]:
+    notes = ["IPv4 packets whose UDP checksum is 0 are dropped"]
+    if program == "jool":
+        notes.append("source ports are not preserved (f-args 11)")
+    if program == "jool_mapt":
+        notes.append("the BR of 4.2.0-rc3 does not check source ports against the PSID (MAP-09)")
+    return tuple(notes)

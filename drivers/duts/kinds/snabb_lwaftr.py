@@ -1,0 +1,156 @@
+"""Snabb's lwAFTR: one process per queue, polling, configuration in its YANG grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_interface
+
+from pydantic import Field
+from v6t.drivers.duts.driver import Reading, check_interfaces
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.softwires import softwires
+from v6t.drivers.duts.model import Intent, Plan, Step, Was, equals
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.profiles.errors import DutError, UsageError
+
+STATE = "snabb config get-state --schema snabb-softwire-v3 v6t /softwire-state"
+_PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+
+
+class SnabbOptions(LinuxOptions):
+    """Options of Snabb."""
+
+    program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")
+    cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
+    """Cores for its processes; empty: any."""
+
+
+class SnabbLwAftr(LinuxDriver):
+    """Takes the interfaces away from the kernel."""
+
+    name = "snabb-lwaftr"
+    title = "Snabb lwAFTR (lw4o6)"
+    technologies = ("lwaftr",)
+    executed = (
+        "the program, with this configuration grammar and real frames on veth (2024.08); "
+        "this driver's own plan is compared with that configuration"
+    )
+    versions = ("2024.08",)
+    options_model = SnabbOptions
+    programs: Mapping[str, str] = {}
+    version_command = "snabb --version | head -1"
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        found = dict(super().survey())
+        found["version"] = f"{self.options.program} --version | head -1"
+        return found
+
+    def read_version(self, text: str) -> str:
+        """``Snabb version 2024.08``; no text: there is no Snabb."""
+        found = re.search(r"\d{4}\.\d{2}[.\w]*", text)
+        if not found:
+            raise DutError(
+                f"the device has no Snabb: '{self.options.program} --version' says nothing",
+                "set dut.options.program to where it is",
+            )
+        return found.group()
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """A PCI address is checked by Snabb itself; never that of the management interface."""
+        if not facts.root:
+            raise DutError("Snabb needs root", "log in as root, or set ssh.become")
+        if not (_PCI.match(self.options.left) and _PCI.match(self.options.right)):
+            check_interfaces(self.options, intent, facts)
+        if any(getattr(intent.links, s).vlan for s in ("left", "right")):
+            raise UsageError("this driver configures no VLAN for Snabb", "use untagged links")
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Polling cores are never idle: Snabb's own drop counters tell."""
+        return {"cpu": super().telemetry(intent)["cpu"], "snabb": Reading(STATE, state)}
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        place = self.options.state_dir
+        file, pid = f"{place}/lwaftr.conf", f"{place}/snabb.pid"
+        cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
+        run = (
+            f"nohup {self.options.program} lwaftr run --name v6t --conf {file}{cpus} "
+            f"--v4 {self.options.right} --v6 {self.options.left} "
+            f"</dev/null >{place}/snabb.log 2>&1 & echo $! >{pid}"
+        )
+        stop = (
+            f"p=$(cat {pid} 2>/dev/null) || exit 0; kill $p 2>/dev/null; "
+            "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.3; done; "
+            f"rm -f {pid} {place}/snabb.log; [ ! -d /proc/$p ]"
+        )
+        up = (
+            f"for i in 1 2 3 4 5 6 7 8 9 10; do {STATE} >/dev/null 2>&1 && break; sleep 1; done; "
+            f"{STATE} >/dev/null 2>&1 && cat /proc/$(cat {pid})/comm"
+        )
+        return self.finish(
+            facts,
+            [
+                write_file(file, configuration(intent, self.options), "the lwAFTR's configuration"),
+                Step(
+                    run,
+                    "the lwAFTR itself",
+                    undo=stop,
+                    before=f"ls {pid} 2>/dev/null || true",
+                    was=Was.FOREIGN,
+                    check=equals(up, "snabb"),
+                ),
+            ],
+            notes=(
+                "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
+                "a wrong PSID is answered with ICMPv6 1/5",
+            ),
+        )
+
+
+def configuration(intent: Intent, options: SnabbOptions) -> str:
+    """Text for ``--conf``: one instance, one queue, the binding table."""
+    links = intent.links
+    six = _address(intent.left, 6)
+    four = _address(intent.right, 4)
+    lines = [
+        "softwire-config {",
+        f"  instance {{ device {options.right};",
+        "    queue {",
+        "      id 0;",
+    ]
+    lines += [
+        f"      external-interface {{ ip {four}; mac {links.right.dut_mac}; "
+        f"next-hop {{ mac {links.right.tester_mac}; }} }}",
+        f"      internal-interface {{ ip {six}; mac {links.left.dut_mac}; "
+        f"next-hop {{ mac {links.left.tester_mac}; }} }}",
+        "    }",
+        "  }",
+        f"  external-interface {{ mtu {links.right.mtu}; }}",
+        f"  internal-interface {{ mtu {links.left.mtu}; }}",
+        "  binding-table {",
+    ]
+    for wire in softwires(intent):
+        reserved = f" reserved-ports-bit-count {wire.psid_offset};" if wire.psid_offset else ""
+        lines.append(
+            f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4}; "
+            f"br-address {wire.br}; port-set {{ psid-length {wire.psid_len};{reserved} }} }}"
+        )
+    return "\n".join([*lines, "  }", "}"]) + "\n"
+
+
+def state(text: str) -> Mapping[str, float]:
+    """Counters of ``/softwire-state``: those that count packets."""
+    found = re.findall(r"((?:drop|in|out)-[\w-]*packets)\s+(\d+);", text)
+    return {name: float(value) for name, value in found}
+
+
+def _address(side: Mapping[str, object], version: int) -> str:
+    given: object = side.get("addresses", ())
+    texts = [str(a) for a in given] if isinstance(given, (list, tuple)) else []
+    for text in texts:
+        if ip_interface(text).version == version:
+            return str(ip_interface(text).ip)
+    raise UsageError(f"the lwAFTR needs an IPv{version} address")

@@ -1,0 +1,61 @@
+"""Rows of a lwAFTR's binding table, from an intent's short form or its file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+
+from v6t.drivers.duts.model import Intent
+from v6t.profiles.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Softwire:
+    """One row (RFC 7596 section 6.1)."""
+
+    ipv4: IPv4Address
+    psid: int
+    psid_len: int
+    psid_offset: int
+    b4: IPv6Address
+    br: IPv6Address
+
+
+def softwires(intent: Intent) -> Iterator[Softwire]:
+    """All rows, in ascending order of address and PSID where they are generated.
+
+    Row ``i`` of a generated table has address ``i >> psid_len`` of the pool, the low bits of ``i``
+    as PSID, and the lwB4 with the ``/64`` number ``i`` and RFC 7596's interface identifier.
+    """
+    table = intent.settings["table"]
+    br = IPv6Address(intent.settings["br_address"])
+    if "file" in table:
+        yield from _of_file(Path(table["file"]), br)
+        return
+    length, offset = int(table["psid_len"]), int(table["psid_offset"])
+    pool, b4 = IPv4Network(table["ipv4_pool"]), IPv6Network(table["b4_prefix"])
+    for row in range(int(table["softwires"])):
+        ipv4, psid = pool[row >> length], row & (1 << length) - 1
+        host = (int(b4.network_address) >> 64 | row) << 64 | int(ipv4) << 16 | psid
+        yield Softwire(ipv4, psid, length, offset, IPv6Address(host), br)
+
+
+def _of_file(path: Path, br: IPv6Address) -> Iterator[Softwire]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as exc:
+        raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            ipv4, psid, length, offset, b4, *more = words
+            own = IPv6Address(more[0]) if more else br
+            yield Softwire(
+                IPv4Address(ipv4), int(psid), int(length), int(offset), IPv6Address(b4), own
+            )
+        except ValueError as exc:
+            raise UsageError(f"{path}:{number}: this is no softwire: {line.strip()}") from exc

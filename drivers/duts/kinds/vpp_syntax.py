@@ -1,0 +1,166 @@
+"""VPP's command line by version, and what its ``show`` commands say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+VERSIONS = ("19.08", "20.05", "21.06", "22.06", "24.02", "24.06", "25.02", "26.06")
+"""One of each group whose commands differ."""
+
+
+def key(version: str) -> tuple[int, int]:
+    """Year and month of a version, to be compared: ``v24.06-rc0~12`` is (24, 6)."""
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+def static_neighbour(version: str, port: str, address: str, mac: str, *, gone: bool = False) -> str:
+    """A neighbour that is never asked for."""
+    if key(version) >= (20, 1):
+        return f"set ip neighbor {'del ' if gone else ''}{port} {address} {mac}" + (
+            "" if gone else " static"
+        )
+    what = "set ip6 neighbor" if ":" in address else "set ip arp"
+    return f"{what} {'del ' if gone else ''}{port} {address} {mac}" + ("" if gone else " static")
+
+
+def show_neighbours(version: str, port: str) -> str:
+    """All neighbours of an interface."""
+    return f"show ip neighbors {port}" if key(version) >= (20, 1) else "show ip arp"
+
+
+def enable_nat44(version: str, sessions: int) -> str:
+    """Endpoint-dependent NAT44; empty where only the start-up file can (20.09 and before)."""
+    if key(version) >= (22, 6):
+        return f"nat44 plugin enable sessions {sessions}"
+    if key(version) >= (21, 1):
+        return f"nat44 enable sessions {sessions}"
+    return ""
+
+
+def disable_nat44(version: str) -> str:
+    """The opposite of :func:`enable_nat44`."""
+    return "nat44 plugin disable" if key(version) >= (22, 6) else "nat44 disable"
+
+
+def clear_nat44(version: str) -> str:
+    """Empty the session table; empty text where only disabling does."""
+    if key(version) >= (25, 2):
+        return "clear nat44 ed sessions"
+    return "" if key(version) >= (21, 1) else "clear nat44 sessions"
+
+
+def error_in(text: str) -> str | None:
+    """What a configuration command complained about: its exit status is always 0."""
+    for line in text.splitlines():
+        if line.strip():
+            return line.strip()
+    return None
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A line of ``show map domain``."""
+
+    index: int
+    tag: str
+    ipv4: str
+    ipv6: str
+    source: str
+    ea_len: int
+    psid_offset: int
+    psid_len: int
+
+
+_DOMAIN = re.compile(
+    r"\[(\d+)\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
+    r"ea-bits-len (\d+) psid-offset (\d+) psid-len (\d+)"
+)
+
+
+def domains(text: str) -> list[Domain]:
+    """``show map domain``, one per line."""
+    found = []
+    for match in _DOMAIN.finditer(text):
+        index, tag, ipv4, ipv6, source, *numbers = match.groups()
+        found.append(Domain(int(index), tag, ipv4, ipv6, source, *map(int, numbers)))
+    return found
+
+
+_NODE = re.compile(
+    # names of 30 characters touch their state, and states end after 12
+    r"^(\S+?)\s*(?:active|polling|any wait|interrupt wa|event wait|done|disabled|time wait)\s+"
+    r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
+    re.MULTILINE,
+)
+
+
+def runtime(text: str) -> Mapping[str, float]:
+    """``show runtime``: vectors per call of each busy node, and rates of each thread.
+
+    Names: ``node.ip4-input.vectors_per_call``, ``thread0.vector_rate_in`` [packets/s] ...
+    """
+    found: dict[str, float] = {}
+    for match in _NODE.finditer(text):
+        name, calls, vectors, _suspends, _clocks, per_call = match.groups()
+        if int(vectors):
+            found[f"node.{name}.calls"] = found.get(f"node.{name}.calls", 0.0) + float(calls)
+            found[f"node.{name}.vectors_per_call"] = max(
+                found.get(f"node.{name}.vectors_per_call", 0.0), float(per_call)
+            )
+    rates = re.findall(
+        r"vector rates in ([\d.e+-]+), out ([\d.e+-]+), drop ([\d.e+-]+), punt ([\d.e+-]+)", text
+    )
+    for number, row in enumerate(rates):
+        for name, value in zip(("in", "out", "drop", "punt"), row, strict=True):
+            found[f"thread{number}.vector_rate_{name}"] = float(value)
+    return found
+
+
+COUNTED = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
+
+
+def interface_counters(text: str) -> Mapping[str, float]:
+    """``show interface``: ``host-left.drops`` and so on."""
+    found: dict[str, float] = {}
+    name = ""
+    for line in text.splitlines()[1:]:
+        if line and not line[0].isspace():
+            name = line.split()[0]
+        for counter in COUNTED:
+            match = re.search(rf"(?<![\w-]){counter}\s+(\d+)\s*$", line)
+            if match and name:
+                found[f"{name}.{counter.replace(' ', '_')}"] = float(match.group(1))
+    return found
+
+
+ERRORS = (
+    "security check failed", "bad protocol", "no domain", "no matching", "out of ports",
+    "maximum sessions exceeded", "no translation", "drop",
+)  # fmt: skip
+"""Reasons worth telling: ``show errors`` calls many harmless lines errors, too."""
+
+
+def errors(text: str, reasons: Sequence[str] = ERRORS) -> Mapping[str, float]:
+    """``show errors``: counts of the reasons that mean loss, by node and reason."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 3 or not words[0].isdigit():
+            continue
+        reason = " ".join(words[2:]).lower()
+        if any(part in reason for part in reasons):
+            name = f"{words[1]}: {reason}"
+            found[name] = found.get(name, 0.0) + float(words[0])
+    return found
+
+
+def nat44_sessions(text: str) -> Mapping[str, float]:
+    """``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
+    total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
+    kinds = re.findall(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", text, re.MULTILINE)
+    if kinds:
+        return {"sessions": float(sum(map(int, kinds)))}
+    return {"sessions": float(total.group(1))} if total else {}

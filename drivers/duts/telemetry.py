@@ -1,0 +1,80 @@
+"""A device watched while it works: one round of readings a second (BN-01)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from v6t.drivers.duts import sections
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
+
+TICK = "tick"
+PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Figures of one second, by reading and name; counters count from some start."""
+
+    figures: Mapping[str, Mapping[str, float]]
+
+
+def watching_script(readings: Mapping[str, Reading], interval_s: float) -> str:
+    """A shell loop that ends with its standard input."""
+    one = sections.script({str(n): r.command for n, r in enumerate(readings.values())})
+    return (
+        # the loop's own standard input is not the one that is waited for
+        "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
+        f"while :; do\n{one}\necho; echo '{sections.MARK} {TICK}'; sleep {interval_s:g}; done"
+    )
+
+
+class Watcher:
+    """Collects samples in a thread from its making until :meth:`stop`."""
+
+    def __init__(
+        self, transport: Transport, readings: Mapping[str, Reading], interval_s: float = 1.0
+    ) -> None:
+        """Start.
+
+        Args:
+            transport: an open connection; the watcher has a command of its own on it.
+            readings: what to read, by name.
+            interval_s: between rounds [s].
+        """
+        self._readings = dict(readings)
+        self._samples: list[Sample] = []
+        self._held = transport.hold(watching_script(readings, interval_s))
+        self._thread = threading.Thread(target=self._collect, name="v6t-watch", daemon=True)
+        self._ended = False
+        self._thread.start()
+
+    def stop(self) -> list[Sample]:
+        """End, and give what was seen."""
+        self._ended = True
+        self._held.release()
+        self._thread.join(PATIENCE_S)
+        return list(self._samples)
+
+    def _collect(self) -> None:
+        lines: list[str] = []
+        while not self._ended:
+            try:
+                line = self._held.line(PATIENCE_S)
+            except (ConnectionLost, DeadlinePassed, OSError, ValueError):
+                return  # what was seen until then is kept
+            if line == f"{sections.MARK} {TICK}":
+                self._samples.append(self._sample("\n".join(lines)))
+                lines = []
+            else:
+                lines.append(line)
+
+    def _sample(self, text: str) -> Sample:
+        read = sections.read(text)
+        figures = {}
+        for number, (name, reading) in enumerate(self._readings.items()):
+            part = read.get(str(number))
+            figures[name] = dict(reading.parse(part.text)) if part else {}
+        return Sample(figures)

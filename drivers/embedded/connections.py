@@ -1,0 +1,122 @@
+"""The receiver's part in connections: it learns four-tuples in phase 1 and knows them in phase 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.drivers.connjudge import TableAt, connection_source, foreground
+from v6t.drivers.replay import FrameSource
+from v6t.drivers.statetable import StateTable, tuple_at
+from v6t.drivers.statetable import endpoint_marks as marks
+from v6t.profiles import inet
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.connjudge import ConnectionJudge
+    from v6t.drivers.tester import Judge
+
+    U8 = NDArray[np.uint8]
+
+CHUNK = 1 << 16
+COUNTED = 1 << 20
+"""Up to so many connections their endpoints before the device are counted one by one."""
+
+
+@dataclass
+class Connections:
+    """What a receiver knows of connections.
+
+    Attributes:
+        judge: the judge that knows them, None in loopback or where the device is stateless.
+        inner: the part of it that is told which ones there are.
+        learning: phase 1 is under way.
+    """
+
+    judge: Judge | None = None
+    inner: ConnectionJudge | None = None
+    learning: bool = False
+    _table: StateTable | None = None
+    _number: int = -1
+    _initial: Stream | None = None
+    _source: FrameSource | None = None
+
+    def arm(
+        self, judge: Judge | None, at: TableAt | None, streams: StreamSet, learn: bool
+    ) -> Judge | None:
+        """Prepare for a trial; the judge of its frames.
+
+        Args:
+            judge: that was loaded.
+            at: the connections; None: the trial has none.
+            streams: that will arrive.
+            learn: this is phase 1.
+        """
+        self.learning = learn
+        self._table = self._source = None
+        self._number = -1
+        if at is None:
+            return judge
+        stream = foreground(streams)
+        self._number, self._initial = stream.stream_id, stream
+        if self.inner is not None:
+            self._table = self.inner.bind(at)
+        else:
+            self._table = StateTable(at.path, at.count, at.version)
+        if not learn:
+            self._source = connection_source(streams, at, self._table)
+        return self.judge or judge
+
+    def source(self, stream: Stream) -> FrameSource | None:
+        """What was sent of a stream, where it is not the stream as compiled."""
+        return self._source if stream.stream_id == self._number else None
+
+    def learn(
+        self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: NDArray[np.bool_]
+    ) -> None:
+        """Remember the four-tuples of frames.
+
+        Args:
+            stream: they belong to.
+            frames: ``(n, length)``, equally long and laid out alike.
+            numbers: ``(n,)`` of their connections.
+            fresh: ``(n,)``, those that were not received before.
+        """
+        table = self._table
+        rows = np.flatnonzero(fresh)
+        if table is None or stream.stream_id != self._number or not len(rows):
+            return
+        where = tuple_at(inet.headers_of(frames[rows[0]]))
+        table.learn(numbers[rows].astype(np.int64), frames[rows, where])
+
+    def report(self) -> dict[str, Any]:
+        """What phase 1 found; empty otherwise."""
+        table = self._table
+        if not self.learning or table is None or self._initial is None:
+            return {}
+        repeated, example = table.repeated()
+        shown = None
+        if example is not None:
+            shown = {str(k): table.rows[k].tobytes().hex() for k in example}
+        return {
+            "repeated": repeated,
+            "example": shown,
+            "inside": inside_endpoints(self._initial, table.count),
+            "outside": table.endpoints(),
+        }
+
+
+def inside_endpoints(stream: Stream, count: int) -> int | None:
+    """Distinct initiator addresses and ports among the first frames of a stream."""
+    if count > COUNTED:
+        return None
+    expander = Expander(stream)
+    where = tuple_at(expander.headers)
+    found = [
+        marks(expander.frames(first, min(CHUNK, count - first))[:, where])
+        for first in range(0, count, CHUNK)
+    ]
+    return len(np.unique(np.concatenate(found)))

@@ -1,0 +1,153 @@
+"""The Responder's state table: four-tuples as they left the device, 12 octets each (ST-13).
+
+Rows lie in a memory file that several processes map; it vanishes with the process that made it.
+Row k belongs to connection k: the k-th frame of phase 1, known by the number in its trailer. A row
+of zeros was never learned. The octets are those of the frame: source, destination, ports.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.profiles.errors import TesterError
+from v6t.profiles.inet import Headers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U8 = NDArray[np.uint8]
+
+ROW = {4: 12, 6: 36}
+"""Octets of a row by IP version."""
+MOST = 1 << 28
+"""Connections a table may hold: 256 million take 3 GiB (IPv4)."""
+_CHUNK = 1 << 20
+
+
+def tuple_at(headers: Headers) -> slice:
+    """Octets of a frame that hold addresses and ports, one after the other in IP and UDP.
+
+    Raises:
+        TesterError: the frame carries no UDP right behind its IP header.
+    """
+    if headers.udp is None:
+        raise TesterError("a frame without UDP belongs to no connection")
+    first = headers.l4_ip + (12 if headers.l4_version == 4 else 8)
+    return slice(first, headers.udp + 4)
+
+
+class MemoryFile:
+    """Anonymous memory that other processes of this user can map by its path."""
+
+    def __init__(self, octets: int) -> None:
+        """Reserve it, filled with zeros; pages come when they are written.
+
+        Args:
+            octets: its size.
+
+        Raises:
+            TesterError: there is not so much memory.
+        """
+        self._file = os.memfd_create("v6t-connections")
+        try:
+            os.ftruncate(self._file, max(octets, 1))
+        except OSError as exc:
+            os.close(self._file)
+            raise TesterError(f"no memory for a table of {octets} octets: {exc}") from exc
+        self.path = f"/proc/{os.getpid()}/fd/{self._file}"
+
+    def close(self) -> None:
+        """Give it back. May be called twice."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class StateTable:
+    """A view of the rows; see the module's text."""
+
+    def __init__(self, path: str, count: int, version: int = 4) -> None:
+        """Map it.
+
+        Args:
+            path: of the memory file.
+            count: connections.
+            version: of IP behind the device.
+        """
+        self.count = count
+        self.version = version
+        self.rows: U8 = np.memmap(path, np.uint8, "r+", shape=(count, ROW[version]))
+
+    def learn(self, numbers: NDArray[np.integer], tuples: U8) -> None:
+        """Remember what a device made of connections; the first one of each counts.
+
+        Args:
+            numbers: ``(n,)`` of connections.
+            tuples: ``(n, octets of a row)``.
+        """
+        width = self.rows.shape[1]
+        if tuples.shape[1] != width:
+            tuples = _as_wide(tuples, width)
+        self.rows[numbers[::-1]] = tuples[::-1]
+
+    def learned(self) -> int:
+        """Connections with a row."""
+        return sum(int(np.count_nonzero(part.any(axis=1))) for part in self._parts())
+
+    def repeated(self) -> tuple[int, tuple[int, int] | None]:
+        """Connections whose row equals that of another one, and two such."""
+        marks = np.concatenate([_mark(part) for part in self._parts()])
+        used = np.concatenate([part.any(axis=1) for part in self._parts()])
+        order = np.argsort(marks, kind="stable")
+        same = np.flatnonzero(marks[order[1:]] == marks[order[:-1]])
+        count, example = 0, None
+        for place in same.tolist():
+            one, other = int(order[place]), int(order[place + 1])
+            if used[one] and used[other] and (self.rows[one] == self.rows[other]).all():
+                count += 1
+                example = example or (one, other)
+        return count, example
+
+    def endpoints(self) -> int:
+        """Distinct pairs of source address and source port."""
+        found: NDArray[np.uint64] = np.empty(0, np.uint64)
+        for part in self._parts():
+            found = np.union1d(found, endpoint_marks(part[part.any(axis=1)]))
+        return len(found)
+
+    def _parts(self) -> list[U8]:
+        return [self.rows[at : at + _CHUNK] for at in range(0, self.count, _CHUNK)]
+
+
+def endpoint_marks(rows: U8) -> NDArray[np.uint64]:
+    """A mark of source address and source port of each row, equal for equal ones."""
+    size = (rows.shape[1] - 4) // 2
+    return _mark(np.concatenate([rows[:, :size], rows[:, -4:-2]], axis=1))
+
+
+def _as_wide(tuples: U8, width: int) -> U8:
+    """Tuples of another IP version cut or padded per address (loopback only)."""
+    size, wanted = (tuples.shape[1] - 4) // 2, (width - 4) // 2
+    out = np.zeros((len(tuples), width), dtype=np.uint8)
+    take = min(size, wanted)
+    for place in (0, 1):
+        end, there = (place + 1) * size, (place + 1) * wanted
+        out[:, there - take : there] = tuples[:, end - take : end]
+    out[:, -4:] = tuples[:, -4:]
+    return out
+
+
+def _mark(rows: U8) -> NDArray[np.uint64]:
+    """A 64-bit mark of each row, equal for equal rows."""
+    width = -(-rows.shape[1] // 4) * 4
+    padded = np.zeros((len(rows), width), dtype=np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    words = padded.view("<u4")
+    mark = np.zeros(len(rows), dtype=np.uint64)
+    for column in range(words.shape[1]):
+        mark ^= words[:, column].astype(np.uint64)
+        mark *= np.uint64(0x9E3779B97F4A7C15)
+        mark ^= mark >> np.uint64(29)
+    return mark

@@ -1,0 +1,31 @@
+"""Run directories that tests of reports, comparisons and campaigns read."""
+
+from __future__ import annotations
+
+from v6t.core.config import Flags, resolve
+from v6t.core.progress import Silent
+from v6t.core.run import execute
+
+EVERYTHING = (
+    *("throughput", "throughput-frame-timeout", "frame-loss", "back-to-back", "latency", "pdv"),
+    *("ipdv", "system-recovery", "reset"),
+)
+FINE = {"repetitions": 6, "resolution_fps": 5_000.0}
+
+
+def made(path, *benchmarks, plugin="mape-br", modes=("bidirectional",), seed=1, label=None, **rest):
+    """A finished rehearsal in a new directory; ``device`` and ``procedure`` as in the files."""
+    device = {"capacity_noise": 0.01, **rest.pop("device", {})}
+    flags = Flags(
+        plugin=plugin,
+        tester="sim",
+        tester_options={k: str(v) for k, v in device.items()},
+        benchmarks=benchmarks or ("throughput",),
+        modes=modes,
+        procedure={**FINE, **rest.pop("procedure", {})},
+        seed=seed,
+        label=label,
+        **rest,
+    )
+    execute(resolve(flags=flags), path, Silent())
+    return path

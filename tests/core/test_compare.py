@@ -1,0 +1,223 @@
+"""Comparisons: like with like, verdicts in words, published references."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from v6t.analysis.report.machine import schema
+from v6t.core import reports
+from v6t.core.comparing import comparison_of
+
+from .reportruns import made
+from .support import complaint, v6t
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    home = tmp_path_factory.mktemp("runs")
+    wanted = ("throughput", "latency", "frame-loss", "back-to-back")
+    loss = {"frame_loss": {"repetitions": 6}, "back_to_back": {"repetitions": 6}}
+    buffer = {"buffer_frames": 20_000}
+    made(home / "first", *wanted, seed=1, procedure=loss, device=buffer)
+    made(home / "again", *wanted, seed=2, procedure=loss, device=buffer)
+    slow = {**buffer, "capacity_fps": 500_000}
+    made(home / "slow", *wanted, seed=3, procedure=loss, device=slow)
+    late = {**buffer, "delay_us": 60}
+    made(home / "late", *wanted, seed=4, procedure=loss, device=late)
+    return home
+
+
+def lines(*paths, anyway=False):
+    found = comparison_of(paths, anyway).lines
+    return {(line.benchmark, line.what): line for line in found}
+
+
+def test_the_same_device_shows_no_difference(runs):
+    found = lines(runs / "first", runs / "again")
+    line = found["throughput", "rate"]
+    assert line.verdict == "no difference"
+    assert line.words.startswith("no difference")
+    assert line.effect.low <= 1 <= line.effect.high
+    assert line.effect.coverage >= 0.95
+    assert {v.verdict for v in found.values()} <= {"no difference", "undecided"}
+
+
+def test_a_slower_device_has_a_factor_with_its_interval(runs):
+    line = lines(runs / "first", runs / "slow")["throughput", "rate"]
+    assert (line.verdict, line.kind) == ("less", "factor")
+    assert line.effect.low < 0.5 < line.effect.high
+    assert line.effect.high - line.effect.low < 0.05
+    assert "times" in line.words
+    assert "worse" in line.words
+    back = lines(runs / "slow", runs / "first")["throughput", "rate"]
+    assert back.effect.estimate == pytest.approx(1 / line.effect.estimate, rel=1e-3)
+    assert "better" in back.words
+
+
+def test_a_longer_delay_is_worse(runs):
+    line = lines(runs / "first", runs / "late")["latency", "TL forward"]
+    assert line.verdict == "more"
+    assert "worse" in line.words
+    assert line.effect.estimate == pytest.approx(65 / 25, rel=0.02)
+
+
+def test_loss_is_compared_by_differences(runs):
+    found = lines(runs / "first", runs / "slow")
+    losses = [line for (name, _), line in found.items() if name == "frame-loss"]
+    assert losses
+    assert {line.kind for line in losses} == {"difference"}
+    assert any(line.verdict == "more" and "worse" in line.words for line in losses)
+
+
+def test_single_repetitions_decide_nothing(tmp_path):
+    one = {"procedure": {"repetitions": 1}}
+    made(tmp_path / "a", **one)
+    made(tmp_path / "b", device={"capacity_fps": 500_000}, **one)
+    line = lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
+    assert line.verdict == "undecided"
+    assert "single repetitions" in line.words
+
+
+def test_few_repetitions_are_said(tmp_path):
+    two = {"procedure": {"repetitions": 2}}
+    made(tmp_path / "a", **two)
+    made(tmp_path / "b", device={"capacity_fps": 500_000}, **two)
+    line = lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
+    assert line.verdict == "less"
+    assert "too few repetitions: the interval covers 67% only" in line.words
+
+
+def test_a_coarse_search_claims_no_small_difference(tmp_path):
+    coarse = {"procedure": {"resolution_fps": 300_000.0}}
+    made(tmp_path / "a", device={"capacity_noise": 0.0}, **coarse)
+    made(tmp_path / "b", device={"capacity_noise": 0.0, "capacity_fps": 1_150_000}, **coarse)
+    line = lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
+    assert line.first != line.second
+    assert line.verdict == "no difference"
+
+
+def test_two_results_at_the_testers_limit_decide_nothing(tmp_path):
+    limit = {"device": {"tester_fps": 400_000, "capacity_noise": 0.0}}
+    made(tmp_path / "a", **limit)
+    made(tmp_path / "b", **limit)
+    line = lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
+    assert line.verdict == "undecided"
+    assert "limit" in line.words
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"plugin": "mapt-br", "frame_sizes": (84,)}, "technology: mape-br and mapt-br"),
+        ({"params": {"ces": "100"}}, "parameter ces: 1000 and 100"),
+        ({"params": {"n": "10", "m": "9"}}, "parameter m: 2 and 9"),
+        ({"frame_sizes": (168,)}, "104/64 bidirectional: only in a"),
+        ({"modes": ("forward",)}, "104/64 bidirectional: only in a"),
+        ({"procedure": {"loss_tolerance": 0.001}}, "loss tolerance: 0.0 and 0.001"),
+        ({"procedure": {"trial_duration_s": 2.0}}, "duration s: 1.0 and 2.0"),
+        ({"procedure": {"search": "fast"}}, "search: binary and fast"),
+    ],
+)
+def test_unlike_is_refused(change, words, tmp_path):
+    made(tmp_path / "a")
+    made(tmp_path / "b", **change)
+    said = complaint(v6t("compare", tmp_path / "a", tmp_path / "b"))
+    assert words in said
+    assert "--anyway" in said
+
+
+def test_anyway_compares_and_says_what_differs(tmp_path):
+    made(tmp_path / "a")
+    made(tmp_path / "b", params={"ces": "100"}, procedure={"loss_tolerance": 0.001})
+    done = v6t("compare", tmp_path / "a", tmp_path / "b", "--anyway")
+    assert done.status == 0
+    assert "parameter ces: 1000 and 100" in done.out
+    assert "loss tolerance: 0.0 and 0.001" in done.out
+    assert "throughput" in done.out
+
+
+def test_points_of_one_run_only_are_named(runs, tmp_path):
+    made(tmp_path / "more", "throughput", modes=("bidirectional", "forward"))
+    done = v6t("compare", runs / "first", tmp_path / "more")
+    assert done.status == 0
+    assert "throughput 104/64 forward: only in more" in done.out
+    assert "frame-loss 104/64 bidirectional: only in first" in done.out
+
+
+def test_several_runs_are_set_against_the_first(runs):
+    done = v6t("compare", runs / "first", runs / "again", runs / "slow")
+    assert done.status == 0
+    assert "again against first" in done.out
+    assert "slow against first" in done.out
+
+
+def test_json_follows_its_schema(runs):
+    done = v6t("compare", runs / "first", runs / "slow", "--json")
+    content = json.loads(done.out)
+    jsonschema.validate(content, schema("comparison-1"))
+    assert content["runs"] == ["first", "slow"]
+
+
+@pytest.mark.parametrize("suffix", ["html", "md", "json"])
+def test_comparisons_can_be_kept(suffix, runs, tmp_path):
+    target = tmp_path / f"out.{suffix}"
+    done = v6t("compare", runs / "first", runs / "slow", "-o", target)
+    assert (done.status, done.out) == (0, "")
+    assert "worse" in target.read_text()
+
+
+def test_refusals(runs, tmp_path):
+    assert "two runs" in complaint(v6t("compare", runs / "first"))
+    assert "holds no run" in complaint(v6t("compare", runs / "first", tmp_path))
+    out = tmp_path / "out.pdf"
+    assert ".html" in complaint(v6t("compare", runs / "first", runs / "again", "-o", out))
+
+
+def test_a_simulated_run_has_no_published_reference(runs):
+    done = v6t("compare", runs / "first", "--published")
+    assert done.status == 0
+    assert "No published result was made under the conditions" in done.out
+    assert "frames: sent published, simulated here" in done.out
+    assert "doi 10.1109/ACCESS.2025.3587302" in done.out
+
+
+def pretended(path, content, config):
+    """A run directory as if frames had been sent for as long as the papers did."""
+    results = json.loads((path / "results.json").read_text())
+    for record in results["results"]:
+        record.update(content)
+    (path / "results.json").write_text(json.dumps(results))
+    settings = json.loads((path / "config.json").read_text())
+    settings["tester"] = {"kind": "trex", "options": {}}
+    settings.update(config)
+    (path / "config.json").write_text(json.dumps(settings))
+
+
+def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
+    path = made(tmp_path / "run")
+    pretended(path, {"duration_s": 60.0, "median": 2_000_000.0}, {})
+    done = v6t("compare", path, "--published")
+    assert "Measured beside published" in done.out
+    assert "mapperf-2025" in done.out
+    assert "2,531,239" in done.out
+    reports.write(path, formats=["html"], figures=False)
+    page = (path / "report.html").read_text()
+    assert "under the same conditions" in page
+    assert "2,531,239" in page
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"ces": "100"}, "CEs: 1000 published, 100 here"),
+        ({"rule_ipv6": "2001:db8:ff::/51"}, "rule: 2001:db8:ce::/51 192.0.2.0/24 EA 13"),
+        ({"n": "10", "m": "9"}, "traffic: bidirectional 100% fg published, 9 of 10"),
+    ],
+)
+def test_a_condition_that_differs_is_no_reference(params, words, tmp_path):
+    path = made(tmp_path / "run", params=params)
+    pretended(path, {"duration_s": 60.0}, {})
+    done = v6t("compare", path, "--published")
+    assert words in done.out

@@ -1,0 +1,301 @@
+"""Files of siitperf, Maptperf and Mapperf: taken over whole, rehearsed, refused with their line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from v6t.core import migrate_maptperf, migrate_siitperf
+from v6t.core.config import resolve, technology
+
+from .support import complaint, tree, v6t
+
+SIITPERF = """\
+# the sample of siitperf
+IP-L-Vers 6
+IP-R-Vers 4
+
+IPv6-L-Real 2001:2:0:0::2
+IPv6-L-Virt ::  # not used
+IPv6-R-Real 2001:2:0:8000::2
+IPv6-R-Virt 2001:2:0:1000::2
+IPv4-L-Real 0.0.0.0
+IPv4-L-Virt 198.18.0.2
+IPv4-R-Real 198.19.0.2
+IPv4-R-Virt 0.0.0.0
+MAC-L-Tester a0:36:9f:c5:fa:1c
+MAC-R-Tester a0:36:9f:c5:fa:1e
+MAC-L-DUT a0:36:9f:c5:e6:58
+MAC-R-DUT a0:36:9f:c5:e6:5a
+Forward 1
+Reverse 1
+Promisc 0
+Num-L-Nets 1
+Num-R-Nets 1
+CPU-L-Send 2
+CPU-R-Recv 4
+CPU-R-Send 6
+CPU-L-Recv 8
+MEM-Channels 2
+"""
+
+# pseudorandom addresses and ports of an IPv4 router: the study's appendix
+ROUTER = """\
+IP-L-Vers 4
+IP-R-Vers 4
+IPv4-L-Real 198.18.0.2
+IPv4-R-Real 198.19.0.2
+IPv6-L-Real 2001:2::2
+Fwd-var-sport 3
+Fwd-var-dport 3
+Rev-var-sport 3
+Rev-var-dport 3
+Fwd-sport-min 1024
+Fwd-sport-max 65535
+IP-L-var 3 # pseudorandom
+IP-R-var 3 # pseudorandom
+IP-L-min 2
+IP-L-max 65534
+IP-R-min 2
+IP-R-max 0xfffe
+IPv4-L-offset 2
+IPv4-R-offset 2
+IPv6-L-offset 12
+Stateful 0
+Enumerate-ports 0
+Enumerate-ips 0
+Responder-ports 0
+"""
+
+# appendix D of the Mapperf paper
+MAPPERF = """\
+# Basic parameters
+Tester-L-IPv6 2001:db8:6::2
+Tester-R-IPv4 203.0.113.56
+Tester-R-IPv6 2001:db8:7::2 # for background traffic
+DUT-L-IPv6 2001:db8:6::1 # corresponding BR for MAP-E
+Tester-L-MAC ec:f4:bb:ef:98:a0
+Tester-R-MAC ec:f4:bb:ef:98:a2
+DUT-L-MAC ec:f4:bb:dc:a6:b8
+DUT-R-MAC ec:f4:bb:dc:a6:ba
+FW-dport-min 1
+FW-dport-max 49151
+RV-sport-min 1024
+RV-sport-max 65535
+bg-dport-min 1
+bg-dport-max 49151
+bg-sport-min 1024
+bg-sport-max 65535
+FW-var-sport 3
+FW-var-dport 3
+RV-var-sport 3
+RV-var-dport 3
+NUM-OF-CEs 1000
+BMR-IPv6-Prefix 2001:db8:ce::
+BMR-IPv6-Prefix-Length 51
+BMR-IPv4-Prefix 192.0.2.0
+BMR-IPv4-prefix-Length 24
+BMR-EA-Len 13
+DMR-IPv6-Prefix 64:ff9b::
+DMR-IPv6-prefix-Length 64
+CPU-FW-Send 2
+CPU-FW-Receive 4
+CPU-RV-Send 6
+CPU-RV-Receive 8
+Mem-Channels 2
+FW 1
+RV 1
+Promisc 0
+"""
+
+# version 1.3 of Maptperf spells two names its own way, and has no BR address
+MAPTPERF = MAPPERF.replace("DUT-L-IPv6 2001:db8:6::1 # corresponding BR for MAP-E\n", "").replace(
+    "Prefix-Length", "Prefx-Length"
+)
+
+
+def taken(tmp_path, text, *arguments, peer="maptperf"):
+    """The resolved run of a file that was taken over."""
+    source = tmp_path / f"{peer}.conf"
+    source.write_text(text)
+    done = v6t("init", f"--from-{peer}", source, "--dir", tmp_path / "here", *arguments)
+    assert done.status == 0, done
+    assert done.err == ""
+    return resolve(tmp_path / "here" / "run.yaml", tmp_path / "here" / "testbed.yaml")
+
+
+def test_the_paper_of_mapperf(tmp_path):
+    run = taken(tmp_path, MAPPERF)
+    plugin = technology(run)
+    p = plugin.params
+    assert run.plugin == "mape-br"
+    assert (str(p.rule_ipv6), str(p.rule_ipv4), p.ea_len) == (
+        *("2001:db8:ce::/51", "192.0.2.0/24"),
+        13,
+    )
+    assert (p.psid_offset, p.ces, p.exclude_network_broadcast) == (0, 1000, True)
+    assert str(p.br_address) == "2001:db8:6::1"
+    assert (p.fw_sport, p.rv_dport) == ("random", "random")
+    assert (p.fw_dport.policy, p.fw_dport.min, p.fw_dport.max) == ("random", 1, 49151)
+    assert run.links_left.tester_mac == "ec:f4:bb:ef:98:a0"
+    assert run.links_right.dut_mac == "ec:f4:bb:dc:a6:ba"
+    assert run.modes == ("bidirectional",)
+    assert (run.procedure.repetitions, run.procedure.trial_duration_s) == (20, 60.0)
+
+
+def test_maptperf_is_map_t(tmp_path):
+    run = taken(tmp_path, MAPTPERF)
+    p = technology(run).params
+    assert run.plugin == "mapt-br"
+    assert str(p.dmr) == "64:ff9b::/64"
+    assert str(p.dut_left_ipv6) == "2001:db8:6::1/64"
+
+
+def test_the_self_test_file_can_be_either(tmp_path):
+    assert taken(tmp_path, MAPTPERF, "--plugin", "mape-br").plugin == "mape-br"
+
+
+def test_the_sample_of_siitperf(tmp_path):
+    run = taken(tmp_path, SIITPERF, peer="siitperf")
+    p = technology(run).params
+    assert (run.plugin, p.orientation) == ("siit", "nat64")
+    assert str(p.mappings.to_ipv6(p.ipv6_hosts.first)) == "2001:2::2"
+    assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
+    assert str(p.bg_ipv4_side) == "2001:2:0:8000::2"
+    assert p.fw_sport.policy == "fixed"  # siitperf's default
+    assert run.links_left.dut_mac == "a0:36:9f:c5:e6:58"
+    assert "RFC 4814" in (tmp_path / "here" / "run.yaml").read_text()
+
+
+def test_the_other_way_round(tmp_path):
+    turned = SIITPERF.replace("IP-L-Vers 6", "IP-L-Vers 4").replace("IP-R-Vers 4", "IP-R-Vers 6")
+    turned = turned.replace("IPv6-L-Virt ::", "IPv6-L-Virt 2001:2:0:1000::2")
+    turned = turned.replace("IPv4-L-Real 0.0.0.0", "IPv4-L-Real 198.18.0.9")
+    turned = turned.replace("IPv4-R-Virt 0.0.0.0", "IPv4-R-Virt 198.19.0.9")
+    p = technology(taken(tmp_path, turned, peer="siitperf")).params
+    assert p.orientation == "nat46"
+    assert str(p.ipv4_hosts.first) == "198.18.0.9"
+    assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
+    assert str(p.mappings.to_ipv6(p.ipv6_hosts.first)) == "2001:2:0:8000::2"
+
+
+def test_pseudorandom_addresses_of_a_router(tmp_path):
+    run = taken(tmp_path, ROUTER, peer="siitperf")
+    p = technology(run).params
+    assert run.plugin == "ipv4-router"
+    assert (p.left_hosts.policy, p.left_hosts.min, p.left_hosts.max) == ("random", 2, 65534)
+    assert p.right_hosts.max == 65534
+    assert p.fw_sport.policy == "random"
+
+
+@pytest.mark.parametrize(
+    ("text", "peer", "known"),
+    [
+        (SIITPERF, "siitperf", migrate_siitperf.KNOWN),
+        (ROUTER, "siitperf", migrate_siitperf.KNOWN),
+        (MAPPERF, "maptperf", migrate_maptperf.KNOWN),
+        (MAPTPERF, "maptperf", migrate_maptperf.KNOWN),
+    ],
+)
+def test_every_parameter_is_accounted_for(text, peer, known, tmp_path):
+    taken(tmp_path, text, peer=peer)
+    written = (tmp_path / "here" / "run.yaml").read_text()
+    for line in text.splitlines():
+        words = line.partition("#")[0].split()
+        if words:
+            mark = f"#   {words[0]} {words[1]} -> "
+            (found,) = [x for x in written.splitlines() if x.startswith(mark)]
+            assert len(found) > len(mark)
+    assert len(known) == len(set(known))
+
+
+def every(known, values):
+    return "".join(f"{name} {values(name)}\n" for name in known)
+
+
+def test_no_parameter_of_siitperf_is_forgotten(tmp_path):
+    def value(name):
+        if name.startswith("MAC"):
+            return f"02:00:00:00:00:{'L' in name:02x}"
+        if name.endswith(("Real", "Virt")):
+            left = "-L-" in name
+            return ("2001:2::2" if left else "2001:2:0:8000::2") if "6" in name[:4] else (
+                "198.18.0.2" if left else "198.19.0.2")  # fmt: skip
+        if "Vers" in name:
+            return 4 if "IP-L" in name else 6
+        if name.endswith("offset"):
+            return 2 if name.startswith("IPv4") else 12
+        return {"min": 2, "max": 4}.get(name[-3:], 0 if "tateful" in name or "var" in name else 1)
+
+    text = every(migrate_siitperf.KNOWN, value).replace("IPv6-L-Virt 2001:2::2", "IPv6-L-Virt ::9")
+    source = tmp_path / "siitperf.conf"
+    source.write_text(text)
+    found = migrate_siitperf.read_siitperf(source)
+    assert [g.name for g, _ in found.became] == list(migrate_siitperf.KNOWN)
+    assert all(what for _, what in found.became), [g.name for g, what in found.became if not what]
+
+
+@pytest.mark.parametrize("text", [SIITPERF, MAPPERF, MAPTPERF])
+def test_what_was_taken_over_can_be_rehearsed(text, tmp_path):
+    peer = "siitperf" if text is SIITPERF else "maptperf"
+    taken(tmp_path, text, peer=peer)
+    here = tmp_path / "here"
+    done = v6t(
+        *("run", here / "run.yaml", "--testbed", here / "testbed.yaml", "--tester", "sim"),
+        *("--reps", 2, "--json", "-o", tmp_path / "out"),
+    )
+    assert done.status == 0, done
+    (record,) = json.loads(done.out)["results"]
+    assert 990_000 <= record["median"] <= 1_000_000
+    assert record["matched"] == 1.0
+
+
+def test_a_parameter_that_is_not_known_is_said(tmp_path):
+    source = tmp_path / "siitperf.conf"
+    source.write_text(SIITPERF + "IP-L-Ver 6\n")
+    done = v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here")
+    assert done.status == 0
+    assert "line 27: IP-L-Ver is not known to v6t, left out; did you mean IP-L-Vers?" in done.err
+    assert "IP-L-Ver 6 -> not known to v6t" in (tmp_path / "here" / "run.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("IP-L-Vers 5\n", "siitperf.conf:1: IP-L-Vers cannot be 5"),
+        ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "siitperf.conf:1: Num-L-Nets is no number"),
+        ("Forward 0\nReverse 0\n", "nothing is sent"),
+        ("Stateful 1\n", "stateful test"),
+        ("IP-L-Vers\n", "siitperf.conf:1: a parameter and its value"),
+        ("Hello world\n", "holds no parameter that is known"),
+        ("IPv6-L-Real nonsense\n", "makes no run of v6t"),
+        ("MAC-L-DUT nonsense\n", "is no MAC address"),
+    ],
+)
+def test_refusals_name_the_line(text, words, tmp_path):
+    source = tmp_path / "siitperf.conf"
+    source.write_text(text)
+    said = complaint(v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here"))
+    assert words in said
+    assert list(tree(tmp_path)) == ["siitperf.conf"]
+
+
+def test_refused_arguments(tmp_path):
+    source = tmp_path / "x.conf"
+    source.write_text(MAPPERF)
+    both = ("--from-siitperf", source, "--from-maptperf", source)
+    assert "one file at a time" in complaint(v6t("init", *both))
+    assert "--plugin goes with" in complaint(v6t("init", "--plugin", "mape-br"))
+    assert "mape-br or mapt-br" in complaint(
+        v6t("init", "--from-maptperf", source, "--plugin", "siit", "--dir", tmp_path)
+    )
+    assert "cannot be read" in complaint(v6t("init", "--from-maptperf", tmp_path / "none.conf"))
+
+
+def test_nothing_is_overwritten(tmp_path):
+    source = tmp_path / "mapperf.conf"
+    source.write_text(MAPPERF)
+    (tmp_path / "run.yaml").write_text("mine")
+    assert "exists already" in complaint(v6t("init", "--from-maptperf", source, "--dir", tmp_path))
+    assert (tmp_path / "run.yaml").read_text() == "mine"
+    assert not (tmp_path / "testbed.yaml").exists()

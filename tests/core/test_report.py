@@ -1,0 +1,384 @@
+"""Reports: whole, true to results.json, safe, the same octets every time."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import jsonschema
+import pytest
+from v6t.analysis.report.machine import schema
+from v6t.core import reports
+
+from .reportruns import EVERYTHING, made
+from .support import COMMAND, SIM, complaint, tree, v6t
+
+
+def parsed(path):
+    """The root of an XML file that this test suite has written."""
+    return ET.fromstring(path.read_text())  # noqa: S314
+
+
+EVIL = '<script>alert("x")</script> & $x^2$ | `a` \u202e\x07'
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of every benchmark."""
+    procedure = {"frame_timeout_ms": 5.0, "repetitions": 6}
+    home = tmp_path_factory.mktemp("runs")
+    device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
+    path = made(home / "run", *EVERYTHING, device=device, procedure=procedure, label=EVIL)
+    reports.write(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return Page((run / "report.html").read_text())
+
+
+class Page(HTMLParser):
+    """An HTML file as a browser takes it apart: elements balanced, tables, identifiers, text."""
+
+    VOID = ("meta", "br", "img", "link", "hr", "input")
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.raw, self.open, self.tables, self.ids, self.references = text, [], {}, [], []
+        self.elements, self.text, self.caption, self.row = [], "", None, None
+        self.feed(text)
+        self.close()
+        assert self.open == [], "elements are left open"
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), name
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "src", "xlink:href", "action", "data", "poster", "srcset"):
+                self.references.append(value)
+        if tag == "tr":
+            self.row = []
+        if tag in ("td", "th") and self.row is not None:
+            self.row.append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes something else"
+        if tag == "tr":
+            self.tables.setdefault(self.caption, []).append(self.row)
+            self.row = None
+        if tag == "table":
+            self.caption = None
+
+    def handle_data(self, data):
+        self.text += data
+        if self.open and self.open[-1] == "caption":
+            self.caption = (self.caption or "") + data
+        elif self.row:
+            self.row[-1] += data
+
+
+def records(run, benchmark):
+    content = json.loads((run / "results.json").read_text())
+    return [r for r in content["results"] if r["benchmark"] == benchmark]
+
+
+def test_a_report_has_every_file_and_touches_no_other(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    for name in ("report.html", "report.md", "report.json", "junit.xml"):
+        (copy / name).unlink()
+    before = tree(copy)
+    done = v6t("report", copy)
+    assert done.status == 0
+    assert done.out.split() == [str(copy / name) for name in reports.FILES.values()]
+    after = tree(copy)
+    assert {k: after[k] for k in before} == before
+    assert set(after) - set(before) == {"report.html", "report.md", "report.json", "junit.xml"}
+    assert all((copy / name).stat().st_mode & 0o077 == 0 for name in after)
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(page):
+    assert "script" not in page.elements
+    assert {"link", "img", "iframe", "object", "embed"}.isdisjoint(page.elements)
+    assert all(r.startswith("#") for r in page.references), page.references
+    assert "default-src 'none'" in page.raw
+    assert "@import" not in page.raw
+    assert re.findall(r"url\((?!#)", page.raw) == []
+
+
+def test_identifiers_are_unique_and_references_lead_somewhere(page):
+    assert len(set(page.ids)) == len(page.ids)
+    assert {r[1:] for r in page.references} <= set(page.ids)
+    assert set(re.findall(r"url\(#([^)]+)\)", page.raw)) <= set(page.ids)
+
+
+def test_what_users_write_is_only_ever_text(run, page):
+    assert '<script>alert("x")</script> & $x^2$' in page.text
+    assert "\u202e" not in page.raw
+    assert "\x07" not in page.raw
+    fenced = re.compile(r"^(`{3,})$.*?^\1$", re.DOTALL | re.MULTILINE)
+    markdown = fenced.sub("", (run / "report.md").read_text())
+    assert "\\<script\\>" in markdown
+    assert re.search(r"(?<!\\)[<`]", markdown) is None
+    assert parsed(run / "junit.xml").tag == "testsuites"
+
+
+def test_every_benchmark_has_its_table_and_figures(run, page):
+    for benchmark in EVERYTHING:
+        assert benchmark in page.ids
+    captions = set(page.tables)
+    for words in ("Throughput", "Frame loss", "Back-to-back", "Latency", "PDV", "IPDV", "System",
+                  "Reset", "Clause by clause", "Every trial", "Headroom"):  # fmt: skip
+        assert any(c and c.startswith(words) for c in captions), words
+    # rate by size, trace, repetitions (twice), loss curve, forwarded, delays of three benchmarks
+    assert page.elements.count("svg") == 3 + 3 + 2 + 3
+    for name in ("throughput-sizes", "frame-loss-curve", "latency-104-bidirectional"):
+        assert any(i.startswith(f"{name}-") for i in page.ids), name
+
+
+def test_the_tables_are_results_json(run, page):
+    (record,) = records(run, "throughput")
+    row = dict(zip(*page.tables["Throughput"], strict=True))
+    assert row["median fps per direction"] == f"{record['median']:,.0f}"
+    assert row["P1"] == f"{record['p1']:,.0f}"
+    assert row["P99"] == f"{record['p99']:,.0f}"
+    assert row["aggregate fps"] == f"{2 * record['median']:,.0f}"
+    assert row["repetitions"] == str(record["repetitions"]) == "6"
+    low, high = record["median_interval"]["low"], record["median_interval"]["high"]
+    assert row["95 % interval of the median"] == f"{low:,.0f} to {high:,.0f}"
+    (record,) = records(run, "latency")
+    head, *rows = page.tables["Latency, milliseconds"]
+    assert [r[head.index("TL ms")] for r in rows] == [
+        f"{record['directions'][way]['tl']['median']:.4f}" for way in ("forward", "reverse")
+    ]
+    (record,) = records(run, "frame-loss")
+    head, *rows = page.tables[record["title"]]
+    found = {(r[1], r[3]): r[4] for r in rows}
+    for point in record["rates"]:
+        for way, loss in point["loss_percent"].items():
+            label = way if way == "sum" else f"{way}, both"
+            assert found[label, f"{point['rate']:,.0f}"] == f"{loss['median']:.4f}"
+
+
+def test_the_raw_trials_are_those_of_the_journal(run, page):
+    with (run / "trials.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    head, *shown = page.tables["Every trial, as it was counted"]
+    assert [(r[0], r[2], r[3]) for r in shown] == [
+        (r["key"], r["direction"], r["class"]) for r in rows
+    ]
+    received = head.index("received")
+    assert [r[received] for r in shown] == [r["received"] for r in rows]
+
+
+def test_compliance_names_what_deviates(page):
+    _, *rows = page.tables["Clause by clause"]
+    found = {r[0]: r for r in rows}
+    assert found["RFC 2544 section 24 (GEN-16), throughput"][2:] == ["1 s", "deviates"]
+    assert found["RFC 8219 section 7 (GEN-17), throughput"][2:] == ["6", "deviates"]
+    assert found["RFC 4814 section 4.5 (GEN-10)"][3] == "follows"
+    assert found["RFC 8219 section 4 (GEN-01)"][3] == "deviates"  # simulated
+    assert "compliant" not in page.text.replace("compliance", "")
+
+
+def test_a_run_by_the_book_follows_every_clause(tmp_path):
+    procedure = {
+        **{"trial_duration_s": 60.0, "repetitions": 20, "residual_wait_s": 2.0, "pause_s": 5.0},
+        "sending_time_tolerance": 1.00001,
+    }
+    path = made(tmp_path / "run", procedure=procedure, frame_sizes=(104, 168))
+    data = reports.load(path)
+    from v6t.analysis.report.compliance import clauses
+
+    deviating = [c.source for c in clauses(data) if c.verdict != "follows"]
+    # simulated, and not all frame sizes
+    assert deviating == [
+        "RFC 8219 section 4 (GEN-01)",
+        "RFC 8219 section 5.1.1 (GEN-04)",
+    ]
+
+
+def test_invalid_trials_are_told(tmp_path):
+    # the tester manages less than the search offers: its sending takes too long now and then
+    path = made(tmp_path / "run", device={"tester_fps": 500_000})
+    reports.write(path, formats=["html"])
+    page = Page((path / "report.html").read_text())
+    head, row = page.tables["Headroom of the tester, per direction"]
+    assert row[head.index("headroom")] != "enough"
+    assert "limited by the tester or the medium" in page.text
+
+
+def test_json_follows_its_schema(run):
+    jsonschema.validate(json.loads((run / "results.json").read_text()), schema("results-1"))
+    content = json.loads((run / "report.json").read_text())
+    jsonschema.validate(content, schema("report-1"))
+    assert content["results"] == json.loads((run / "results.json").read_text())
+    for name in ("results-1", "report-1", "comparison-1", "campaign-1"):
+        jsonschema.Draft202012Validator.check_schema(schema(name))
+
+
+def test_the_schema_refuses_what_is_no_result(run):
+    content = json.loads((run / "results.json").read_text())
+    content["results"][0].pop("median")
+    with pytest.raises(jsonschema.ValidationError, match="median"):
+        jsonschema.validate(content, schema("results-1"))
+
+
+def test_junit_has_a_case_per_point(run):
+    suites = parsed(run / "junit.xml")
+    cases = suites.findall("testsuite/testcase")
+    assert [c.get("name") for c in cases] == [
+        f"{name} 104/64 bidirectional" for name in sorted(EVERYTHING, key=ORDER.index)
+    ]
+    assert (suites.get("failures"), suites.get("errors"), suites.get("skipped")) == ("0", "0", "0")
+    (median,) = [r["median"] for r in records(run, "throughput")]
+    assert f"median: {median}" in cases[0].findtext("system-out")
+
+
+ORDER = (
+    *("throughput", "throughput-frame-timeout", "frame-loss", "back-to-back", "latency", "pdv"),
+    *("ipdv", "system-recovery", "reset"),
+)
+
+
+def test_csv_is_in_siitperfs_column_order(run, tmp_path):
+    done = v6t("report", run, "--format", "csv", "-o", tmp_path / "out")
+    assert done.status == 0
+    assert list(tree(tmp_path / "out")) == ["results.csv"]
+    with (tmp_path / "out" / "results.csv").open() as lines:
+        head, *rows = csv.reader(lines)
+    assert head == [
+        *("No", "Size", "Dir", "n", "m", "Duration", "Initial Rate", "Timeout", "Error", "Date"),
+        *("Iterations", "rate"),
+    ]
+    (record,) = records(run, "throughput")
+    assert [float(r[-1]) for r in rows] == record["rates"]
+
+
+def test_markdown_tables_are_whole(run):
+    lines = (run / "report.md").read_text().splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert table
+    for line in table:
+        assert line.endswith("|")
+    (median,) = [r["median"] for r in records(run, "throughput")]
+    assert any(f"| {median:,.0f} |" in line for line in table)
+
+
+def test_the_same_run_gives_the_same_report(run, tmp_path):
+    for name in ("first", "second"):
+        reports.write(run, tmp_path / name)
+    assert tree(tmp_path / "first") == tree(tmp_path / "second")
+
+
+def test_a_wrong_translation_is_reported_as_a_failure(tmp_path):
+    out = tmp_path / "out"
+    done = v6t(*SIM, "--set-tester", "mismatch=1", "--report", "-o", out)
+    assert done.status == 6
+    assert "translates wrongly" in (out / "report.html").read_text()
+    suites = parsed(out / "junit.xml")
+    assert suites.get("failures") == "1"
+
+
+def test_an_interrupted_run_has_a_report(tmp_path):
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [*COMMAND, *SIM, "--set-tester", "trial_delay_s=0.05", "-o", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if "step 2" in line:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert v6t("report", out).status == 0
+    assert "not complete" in (out / "report.html").read_text()
+    assert parsed(out / "junit.xml").get("errors") == "1"
+
+
+def test_a_run_ends_with_its_report(tmp_path):
+    out = tmp_path / "out"
+    done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
+    assert done.status == 0
+    assert done.out.splitlines()[-1] == f"Report: {out / 'report.html'}"
+    assert (out / "report.html").stat().st_size > 20_000
+
+
+def test_a_report_that_cannot_be_written_costs_no_results(tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(reports, "replace_text", broken)
+    out = tmp_path / "out"
+    done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
+    assert done.status == 0
+    assert "the report could not be written" in done.err
+    assert f"Results: {out}" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "holds no run"),
+        (["{run}", "--format", "pdf"], "no format 'pdf'"),
+        (["{run}", "--paper", "nobody-1999"], "no paper 'nobody-1999'"),
+        (["{run}", "-o", "{run}/results.json"], "cannot be written"),
+    ],
+)
+def test_refusals(arguments, words, run):
+    assert words in complaint(v6t("report", *(a.format(run=run) for a in arguments)))
+
+
+def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkeypatch):
+    from v6t.core import registry
+
+    monkeypatch.setattr(registry, "_entries", list)
+    (path,) = reports.write(run, tmp_path, ["html"])
+    assert "mape-br" in path.read_text()
+
+
+def test_matplotlib_waits_until_it_is_needed():
+    script = (
+        "import sys, v6t.core.cli, v6t.core.commands.run, v6t.core.commands.report, "
+        "v6t.core.run, v6t.core.summary; sys.exit('matplotlib' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def test_a_browser_draws_every_figure_without_complaint(run, tmp_path):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("needs the package chromium")
+    command = [
+        *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+        *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={tmp_path / 'profile'}"),
+        *("--window-size=1300,2000", f"file://{run / 'report.html'}"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode != 0:
+        pytest.skip("the browser of the package chromium does not start here")
+    assert "CONSOLE" not in done.stderr, done.stderr
+    before = Page((run / "report.html").read_text())
+    assert done.stdout.count("<svg") == before.elements.count("svg")
+    assert done.stdout.count("<table") == before.elements.count("table")

@@ -1,0 +1,75 @@
+"""One case per technology, driver, and version whose commands differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from v6t.plugins.base import Link, Links
+from v6t.plugins.ce import MapTCe
+from v6t.plugins.clat import Clat
+
+from . import intents
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    driver: str
+    intent: Any
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+VLAN = Links(
+    Link(intents.LINKS.left.tester_mac, intents.LINKS.left.dut_mac, vlan=100),
+    Link(intents.LINKS.right.tester_mac, intents.LINKS.right.dut_mac, mtu=9000),
+)
+MANY = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
+MANY_HOSTS = replace(intents.nat44(), left={**intents.nat44().left, "neighbours": MANY})
+TUNED = {
+    "rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
+    "clock_khz": 1_200_000,
+}  # fmt: skip
+OWN = {
+    "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
+    "flush": [{"command": "true", "check": {"command": "echo 0", "equals": "0"}}],
+    "sessions_command": "echo 5",
+    "watch": {"load": "cut -d' ' -f1 /proc/loadavg"},
+}
+
+CASES = (
+    Case("linux-router-ipv4", "linux-router", intents.ROUTER4),
+    Case("linux-router-ipv6", "linux-router", intents.ROUTER6),
+    Case("linux-router-vlan", "linux-router", replace(intents.ROUTER4, links=VLAN)),
+    Case("linux-router-tuned", "linux-router", intents.ROUTER4, TUNED),
+    Case("nftables-nat44", "nftables", intents.nat44()),
+    Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
+    Case("iptables-nat44", "iptables", intents.nat44()),
+    Case("tayga-siit", "tayga", intents.SIIT),
+    Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
+    Case("jool-siit", "jool", intents.SIIT),
+    Case("jool-clat", "jool", Clat().dut_intent()),
+    Case("jool-nat64-4.1.9", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.9"}),
+    Case("jool-nat64-4.1.15", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.15"}),
+    Case("jool-mapt-br", "jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")),
+    Case("jool-mapt-ce", "jool", MapTCe().dut_intent()),
+    Case("vpp-router-26.06", "vpp", intents.ROUTER4),
+    Case("vpp-mape-19.08", "vpp", intents.paper_mape(), {"version": "19.08"}),
+    Case("vpp-mape-26.06", "vpp", intents.paper_mape()),
+    Case("vpp-mape-26.06-started", "vpp", intents.paper_mape(), {"start": True, "workers": "2-3"}),
+    Case("vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02"}),
+    Case("vpp-mapt-26.06", "vpp", intents.mapt()),
+    Case("vpp-lwaftr-26.06", "vpp", intents.lwaftr()),
+    Case("vpp-nat44-20.05", "vpp", intents.nat44(), {"version": "20.05"}),
+    Case("vpp-nat44-21.06", "vpp", intents.nat44(), {"version": "21.06"}),
+    Case("vpp-nat44-24.02", "vpp", intents.nat44(), {"version": "24.02"}),
+    Case("vpp-nat44-26.06", "vpp", intents.nat44()),
+    Case("vpp-nat64-26.06", "vpp", intents.nat64("64:ff9b::/96")),
+    Case("vpp-ds-lite-26.06", "vpp", intents.dslite(), {"start": True}),
+    Case("openbsd-pf-nat44", "openbsd-pf", intents.nat44()),
+    Case("openbsd-pf-nat64-purge", "openbsd-pf", intents.nat64(), {"flush": "purge"}),
+    Case("openbsd-pf-router", "openbsd-pf", intents.ROUTER6),
+    Case("snabb-lwaftr", "snabb-lwaftr", intents.lwaftr()),
+    Case("map646-siit", "map646", intents.SIIT),
+    Case("command", "command", intents.ROUTER4, OWN),
+)

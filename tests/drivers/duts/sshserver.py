@@ -1,0 +1,93 @@
+"""A real sshd in namespaces of its own, with ways to make it misbehave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from v6t.drivers.duts import labssh
+from v6t.drivers.duts.namespace import NamespaceTransport
+from v6t.drivers.duts.ssh_options import SshOptions
+
+LISTENING = "/run/v6t-lab"
+
+
+def lacking() -> str | None:
+    """The Debian package to install for these tests, None if nothing is missing."""
+    if os.geteuid() != 0:
+        return "root"
+    for program, package in (
+        ("/usr/sbin/sshd", "openssh-server"),
+        ("/usr/bin/ssh-keygen", "openssh-client"),
+    ):
+        if not Path(program).exists():
+            return f"Debian package {package}"
+    return None
+
+
+class Server(labssh.LabSsh):
+    """The lab's own sshd; a boot identifier that tests can change."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.start()
+        self.inside = NamespaceTransport(self._pid, "inside")
+        self.shell(
+            "echo first >/run/boot && mount --bind /run/boot /proc/sys/kernel/random/boot_id"
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def shell(self, command: str, text: str = "") -> str:
+        """Run behind sshd's back."""
+        done = self.inside.run(command, text)
+        assert done.status == 0, done
+        return done.out
+
+    def login(self, **changes) -> labssh.LabTransport:
+        options = self.options().model_dump()
+        port = changes.pop("inner_port", 22)
+        return labssh.LabTransport(self._pid, SshOptions(**{**options, **changes}), port)
+
+    def stop_listening(self) -> None:
+        self.shell("kill $(cat /run/sshd.pid); for i in 1 2 3 4 5 6 7 8 9; do "
+                   "[ -e /run/sshd.pid ] || break; sleep 0.1; done")  # fmt: skip
+
+    def listen(self) -> None:
+        self._serve()
+
+    def drop(self) -> None:
+        """Cut all sessions, as a broken cable or a crash does."""
+        self.shell(
+            "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
+            "do kill -9 $p 2>/dev/null; done; true"
+        )
+
+    def reboot(self) -> None:
+        """Everything that runs ends, everything in /run is gone, another boot identifier."""
+        self.stop_listening()
+        self.drop()
+        self.shell(f"rm -rf /run/v6t; echo second >/run/boot; rm -rf {LISTENING}")
+        self._serve()
+
+    def processes(self) -> str:
+        return self.shell("ps -eo args")
+
+
+def end(server: Server) -> None:
+    pid = server.pid
+    server.stop()
+    for _ in range(50):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+
+
+def ssh_keygen(path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)

@@ -1,0 +1,161 @@
+"""Real implementations in namespaces, reached directly and through a real sshd: single frames."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from v6t.core.config import Flags, resolve
+from v6t.core.testers import Bench, compile_point, technology
+from v6t.drivers.duts.labssh import LabSsh
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.embedded.privilege import available
+from v6t.procedures.preflight import check_translation
+from v6t.profiles.errors import DutError
+
+from . import intents, sshserver
+from .bench import standing
+
+POSSIBLE, WHY = available()
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+
+FRAMES = {
+    "linux-router": (intents.ROUTER4, "198.18.0.2", "198.19.0.2", "198.18.0.2", "198.19.0.2", 63),
+    "linux-router-6": (
+        intents.ROUTER6, "2001:2::2", "2001:2:0:8000::2", "2001:2::2", "2001:2:0:8000::2", 63,
+    ),
+    "nftables": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2", 63),
+    "iptables": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2", 63),
+    "tayga": (
+        intents.SIIT, "2001:2::2", "2001:2:0:1000::2", "198.18.0.2", "198.19.0.2", 61,
+    ),
+    "tayga-nftables": (
+        intents.nat64(), "2001:2::2", "2001:db8:64::c613:2", "198.19.0.1", "198.19.0.2", 61,
+    ),
+}  # fmt: skip
+"""Intent; source and destination sent forward; source and destination that come out; TTL."""
+STATEFUL = ("nftables", "iptables", "tayga-nftables")
+WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": "test-devices"}}}
+
+
+def missing(name: str, way: str) -> str | None:
+    """The Debian package a device lacks here."""
+    driver = make_driver(name, {})
+    for program, package in {"sysctl": "procps", **driver.programs}.items():
+        if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+            return package
+    return sshserver.lacking() if way == "over ssh" else None
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("device", FRAMES)
+def test_frames_go_through_both_ways(device, way):
+    name = device.removesuffix("-6")
+    if package := missing(name, way):
+        pytest.skip(f"needs {package}")
+    intent, src, dst, new_src, new_dst, ttl = FRAMES[device]
+    with standing(name, intent, **WAYS[way]) as bed:
+        out = bed.through("forward", src, dst, 5000, 53, b"there it goes")
+        assert out is not None, "the frame was dropped"
+        assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
+        assert (out.payload.ttl if out.payload.version == 4 else out.payload.hlim) == ttl
+        assert (out.src, out.dst) == (intent.links.right.dut_mac, intent.links.right.tester_mac)
+        back = bed.through("reverse", new_dst, new_src, 53, out["UDP"].sport, b"here it returns")
+        assert back is not None, "the answer was dropped"
+        assert (back.payload.src, back.payload.dst) == (dst, src)
+        assert len(bed.session.verify()) > 5
+        if device in STATEFUL:
+            reading = bed.session.driver.sessions(intent)
+            now = lambda: reading.parse(bed.session.transport.run(reading.command).out)  # noqa: E731
+            before = now()["sessions"]
+            bed.session.flush()
+            own = 1 if way == "over ssh" else 0  # the kernel tracks v6t's connection, too
+            assert before > own
+            assert now()["sessions"] == own
+        told = bed.session.restore()
+        assert any("undone" in line for line in told)
+        assert bed.session.restore() == ["there is nothing to restore"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "device"),
+    [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("siit", "tayga")],
+)
+def test_frames_are_the_reference_translation_in_the_drivers_profile(plugin, device):
+    if package := missing(device, "directly"):
+        pytest.skip(f"needs {package}")
+    run = resolve(flags=Flags(plugin, dut=device))
+    tool = technology(run)
+    sizes = tool.frame_pair(run.frame_sizes[0])
+    bench = Bench(run)
+    try:
+        bench.load(compile_point(tool, sizes, run.seed))
+        finding = check_translation(
+            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
+        )
+        described = bench.describe()
+    finally:
+        bench.close()
+    assert finding is None
+    assert described["device"]["kind"] == device
+    assert described["device"]["version"]
+    assert described["device"]["commands"]
+
+
+def test_the_users_own_commands_make_a_device():
+    steps = [
+        {
+            "command": "ip link set dev $LEFT txqueuelen 77",
+            "why": "as an example",
+            "undo": "ip link set dev $LEFT txqueuelen {words}",
+            "before": "ip -o link show dev $LEFT | sed 's/.* qlen \\([0-9]*\\).*/\\1/'",
+            "check": {"command": "ip -o link show dev $LEFT", "contains": "qlen 77"},
+        }
+    ]
+    with standing("command", intents.ROUTER4, steps=steps) as bed:
+        out = bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"by hand")
+        assert out is not None
+        assert out["IP"].ttl == 63
+        bed.session.restore()
+        assert "qlen 77" not in bed.session.transport.run("ip link show dev left").out
+
+
+def test_the_wrong_mac_address_is_seen_before_any_change():
+    with standing("linux-router", intents.ROUTER4) as bed:
+        session = bed.session
+        session.restore()
+        session.transport.run("ip link set dev left address 02:00:00:00:00:99")
+        with pytest.raises(DutError, match="has the MAC address 02:00:00:00:00:99, not"):
+            session.apply()
+        session.transport.run(f"ip link set dev left address {intents.LINKS.left.dut_mac}")
+
+
+def test_an_interface_with_a_default_route_is_not_touched():
+    with standing("linux-router", intents.ROUTER4) as bed:
+        session = bed.session
+        session.restore()
+        session.transport.run("ip link set left up; ip route add default dev left")
+        with pytest.raises(DutError, match="a default route leads through it"):
+            session.apply()
+        session.transport.run("ip route del default dev left")
+
+
+def test_somebody_elses_route_makes_the_driver_refuse():
+    with standing("linux-router", intents.ROUTER4) as bed:
+        session = bed.session
+        session.restore()
+        session.transport.run("ip route add 198.18.0.0/24 dev right")
+        with pytest.raises(DutError, match=r"not v6t's own.*198\.18\.0\.0/24"):
+            session.apply()
+        assert "198.18.0.0/24 dev right" in session.transport.run("ip route").out
+        session.transport.run("ip route del 198.18.0.0/24 dev right")
+
+
+def test_nothing_of_a_lab_device_is_left():
+    if package := missing("linux-router", "over ssh"):
+        pytest.skip(f"needs {package}")
+    with standing("linux-router", intents.ROUTER4, ssh={"lab": "test-gone"}):
+        assert LabSsh("test-gone").running()
+    assert not LabSsh("test-gone").running()
+    assert not Path("/run/v6t-lab-test-gone").exists()

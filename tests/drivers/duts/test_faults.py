@@ -1,0 +1,261 @@
+"""Every fault in every phase against a real sshd: the device is restored, or the user is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
+from v6t.profiles.errors import DutError
+
+from . import sshserver
+from .faults import NOTED, OUTCOMES, PHASES, RESTORED, TOLD, UNTOUCHED, table
+from .intents import ROUTER4
+
+lab = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
+
+FAULT = """\
+#!/bin/sh
+# does what /run/fault-kind says, once, if it is asked for at the place /run/fault-at names
+[ "$(cat /run/fault-at 2>/dev/null)" = "$1" ] || { echo fine; exit 0; }
+rm /run/fault-at
+cut() { for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done; }
+case "$(cat /run/fault-kind)" in
+refused) kill $(cat /run/sshd.pid); cut;;
+"authentication failure") : >/run/v6t-lab/authorized_keys; cut;;
+"changed host key")
+    kill $(cat /run/sshd.pid); sleep 0.2; rm /run/v6t-lab/hostkey
+    ssh-keygen -q -t ed25519 -N '' -f /run/v6t-lab/hostkey
+    /usr/sbin/sshd -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log; sleep 0.2; cut;;
+hang) sleep 60;;
+"drop in the middle") cut; sleep 60;;
+"partial output") printf fi; cut; sleep 60;;
+"wrong exit status") echo fine; exit 7;;
+"no UTF-8") printf 'fine\\377';;
+"no permission") echo fine >/sys/kernel/notes;;
+reboot)
+    ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0
+    rm -rf /run/v6t; echo second >/run/boot; cut; sleep 60;;
+esac
+"""
+
+OPTIONS = {
+    "base": False,
+    "steps": [
+        {
+            "command": "ip link add v6tdummy type veth peer name v6tpeer",
+            "why": "an interface",
+            "undo": "ip link del v6tdummy",
+            "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
+            "was": "foreign",
+            "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
+        },
+        {
+            "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
+            "why": "a kernel setting",
+            "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
+            "before": "sysctl -n net.ipv4.conf.lo.forwarding",
+            "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
+        },
+        {
+            "command": "sh /run/fault apply",
+            "why": "whatever goes wrong",
+            "undo": "sh /run/fault restore",
+            "check": {"command": "sh /run/fault verify", "equals": "fine"},
+            "deadline_s": 1.0,
+        },
+    ],
+    "flush": [
+        {
+            "command": "sh /run/fault flush",
+            "check": {"command": "sh /run/fault flushed", "equals": "fine"},
+            "deadline_s": 1.0,
+        }
+    ],
+}
+CLEAN = (
+    "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
+    "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
+)
+BREAKS_SSHD = ("refused", "authentication failure", "changed host key")
+STATE = (
+    "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding; "
+    "mkdir -p /run/v6t; ls /run/v6t"
+)
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = sshserver.Server("test-faults")
+    made.shell("cat >/run/fault", FAULT)
+    yield made
+    sshserver.end(made)
+
+
+@pytest.fixture
+def device(server, tmp_path, monkeypatch):
+    """A fresh device, and sessions with it whose short deadlines show a hang at once."""
+    monkeypatch.setattr("v6t.drivers.duts.session.UNDO_DEADLINE_S", 1.0)
+    server.shell(CLEAN)
+    sessions = []
+
+    def make(**changes):
+        transport = server.login(command_deadline_s=1.5, connect_deadline_s=2.0, **changes)
+        made = Session(make_driver("command", OPTIONS), transport, ROUTER4, tmp_path)
+        sessions.append(made)
+        return made
+
+    yield make
+    for session in sessions:
+        session.close()
+
+
+def heal(server):
+    """Whatever the fault did to sshd is mended, as an operator would do."""
+    for name in ("authorized_keys", "hostkey"):
+        text = (server.place / name).read_text()
+        server.shell(f"umask 077; cat >/run/v6t-lab/{name}", text)
+    server.stop_listening()
+    server.listen()
+
+
+def state(server):
+    return [line for line in server.shell(STATE).splitlines() if line != "lock"]
+
+
+def arm(server, fault, phase):
+    at = {"verify": "verify", "flush": "flush"}.get(phase, phase)
+    server.shell(f"echo '{fault}' >/run/fault-kind; echo {at} >/run/fault-at")
+
+
+def at_connect(server, fault, tmp_path):
+    """Options with which the fault is there before the first command."""
+    if fault == "refused":
+        return {"inner_port": 2222}
+    if fault == "authentication failure":
+        sshserver.ssh_keygen(tmp_path / "id")
+        return {"identity": (str(tmp_path / "id"),)}
+    if fault == "changed host key":
+        sshserver.ssh_keygen(tmp_path / "host")
+        kind, key = (tmp_path / "host.pub").read_text().split()[:2]
+        (tmp_path / "known").write_text(f"localhost {kind} {key}\n")
+        return {"known_hosts": str(tmp_path / "known")}
+    return {}
+
+
+@pytest.mark.parametrize("phase", PHASES[1:])
+@pytest.mark.parametrize("fault", OUTCOMES)
+@pytest.mark.lab
+@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+def test_a_fault_after_the_login(server, device, fault, phase):
+    before = state(server)
+    session = device()
+    session.open()
+    if phase == "apply":
+        arm(server, fault, phase)
+        outcome, told = attempt(session.apply)
+    else:
+        session.apply()
+        arm(server, fault, phase)
+        work = {"verify": session.verify, "flush": session.flush, "restore": session.restore}
+        outcome, told = attempt(work[phase])
+    assert server.shell("ls /run/fault-at 2>/dev/null || true") == "", "the fault did not happen"
+    if outcome == "done" and phase != "restore":
+        found = NOTED
+    elif state(server) == before:
+        found = RESTORED
+    else:
+        found = TOLD
+        assert "sh /run/v6t/undo.sh" in told
+        assert "v6t dut restore" in told
+    session.close()
+    if fault in BREAKS_SSHD:
+        heal(server)
+    assert found == OUTCOMES[fault][phase], told
+    again = device()
+    again.open()
+    again.restore()
+    assert state(server) == before
+
+
+@pytest.mark.parametrize("fault", OUTCOMES)
+@pytest.mark.lab
+@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
+    before = state(server)
+    session = device(**at_connect(server, fault, tmp_path))
+    if fault not in BREAKS_SSHD:
+        monkeypatch.setattr("v6t.drivers.duts.lock.lock_script", lambda *_: "sh /run/fault connect")
+        monkeypatch.setattr("v6t.drivers.duts.lock.WAIT_S", 1.0)
+        arm(server, fault, "connect")
+    outcome, told = attempt(session.open)
+    assert outcome == "failed"
+    assert told
+    assert state(server) == before
+    assert OUTCOMES[fault]["connect"] == UNTOUCHED
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path):
+    before = state(server)
+    session = device()
+    session.open()
+    session.apply()
+    assert (tmp_path / "dut-undo.sh").read_text() == server.shell("cat /run/v6t/undo.sh")
+    session.close()
+    server.shell("sh /run/v6t/undo.sh")
+    server.shell("sh /run/v6t/undo.sh")
+    changed = [line for line in state(server) if line not in ("record.json", "undo.sh")]
+    assert [line for line in changed if line not in ("progress", "undone")] == before
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+def test_another_v6t_restores_what_a_killed_one_left(server, device):
+    before = state(server)
+    first = device()
+    first.open()
+    first.apply()
+    server.drop()
+    said = []
+    second = device()
+    second._say = said.append
+    second.open()
+    second.apply()
+    assert len(said) == 1
+    assert "restoring what" in said[0]
+    second.restore()
+    assert state(server) == before
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
+def test_what_is_not_ours_is_left_alone(server, device):
+    server.shell("ip link add v6tdummy type veth peer name v6tpeer")
+    before = state(server)
+    session = device()
+    session.open()
+    with pytest.raises(DutError, match="not v6t's own, in the way of 'an interface'"):
+        session.apply()
+    assert state(server) == before
+    server.shell("ip link del v6tdummy")
+
+
+def test_the_page_of_the_documentation_is_this_matrix():
+    page = Path(__file__).parents[3] / "docs" / "duts" / "fault-matrix.md"
+    if not page.exists():
+        pytest.skip("installed without documentation")
+    assert page.read_text() == table()
+
+
+def attempt(work):
+    try:
+        work()
+    except DutError as exc:
+        return "failed", f"{exc.message} | {exc.hint}"
+    return "done", ""

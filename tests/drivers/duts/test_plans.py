@@ -1,0 +1,241 @@
+"""Plans of all drivers: as recorded, and with the properties every driver has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from v6t.core.dutcontrol import plan_json, plan_text
+from v6t.drivers.duts.driver import check_interfaces
+from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.kinds.linux import LinuxDriver
+from v6t.drivers.duts.record import Record, script, undo_of
+from v6t.drivers.duts.registry import DRIVERS, driver_type, make_driver
+from v6t.profiles.errors import DutError, UsageError
+
+from . import intents
+from .cases import CASES
+
+GOLDEN = Path(__file__).parent / "golden"
+DANGEROUS = (
+    "flush ruleset", "iptables -F", "addr flush", "killall", "pkill", "rm -rf", "pfctl -F all",
+    "nat -F", "conntrack -F", "dhclient", "systemctl",
+)  # fmt: skip
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+
+
+def planned(case):
+    driver = make_driver(case.driver, case.options)
+    return driver, driver.plan(case.intent, driver.example(case.intent))
+
+
+@each_case
+def test_a_plan_is_the_recorded_one(case):
+    """``V6T_GOLDEN=write pytest`` records anew; read the difference before you keep it."""
+    text = plan_text(*planned(case)) + "\n"
+    path = GOLDEN / f"{case.name}.txt"
+    if os.environ.get("V6T_GOLDEN") == "write":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_every_recorded_plan_has_its_case():
+    assert {p.stem for p in GOLDEN.glob("*.txt")} == {c.name for c in CASES}
+
+
+def test_every_driver_has_a_case():
+    assert {c.driver for c in CASES} == set(DRIVERS)
+
+
+@each_case
+def test_planning_is_pure(case):
+    assert plan_json(*planned(case)) == plan_json(*planned(case))
+
+
+@each_case
+def test_nothing_foreign_is_ever_touched(case):
+    _, plan = planned(case)
+    for step in (*plan.steps, *plan.flush):
+        for text in (step.command, step.undo, step.text, step.before):
+            assert not any(word in text for word in DANGEROUS), text
+
+
+@each_case
+def test_every_step_says_why_and_how_it_ends(case):
+    _, plan = planned(case)
+    for step in plan.steps:
+        assert step.why
+        assert not step.why.endswith(".")
+        if step.undo:
+            assert "{" not in step.undo.replace("{old}", "").replace("{words}", "") or (
+                "{v6t" in step.undo or "print" in step.undo
+            )
+    assert any(step.undo for step in plan.steps)
+    assert any(step.check for step in plan.steps)
+
+
+@each_case
+def test_every_check_can_fail(case):
+    _, plan = planned(case)
+    for check in plan.all_checks:
+        answers = ("", "something else\n", "x on\n", "999\n", "v6t: still there on\n")
+        assert any(check.judge(text) for text in answers), check.command
+
+
+@each_case
+def test_every_line_is_shell(case):
+    _, plan = planned(case)
+    lines = []
+    for step in (*plan.steps, *plan.flush):
+        lines += [step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
+        lines += [step.before, step.check.command if step.check else ""]
+    for line in filter(None, lines):
+        done = subprocess.run(["sh", "-n"], input=line, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stderr)
+
+
+@each_case
+def test_the_undo_script_is_shell_and_does_nothing_before_the_first_step(case, tmp_path):
+    _, plan = planned(case)
+    entries = tuple(undo_of(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
+    record = Record("me", "boot", case.driver, "x", "now", str(tmp_path), entries)
+    assert Record.of_json(record.to_json()) == record
+    done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+@each_case
+def test_telemetry_survives_silence_and_nonsense(case):
+    driver, _ = planned(case)
+    readings = dict(driver.telemetry(case.intent))
+    sessions = driver.sessions(case.intent)
+    if sessions is not None:
+        readings["sessions"] = sessions
+    for reading in readings.values():
+        assert reading.command
+        assert dict(reading.parse("")) in ({}, {"dropped": 0.0, "squeezed": 0.0}, {"sessions": 0.0})
+        assert isinstance(dict(reading.parse("no: such = thing\n1 2\n")), dict)
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_a_wrong_option_is_named_with_the_known_ones(name):
+    with pytest.raises(UsageError, match=f"the {name} driver has no option 'nosuch'") as info:
+        make_driver(name, {"nosuch": 1})
+    assert "state_dir" in info.value.hint
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("left", "a;reboot"), ("state_dir", "/tmp/$(reboot)"), ("state_dir", "/a/../b"), ("left", "")],
+)
+def test_no_option_smuggles_shell(name, option, value):
+    with pytest.raises(UsageError, match=option):
+        make_driver(name, {option: value})
+
+
+@pytest.mark.parametrize("name", [n for n in DRIVERS if n != "command"])
+def test_a_technology_it_cannot_be(name):
+    with pytest.raises(UsageError, match="cannot make a device for no-such"):
+        driver_type(name).check_technology("no-such")
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_it_says_what_was_executed(name):
+    assert driver_type(name).executed
+    assert driver_type(name).title
+
+
+LINUX = [n for n in DRIVERS if issubclass(driver_type(n), LinuxDriver)]
+
+
+def facts(**changes):
+    mac = {"left": intents.LINKS.left.dut_mac, "right": intents.LINKS.right.dut_mac}
+    ports = {name: Interface(mac[name]) for name in mac}
+    ports["mgmt"] = Interface("02:00:00:00:00:77")
+    return replace(Facts("Linux 6.1", "1", interfaces=ports), **changes)
+
+
+def test_management_is_never_touched():
+    options = make_driver("linux-router", {}).options
+    check_interfaces(options, intents.ROUTER4, facts(management=frozenset({"mgmt"})))
+    with pytest.raises(DutError, match="left is not touched: it carries this connection"):
+        check_interfaces(options, intents.ROUTER4, facts(management=frozenset({"left"})))
+
+
+def test_neither_are_the_parts_of_a_bond_or_the_parent_of_a_vlan_that_carry_management():
+    options = make_driver("linux-router", {}).options
+    ports = dict(facts().interfaces)
+    ports["bond0"] = Interface("02:00:00:00:00:78")
+    ports["left"] = replace(ports["left"], master="bond0")
+    with pytest.raises(DutError, match="it belongs to bond0: it carries this connection"):
+        check_interfaces(
+            options, intents.ROUTER4, facts(interfaces=ports, management=frozenset({"bond0"}))
+        )
+    ports = dict(facts().interfaces)
+    ports["right.7"] = Interface("02:00:00:00:00:79", lower="right")
+    with pytest.raises(DutError, match=r"right\.7 is made of it"):
+        check_interfaces(
+            options, intents.ROUTER4, facts(interfaces=ports, management=frozenset({"right.7"}))
+        )
+
+
+def test_the_port_with_the_wanted_mac_is_suggested():
+    options = make_driver("linux-router", {"left": "eth9"}).options
+    with pytest.raises(DutError, match="has no interface eth9") as info:
+        check_interfaces(options, intents.ROUTER4, facts())
+    assert info.value.hint == "left has the MAC address 02:00:00:00:01:01"
+
+
+def test_no_carrier_is_seen_before_an_hour_of_lost_frames():
+    ports = dict(facts().interfaces)
+    ports["right"] = replace(ports["right"], carrier=False)
+    with pytest.raises(DutError, match="right has no carrier"):
+        check_interfaces(
+            make_driver("linux-router", {}).options, intents.ROUTER4, facts(interfaces=ports)
+        )
+
+
+@pytest.mark.parametrize("name", LINUX)
+def test_without_root_nothing_is_begun(name):
+    case = next(c for c in CASES if c.driver == name)
+    driver = make_driver(name, case.options)
+    with pytest.raises(DutError, match="root"):
+        driver.plan(case.intent, replace(driver.example(case.intent), root=False))
+
+
+def test_a_learnt_default_route_survives_forwarding():
+    driver = make_driver("linux-router", {})
+    plan = driver.plan(intents.ROUTER4, facts(learnt_default=frozenset({"mgmt"})))
+    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
+
+
+def test_thousands_of_neighbours_get_room():
+    many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
+    intent = replace(intents.ROUTER4, left={**intents.ROUTER4.left, "neighbours": many})
+    driver = make_driver("linux-router", {})
+    plan = driver.plan(intent, driver.example(intent))
+    (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
+    assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
+
+
+def test_a_missing_program_names_its_package():
+    sections = {
+        "system": "Linux 6.1", "links": "[]", "programs": "ip\nsysctl", "user": "0",
+    }  # fmt: skip
+    with pytest.raises(DutError, match="lacks the program tayga") as info:
+        make_driver("tayga", {}).facts(sections)
+    assert info.value.hint == "apt-get install tayga"
+
+
+def test_docs_have_a_page_for_every_driver():
+    docs = Path(__file__).parents[3] / "docs" / "duts"
+    if not docs.exists():
+        pytest.skip("installed without documentation")
+    for name in DRIVERS:
+        assert driver_type(name).executed.split(":")[0].split(",")[0].split(";")[0] in " ".join(
+            (docs / f"{name}.md").read_text().split()
+        )

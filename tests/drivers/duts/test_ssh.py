@@ -1,0 +1,185 @@
+"""The SSH transport against a real sshd: logins, deadlines, broken connections, odd output."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from v6t.drivers.duts.lock import Lock
+from v6t.drivers.duts.ssh import SshTransport
+from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed
+from v6t.profiles.errors import DutError, UsageError
+
+from . import sshserver
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = sshserver.Server("test-ssh")
+    yield made
+    sshserver.end(made)
+
+
+@pytest.fixture
+def login(server):
+    made = []
+
+    def connect(**changes):
+        transport = server.login(**changes)
+        made.append(transport)
+        transport.open()
+        return transport
+
+    yield connect
+    for transport in made:
+        transport.close()
+
+
+def test_commands_run_in_sh_with_input_and_status(login):
+    transport = login()
+    done = transport.run("cat; echo err >&2; exit 3", "in\n")
+    assert (done.status, done.out, done.err) == (3, "in\n", "err\n")
+
+
+def test_system_programs_are_found_and_speak_english(login):
+    assert login().run("command -v ip && echo $LC_ALL").out.splitlines()[-1] == "C"
+
+
+def test_quotes_and_newlines_arrive_unchanged(login):
+    text = "a'b\"c$HOME\\d\n"
+    assert login().run("printf '%s' 'x\"y$z'; cat", text).out == 'x"y$z' + text
+
+
+def test_a_megabyte_each_way(login):
+    text = "0123456789abcdef" * 65536
+    assert login().run("cat", text).out == text
+
+
+def test_octets_that_are_no_utf8_are_shown_and_reported(login):
+    done = login().run("printf 'a\\377b'")
+    assert done.out == "a\\xffb"
+    assert not done.clean
+
+
+def test_a_deadline_on_every_command(login):
+    transport = login()
+    with pytest.raises(DeadlinePassed, match="no end of a command after 0.3 s: sleep 60"):
+        transport.run("sleep 60", deadline_s=0.3)
+    assert transport.run("echo still here").out == "still here\n"
+
+
+def test_a_connection_lost_in_the_middle_is_an_error_not_a_status(server, login):
+    transport = login()
+    threading.Timer(0.5, server.drop).start()
+    with pytest.raises(ConnectionLost, match="broke"):
+        transport.run("echo partial; sleep 60")
+
+
+def test_a_command_killed_on_the_device_has_a_status(login):
+    assert login().run("kill -9 $$").status != 0
+
+
+def test_a_changed_host_key_is_refused(server, login, tmp_path):
+    sshserver.ssh_keygen(tmp_path / "other")
+    kind, key = (tmp_path / "other.pub").read_text().split()[:2]
+    (tmp_path / "known_hosts").write_text(f"localhost {kind} {key}\n")
+    with pytest.raises(DutError, match="host key is not the known one") as info:
+        login(known_hosts=str(tmp_path / "known_hosts"))
+    assert "ssh-keygen -R" in info.value.hint
+
+
+def test_an_unknown_host_is_refused(login, tmp_path):
+    (tmp_path / "known_hosts").write_text("")
+    with pytest.raises(DutError, match="host key is not the known one"):
+        login(known_hosts=str(tmp_path / "known_hosts"))
+
+
+def test_a_configuration_without_host_keys_is_refused(login, tmp_path):
+    (tmp_path / "config").write_text("Host *\n  UserKnownHostsFile none\n")
+    with pytest.raises(UsageError, match="switches the check of host keys off"):
+        login(known_hosts="", config=str(tmp_path / "config"))
+
+
+def test_a_wrong_key_is_refused(login, tmp_path):
+    sshserver.ssh_keygen(tmp_path / "id")
+    with pytest.raises(DutError, match="login was refused"):
+        login(identity=(str(tmp_path / "id"),))
+
+
+def test_a_missing_key_file_is_the_users_error(login, tmp_path):
+    with pytest.raises(UsageError, match="the SSH settings cannot be used"):
+        login(identity=(str(tmp_path / "none"),))
+
+
+def test_no_server(login):
+    with pytest.raises(DutError, match="cannot be reached"):
+        login(inner_port=2222)
+
+
+def test_a_silent_server(server, login):
+    held = server.inside.hold("exec python3 -c \"import socket, sys; s = socket.create_server("
+                              "('127.0.0.1', 2223)); print('up', flush=True); sys.stdin.read()\"")  # fmt: skip
+    try:
+        assert held.line(10) == "up"
+        with pytest.raises(DutError, match=r"no login within 0\.5 s"):
+            login(inner_port=2223, connect_deadline_s=0.5)
+    finally:
+        held.release()
+
+
+def test_a_password_is_in_no_message(monkeypatch, login, tmp_path):
+    monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2")
+    sshserver.ssh_keygen(tmp_path / "id")
+    with pytest.raises(DutError) as info:
+        login(identity=(str(tmp_path / "id"),))
+    assert "hunter2" not in info.value.message + info.value.hint
+
+
+def test_one_run_at_a_time(login):
+    first, second = login(), login()
+    lock = Lock(first, "/run/v6t", "alice")
+    with pytest.raises(DutError, match="is in use by alice") as info:
+        Lock(second, "/run/v6t", "bob")
+    assert "kill " in info.value.hint
+    lock.release()
+    Lock(second, "/run/v6t", "bob").release()
+
+
+def test_the_lock_ends_with_its_connection(server, login):
+    first = login()
+    Lock(first, "/run/v6t", "alice")
+    first.close()
+    second = login()
+    for _ in range(50):
+        if "lock" not in second.run("ls /run/v6t").out:
+            break
+        second.run("sleep 0.1")
+    Lock(second, "/run/v6t", "bob").release()
+
+
+def test_a_lock_of_a_dead_process_is_taken_over(login):
+    transport = login()
+    transport.run("mkdir -p /run/v6t; ln -s '999999 alice' /run/v6t/lock")
+    Lock(transport, "/run/v6t", "bob").release()
+    assert "lock" not in transport.run("ls /run/v6t").out
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match="host"):
+        SshOptions()
+    with pytest.raises(ValueError, match="no name"):
+        SshOptions(lab="../x")
+
+
+def test_closing_twice_and_without_opening_is_fine():
+    transport = SshTransport(SshOptions(host="nowhere.invalid", config=""))
+    transport.close()
+    transport.close()
+    with pytest.raises(ConnectionLost, match="there is no connection"):
+        transport.run("true")

@@ -1,0 +1,201 @@
+"""The customer's side: one CE of any rule, its relay's mirror image."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Address
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.plugins.ce import LwB4, LwB4Params, MapECe, MapECeParams, MapTCe, MapTCeParams
+from v6t.plugins.map import MapRule
+from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.mape_params import MapEParams
+from v6t.plugins.mapt_br import MapTBorderRelay
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+
+from .test_mapt import SERVER, params, rules
+
+
+def settings_of(rule: MapRule, ea: int) -> dict[str, object]:
+    """Parameters of a rule's CE number ``ea``."""
+    ipv4, psid = rule.ce_of(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
+    if not rule.ea_len and rule.ipv4_prefix.prefixlen < 32:
+        psid = 0
+    if rule.psid_len == 16 and not psid:
+        psid = 1
+    return {
+        "rule_ipv6": str(rule.ipv6_prefix),
+        "rule_ipv4": str(rule.ipv4_prefix),
+        "ea_len": rule.ea_len,
+        "psid_offset": rule.psid_offset,
+        "psid_len": None if rule.ea_len else rule.psid_len,
+        "iid_format": rule.iid_format,
+        "ce_ipv4": str(ipv4),
+        "ce_psid": psid,
+        "server_ipv4": SERVER,
+    }
+
+
+def expanded(plugin, direction, count=60):
+    sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
+    (stream,) = compile_traffic(plugin.traffic(direction, sizes)).streams
+    return Expander(stream).frames(0, count)
+
+
+def as_sent(plugin, direction, frames):
+    """Frames that left one device as they arrive at another one on the same cables."""
+    out = frames.copy()
+    link = plugin.links.left if direction == "forward" else plugin.links.right
+    macs = bytes.fromhex((link.dut_mac + link.tester_mac).replace(":", ""))
+    out[:, :12] = list(macs)
+    return out
+
+
+@settings(max_examples=60, deadline=None)
+@given(rules(), st.data())
+def test_ce_and_relay_of_map_t_understand_each_other(rule, data):
+    """What the CE sends the BR takes, and back, for any rule and any of its CEs."""
+    ce = MapTCe(MapTCeParams.model_validate(
+        settings_of(rule, data.draw(st.integers(0, rule.ce_count - 1)))
+    ))  # fmt: skip
+    try:
+        relay = MapTBorderRelay(params(rule))
+    except UsageError as exc:
+        assert "no port but 0" in exc.message
+        return
+    frames = expanded(ce, "reverse")
+    across = ce.expect("reverse", frames)
+    assert not across.reason.any()
+    out = relay.expect("forward", as_sent(relay, "forward", across.frames))
+    assert not out.reason.any()
+    # unchanged but for TTL, identification and checksum
+    kept = [*range(14, 18), *range(23, 24), *range(26, 40), *range(42, out.frames.shape[1])]
+    assert (out.frames[:, kept] == frames[:, kept]).all()
+    assert (out.frames[:, 22] == frames[:, 22] - 2).all()
+    frames = expanded(ce, "forward")
+    at_home = ce.expect("forward", frames)
+    assert not at_home.reason.any()
+    again = relay.expect("reverse", as_sent(relay, "reverse", at_home.frames))
+    assert not again.reason.any()
+    assert (again.frames[:, 22:54] == frames[:, 22:54]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(rules(), st.data())
+def test_ce_and_relay_of_map_e_understand_each_other(rule, data):
+    chosen = settings_of(rule, data.draw(st.integers(0, rule.ce_count - 1)))
+    ce = MapECe(MapECeParams.model_validate(chosen))
+    same = {k: v for k, v in chosen.items() if not k.startswith("ce_")}
+    try:
+        relay = MapEBorderRelay(MapEParams.model_validate({**same, "ces": min(rule.ce_count, 9)}))
+    except UsageError as exc:
+        assert "no port but 0" in exc.message
+        return
+    frames = expanded(ce, "reverse")
+    across = ce.expect("reverse", frames)
+    assert not across.reason.any()
+    out = relay.expect("forward", as_sent(relay, "forward", across.frames))
+    assert not out.reason.any()
+    kept = [*range(14, 22), 23, *range(26, frames.shape[1])]
+    assert (out.frames[:, kept] == frames[:, kept]).all()
+    frames = expanded(ce, "forward")
+    at_home = ce.expect("forward", frames)
+    assert not at_home.reason.any()
+    again = relay.expect("reverse", as_sent(relay, "reverse", at_home.frames))
+    assert not again.reason.any()
+    assert (again.frames[:, 22:54] == frames[:, 22:54]).all()
+
+
+def test_figure_8_of_the_mapperf_paper():
+    """PSID 9 of 192.0.2.189 sends from 18432 to 20479."""
+    plugin = MapECe(MapECeParams(psid_offset=0))
+    frames = expanded(plugin, "reverse", 20_000)
+    ports = frames[:, 34].astype(int) << 8 | frames[:, 35]
+    assert (ports.min(), ports.max()) == (18432, 20479)
+    intent = plugin.dut_intent()
+    assert intent.settings["end_user_prefix"] == "2001:db8:ce:17a9::/64"
+    assert intent.settings["tunnel_local"] == "2001:db8:ce:17a9:0:c000:2bd:9"
+    assert intent.settings["napt"] is False
+    assert intent.left["routes"] == {"2001:db8:6::1/128": "2001:db8:6::1"}
+    assert intent.right["routes"] == {"192.0.2.189/32": "192.168.19.2"}
+
+
+def test_intents_say_how_packets_cross():
+    assert MapTCe().dut_intent().settings["dmr"] == "2001:db8:ffff::/64"
+    assert MapTCe().dut_intent().left["routes"] == {"2001:db8:ffff::/64": "2001:db8:6::1"}
+    settings_seen = LwB4().dut_intent().settings
+    assert settings_seen["tunnel_remote"] == "2001:db8:6::1"
+    assert settings_seen["ipv4"] == "198.18.0.1/32"
+    assert "rule" not in settings_seen
+
+
+def test_a_stranger_in_the_tunnel_is_not_heard():
+    for plugin in (MapECe(), LwB4()):
+        frames = expanded(plugin, "forward", 3)
+        frames[1, 37] ^= 1  # the outer source
+        answer = plugin.expect("forward", frames)
+        assert [plugin.drop_reasons[r] for r in answer.reason] == [
+            "forwarded", "does not come from the relay", "forwarded",
+        ]  # fmt: skip
+
+
+def test_ports_below_the_offset_belong_to_nobody():
+    """PSID 9 of 5 bits from bit 6 on: 288 has the PSID's bits, but A = 0."""
+    for plugin, at in ((MapECe(), 74), (MapTCe(), 54), (LwB4(), 74)):
+        ports = plugin.params.customer.ports
+        frames = expanded(plugin, "forward", 3)
+        low = ports.psid << ports.low_bits
+        for row, port in enumerate((low, (1 << 16 - ports.psid_offset) + low)):
+            frames[row, at + 2 : at + 4] = list(port.to_bytes(2, "big"))
+        answer = plugin.expect("forward", frames)
+        assert [plugin.drop_reasons[r] for r in answer.reason] == [
+            "port outside the customer's port set", "forwarded", "forwarded",
+        ]  # fmt: skip
+
+
+def test_a_map_t_ce_takes_its_own_address_only():
+    plugin = MapTCe()
+    frames = expanded(plugin, "forward", 132)
+    bits = np.arange(128)
+    frames[bits, 38 + bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
+    frames[128, 22:38] = list(IPv6Address("2001:db8:7::2").packed)
+    answer = plugin.expect("forward", frames)
+    reasons = [plugin.drop_reasons[r] for r in answer.reason]
+    # other prefixes are not the CE's, packets from elsewhere are native
+    assert set(reasons[:64]) == {"forwarded"}
+    assert set(answer.length[:64].tolist()) == {80}
+    assert set(reasons[64:128]) == {"an address is not the customer's"}
+    assert answer.length[128:].tolist() == [80, 60, 60, 60]
+
+
+def test_a_customer_with_a_prefix_has_many_hosts():
+    given = {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ce_ipv4": "192.0.2.48", "ce_psid": 0}
+    for plugin in (MapECe(MapECeParams(**given)), MapTCe(MapTCeParams(**given))):
+        assert plugin.params.customer.ipv4 == IPv4Network("192.0.2.48/28")
+        out = plugin.expect("forward", expanded(plugin, "forward", 2000)).frames
+        assert {row.tobytes()[3] for row in out[:, 30:34]} == set(range(48, 64))
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "why"),
+    [
+        (MapECeParams, {"ce_ipv4": "198.51.100.1"}, "outside the rule's IPv4 prefix"),
+        (MapECeParams, {"ce_psid": 32}, "PSID 32 does not fit"),
+        (MapECeParams, {"rule_ipv6": "2001:db8:ce::/53"}, "end-user prefix would be /66"),
+        (MapECeParams, {"ea_len": 4, "ce_ipv4": "192.0.2.50", "ce_psid": 0}, "not the first"),
+        (MapECeParams, {"server_ipv4": "192.0.2.189"}, "the customer's own address"),
+        (MapTCeParams, {"dmr": "2001:db8::/32"}, "overlap"),
+        (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "tester_left_ipv6 lies within"),
+        (MapTCeParams, {"m": 0}, "nothing of MAP-T"),
+        (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "more than the 16 bits"),
+        (LwB4Params, {"psid": 64}, "PSID 64 does not fit"),
+        (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "no port but 0"),
+    ],
+)
+def test_refusals(model, given, why):
+    with pytest.raises(UsageError, match=why):
+        model.model_validate(given)

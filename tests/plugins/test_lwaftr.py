@@ -1,0 +1,225 @@
+"""Binding tables, from a file or generated, a million rows too (MAP-19)."""
+
+from __future__ import annotations
+
+import random
+from ipaddress import IPv4Address, IPv6Address
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.plugins.lw_params import LwAftrParams
+from v6t.plugins.lw_table import generated, read_table
+from v6t.plugins.lwaftr import LightweightAftr
+from v6t.plugins.map import PortSet, network4, network6
+from v6t.profiles import inet
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+
+from .test_roundtrip import lw_rows
+from .worlds import LwWorld
+
+BR = IPv6Address("2001:db8:6::1")
+OTHER_BR = "2001:db8:6::77"
+
+
+def some_rows():
+    """Softwires of several port sharings, shared and whole addresses, two lwAFTR addresses."""
+    chance = random.Random(7596)
+    rows = []
+    for number in range(1500):
+        kind = number % 3
+        length, offset = ((4, 6), (8, 0), (0, 0))[kind]
+        ipv4 = f"10.{kind}.{number // 64}.{number % 64 if kind == 2 else number % 8}"
+        psid = number // 8 % 8 if length else 0
+        b4 = f"2001:db8:{number:x}:{chance.randrange(1, 65536):x}::{chance.randrange(1, 65536):x}"
+        br = str(BR) if number % 2 else OTHER_BR
+        rows.append((ipv4, psid, length, offset, b4, br))
+    unique = {(row[0], row[1]): row for row in rows}
+    return list(unique.values())
+
+
+@pytest.fixture
+def table_file(tmp_path):
+    path = tmp_path / "table.txt"
+    lines = ["# ipv4 psid length offset b4 br"]
+    for ipv4, psid, length, offset, b4, br in some_rows():
+        last = "" if br == str(BR) else f", {br}"
+        lines.append(f"{ipv4}, {psid:#x}, {length}, {offset}, {b4}{last}  # comment")
+    path.write_text("\n".join(lines) + "\n\n")
+    return path
+
+
+def aftr(**given) -> LightweightAftr:
+    return LightweightAftr(LwAftrParams.model_validate(given))
+
+
+def streams(plugin, direction):
+    return compile_traffic(plugin.traffic(direction, plugin.frame_pair(104))).streams
+
+
+def test_frames_of_a_table_from_a_file(table_file):
+    plugin = aftr(binding_table=str(table_file), spoof_percent=6)
+    world = LwWorld(plugin.links, some_rows())
+    met: set[tuple[str, int]] = set()
+    for direction in ("forward", "reverse"):
+        classes = streams(plugin, direction)
+        assert sum(s.role.value == "foreground" for s in classes) == 6
+        for stream in classes:
+            frames = Expander(stream).frames(0, 3000)
+            assert inet.verify(frames).all()
+            answer = plugin.expect(direction, frames)
+            assert (answer.length > 0).all() == (stream.role.value == "foreground")
+            assert (answer.length > 0).any() == (stream.role.value == "foreground")
+            for row in range(0, 3000, 41):
+                wanted = world.answer(direction, frames[row].tobytes())
+                assert answer.frames[row, : answer.length[row]].tobytes() == wanted
+            if stream.role.value == "foreground" and direction == "reverse":
+                met |= {row.tobytes() for row in answer.frames[:, 38:54]}
+    assert met == {IPv6Address(row[4]).packed for row in some_rows()}
+
+
+def test_a_softwire_has_one_lwaftr_address(table_file):
+    plugin = aftr(binding_table=str(table_file))
+    frames = Expander(streams(plugin, "forward")[0]).frames(0, 3)
+    own = IPv6Address(frames[0, 38:54].tobytes())
+    other = BR if str(own) == OTHER_BR else IPv6Address(OTHER_BR)
+    frames[0, 38:54] = list(other.packed)
+    frames[1, 38:54] = list(IPv6Address("2001:db8:6::ffff").packed)
+    answer = plugin.expect("forward", frames)
+    assert [plugin.drop_reasons[r] for r in answer.reason] == [
+        "outer addresses are not those of the softwire",
+        "neither IPv4 in IPv6 for the lwAFTR nor native IPv6",
+        "forwarded",
+    ]
+
+
+def test_both_directions_know_the_same_softwires(table_file):
+    plugin = aftr(binding_table=str(table_file), simulated=100)
+    seen = []
+    for direction, field in (("forward", slice(22, 38)), ("reverse", slice(38, 54))):
+        found = set()
+        for stream in streams(plugin, direction):
+            frames = Expander(stream).frames(0, 500)
+            if direction == "reverse":
+                frames = plugin.expect(direction, frames).frames
+            found |= {row[field].tobytes() for row in frames}
+        seen.append(found)
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 100
+
+
+def test_a_million_softwires_are_met_exactly_once():
+    count = 1_000_000
+    plugin = aftr(softwires=count)
+    (stream,) = streams(plugin, "forward")
+    expander = Expander(stream)
+    met = np.zeros(count, dtype=np.int64)
+    for first in range(0, count, 50_000):
+        frames = expander.frames(first, 50_000)
+        numbers = np.ascontiguousarray(frames[:, 26:30]).view(">u4")[:, 0] & 0xFFFFFF
+        met += np.bincount(numbers.astype(np.int64), minlength=count)
+        assert not plugin.expect("forward", frames[::10]).reason.any()
+    assert (met == 1).all()
+
+
+def test_the_generated_table_is_the_documented_one():
+    table = generated(
+        5000, network4("198.18.0.0/15", ""), network6("2001:db8:b400::/40", ""), 6, 6, BR
+    )
+    shown = [
+        (str(ipv4), psid, str(b4), str(br))
+        for ipv4, psid, b4, br in map(table.softwire, range(len(table)))
+    ]
+    assert shown == [(r[0], r[1], str(IPv6Address(r[4])), r[5]) for r in lw_rows(5000)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 16), st.data())
+def test_every_port_has_at_most_one_softwire(length, data):
+    """Port sets of different rows are disjoint, and a lookup finds the row that owns the port."""
+    offset = data.draw(st.integers(0, 16 - length if length else 16))
+    count = min(1 << length, 64) * 3
+    table = generated(
+        count, network4("10.0.0.0/16", ""), network6("2001:db8::/40", ""), length, offset, BR
+    )
+    ports = np.arange(65536, dtype=np.uint64)
+    address = table.ipv4[0]
+    rows = table.find(np.full(65536, address), ports)
+    for row in {0, min(count, 1 << length) - 1}:
+        mine = set(np.flatnonzero(rows == row).tolist())
+        low = PortSet(offset, length, int(table.psid[row])).ranges
+        assert mine == {p for first, last in low for p in range(first, last + 1)}
+    assert (table.ipv4[rows[rows >= 0]] == address).all()
+    assert (table.find(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"psid_len": 12, "psid_offset": 5}, "more than the 16 bits"),
+        ({"psid_len": 16, "psid_offset": 0}, "no port but 0"),
+        ({"ipv4_pool": "192.0.2.0/28", "softwires": 1025}, "need 17 addresses"),
+        ({"b4_prefix": "2001:db8:b4::/60", "softwires": 17}, "no /64 for each"),
+        ({"b4_prefix": "2001:db8:b4::1/60"}, "host bits"),
+        ({"server_ipv4": "198.18.0.9"}, "hairpinning is off"),
+        ({"simulated": 1001}, "more than the table's 1000 rows"),
+        ({"br_address": "2001:db8:b400::1"}, "br_address lies within"),
+        ({"binding_table": "/nowhere/at/all"}, "cannot be read"),
+        ({"m": 0}, "nothing of lw4o6"),
+    ],
+)
+def test_refusals(given, why):
+    with pytest.raises(UsageError, match=why):
+        LwAftrParams.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("10.0.0.1 1 4", ":2: "),
+        ("10.0.0.1 16 4 6 2001:db8::1", ":2: no such PSID"),
+        ("10.0.0.1 0 11 6 2001:db8::1", ":2: no such PSID"),
+        ("10.0.0.1 0 16 0 2001:db8::1", "owns port 0"),
+        ("10.0.0 0 4 6 2001:db8::1", ":2: "),
+        ("10.0.0.1 0 4 6 2001:db8::1 2001:db8::2 x", ":2: no such PSID"),
+        ("10.0.0.9 0 4 6 2001:db8::9", "is bound twice"),
+        ("10.0.0.9 1 5 6 2001:db8::9", "several PSID lengths or offsets"),
+    ],
+)
+def test_impossible_rows_are_named(tmp_path, line, why):
+    path = tmp_path / "table.txt"
+    path.write_text(f"10.0.0.9 0 4 6 2001:db8::1\n{line}\n")
+    with pytest.raises(UsageError, match=why):
+        read_table(path, BR)
+
+
+def test_an_empty_table(tmp_path):
+    path = tmp_path / "table.txt"
+    path.write_text("# nothing\n")
+    with pytest.raises(UsageError, match="has no row"):
+        read_table(path, BR)
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    path = tmp_path / "table.txt"
+    path.write_text("10.0.0.9 0 4 6 2001:db8::1\n")
+    assert len(read_table(path, BR)) == 1
+    path.write_text("10.0.0.9 0 4 6 2001:db8::1\n10.0.0.9 1 4 6 2001:db8::2\n")
+    assert len(read_table(path, BR)) == 2
+
+
+def test_the_intent_tells_where_the_rows_are(table_file):
+    intent = aftr(softwires=70).dut_intent()
+    assert intent.settings["table"]["softwires"] == 70
+    assert intent.settings["hairpinning"] is False
+    assert intent.left["routes"] == {"2001:db8:b400::/40": "2001:db8:6::2"}
+    intent = aftr(binding_table=str(table_file)).dut_intent()
+    assert intent.settings["table"] == {"file": str(table_file)}
+    assert intent.left["addresses"] == [f"{BR}/64", f"{OTHER_BR}/64"]
+    (route,) = intent.left["routes"]
+    assert route == "2001:db8::/37"
+    few = aftr(binding_table=str(table_file), server_ipv4="203.0.113.57")
+    assert int(IPv4Address("203.0.113.57")) not in few.params.table().ipv4

@@ -1,0 +1,247 @@
+"""MAP-T over the whole legal range of its rules (MAP-01 to MAP-11)."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import IPv6
+from v6t.plugins import rfc6052
+from v6t.plugins.base import Links
+from v6t.plugins.frames import octets4, u32
+from v6t.plugins.map import MapRule, rule_from_text
+from v6t.plugins.map_arrays import RuleArray
+from v6t.plugins.mapt_br import MapTBorderRelay
+from v6t.plugins.mapt_expect import BAD_IID, BAD_PORT, NO_PORT, NO_RULE, MapTRelay
+from v6t.plugins.mapt_params import DROP_REASONS, MapTParams
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+
+from .oracle import OracleRule
+from .worlds import MapTWorld, embedded
+
+FAST = settings(max_examples=120, deadline=None)
+SERVER = "203.0.113.56"
+
+
+@st.composite
+def rules(draw):
+    """Any legal rule below 3ffe::/16 and 0.0.0.0/1."""
+    o = draw(st.integers(0, 47))
+    n = draw(st.integers(16, 64 - o))
+    r = draw(st.integers(1, min(32, 48 - o)))
+    k = max(0, o - (32 - r))
+    explicit = draw(st.integers(0, 16)) if o == 0 and r == 32 else None
+    a = draw(st.integers(0, 16 - (explicit or k)))
+    if (explicit or k) == 16:
+        a = 0
+    six = (0x3FFE << n - 16 | draw(st.integers(0, 2 ** (n - 16) - 1))) << 128 - n
+    four = draw(st.integers(0, 2 ** (r - 1) - 1)) << 32 - r
+    draft = draw(st.booleans())
+    return MapRule(
+        IPv6Network((six, n)), IPv4Network((four, r)), o, a,
+        -1 if explicit is None else explicit, "draft" if draft else "rfc7597",
+    )  # fmt: skip
+
+
+def params(rule: MapRule, **given) -> MapTParams:
+    return MapTParams(
+        rule_ipv6=str(rule.ipv6_prefix),
+        rule_ipv4=str(rule.ipv4_prefix),
+        ea_len=rule.ea_len,
+        psid_offset=rule.psid_offset,
+        psid_len=None if rule.ea_len else rule.psid_len,
+        iid_format=rule.iid_format,
+        ces=min(rule.ce_count, 100),
+        server_ipv4=SERVER,
+        **given,
+    )
+
+
+def oracle(rule: MapRule) -> OracleRule:
+    draft = rule.iid_format == "draft"
+    four, six = str(rule.ipv4_prefix), str(rule.ipv6_prefix)
+    return OracleRule(six, four, rule.ea_len, rule.psid_offset, rule.psid_len, draft)
+
+
+def expanded(plugin, direction, count=40):
+    (stream,) = compile_traffic(plugin.traffic(direction, plugin.frame_pair(84))).streams
+    return Expander(stream).frames(0, count)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rules(), st.sampled_from(rfc6052.PREFIX_LENGTHS))
+def test_frames_of_any_rule_pass_any_dmr(rule, length):
+    dmr = f"{IPv6Network((0x0064FF9B << 96, length))}"
+    try:
+        chosen = params(rule, dmr=dmr)
+    except UsageError as exc:
+        assert "no port but 0" in exc.message
+        return
+    plugin = MapTBorderRelay(chosen)
+    world = MapTWorld(Links(), [oracle(rule)], dmr)
+    for direction in ("forward", "reverse"):
+        frames = expanded(plugin, direction)
+        answer = plugin.expect(direction, frames)
+        assert not answer.reason.any()
+        for row in range(0, len(frames), 7):
+            wanted = world.answer(direction, frames[row].tobytes())
+            assert answer.frames[row, : answer.length[row]].tobytes() == wanted
+
+
+@FAST
+@given(rules(), st.data())
+def test_decode_after_encode_is_the_identity(rule, data):
+    """IPv4 address and port to MAP address and back, all hosts and all owned ports."""
+    relay = MapTRelay([rule], IPv6Network("64:ff9b::/96"), Links(), 1280)
+    base = int(rule.ipv4_prefix.network_address)
+    suffix = data.draw(st.lists(st.integers(0, 2**rule.suffix_len - 1), min_size=1, max_size=9))
+    ports = data.draw(st.lists(st.integers(0, 65535), min_size=len(suffix), max_size=len(suffix)))
+    ipv4 = octets4(np.array([base | s for s in suffix], dtype=np.uint64))
+    number = np.array(ports, dtype=">u2").view(np.uint8).reshape(-1, 2)
+    ipv6, reason = relay.destination(ipv4, number)
+    for row, port in enumerate(ports):
+        psid = rule.psid_of(port)
+        assert (reason[row] == NO_PORT) == (psid is None)
+        if psid is None:
+            continue
+        address = IPv4Address(ipv4[row].tobytes())
+        first = rule.ce_of(rule.ea_bits(address, psid))[0] if rule.prefix_ce else address
+        assert IPv6Address(ipv6[row].tobytes()) == rule.map_address(first, psid, address)
+    owned = reason == 0
+    back, verdict = relay.source(ipv6[owned], number[owned])
+    assert not verdict.any()
+    assert (back == ipv4[owned]).all()
+
+
+@FAST
+@given(rules(), st.data())
+def test_a_wrong_bit_is_noticed(rule, data):
+    """Any bit of a MAP address that differs makes it another CE's or nobody's (MAP-09)."""
+    relay = MapTRelay([rule], IPv6Network("64:ff9b::/96"), Links(), 1280)
+    suffix = data.draw(st.integers(0, 2**rule.suffix_len - 1))
+    port = data.draw(st.integers(2**15, 65535))
+    ipv4 = octets4(np.array([int(rule.ipv4_prefix.network_address) | suffix], dtype=np.uint64))
+    number = np.array([port], dtype=">u2").view(np.uint8).reshape(-1, 2)
+    ipv6, reason = relay.destination(ipv4, number)
+    if reason[0]:
+        return
+    spoiled = np.repeat(ipv6, 128, axis=0)
+    bits = np.arange(128)
+    spoiled[bits, bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
+    back, verdict = relay.source(spoiled, np.repeat(number, 128, axis=0))
+    n, end = rule.ipv6_prefix.prefixlen, rule.ipv6_prefix.prefixlen + rule.ea_len
+    assert (verdict[:n] == NO_RULE).all()
+    assert set(verdict[n:64].tolist()) <= {BAD_IID}
+    passed = np.flatnonzero(verdict == 0)
+    # only the host's own bits, which a CE with an IPv4 prefix may choose, are free
+    at = 111 if rule.iid_format == "rfc7597" else 103
+    free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.prefix_ce else 0
+    assert passed.tolist() == list(range(at - free + 1, at + 1))
+    assert (u32(back[passed]) != u32(ipv4)[0]).all()
+    assert end <= 64
+
+
+@FAST
+@given(rules())
+def test_port_sets_of_different_ces_are_disjoint(rule):
+    ports = np.arange(65536, dtype=np.uint64)
+    psid, owned = RuleArray(rule).psid_of(ports)
+    for port in (0, 1, 1023, 1024, 4095, 32767, 65535):
+        wanted = rule.psid_of(port)
+        assert (int(psid[port]) if owned[port] else None) == wanted
+    counts = np.bincount(psid[owned].astype(int), minlength=rule.sharing_ratio)
+    assert len(counts) == rule.sharing_ratio
+    assert set(counts.tolist()) == {rule.port_set(0).count} or not rule.shared
+    for number in {0, rule.sharing_ratio - 1}:
+        mine = set(ports[owned & (psid == number)].tolist())
+        assert mine == {
+            p for low, high in rule.port_set(number).ranges for p in range(low, high + 1)
+        }
+
+
+def test_the_example_of_rfc_7599():
+    """Appendix A, examples 2 and 3."""
+    rule = rule_from_text("2001:db8::/40", "192.0.2.0/24", 16, 6)
+    plugin = MapTBorderRelay(params(rule, dmr="2001:db8:ffff::/64"))
+    frames = expanded(plugin, "reverse", 1)
+    frames[0, 26:34] = list(IPv4Address("10.2.3.4").packed + IPv4Address("192.0.2.18").packed)
+    frames[0, 34:38] = list((80).to_bytes(2, "big") + (1232).to_bytes(2, "big"))
+    six = IPv6(plugin.expect("reverse", frames).frames[0, 14:].tobytes())
+    assert six.src == "2001:db8:ffff:0:a:203:400:0"
+    assert six.dst == "2001:db8:12:3400:0:c000:212:34"
+    assert (six[UDP].sport, six[UDP].dport) == (80, 1232)
+
+
+def test_the_example_of_the_dual_device_paper():
+    """EA 0x11b of 11 bits: 192.0.2.35, PSID 3, ports 24576 to 32767, Jool's DMR."""
+    given = {"rule_ipv6": "2001:db8:ce::/53", "ea_len": 11, "psid_offset": 0, "ces": "all"}
+    plugin = MapTBorderRelay(MapTParams.model_validate({**given, "dmr": "64:ff9b::/96"}))
+    frames = expanded(plugin, "forward", 20_000)
+    source = IPv6Address("2001:db8:ce:11b:0:c000:223:3").packed
+    mine = frames[(frames[:, 22:38] == np.frombuffer(source, np.uint8)).all(axis=1)]
+    assert len(mine)
+    ports = mine[:, 54].astype(int) << 8 | mine[:, 55]
+    assert ports.min() >= 24576
+    assert ports.max() <= 32767
+    answer = plugin.expect("forward", mine)
+    server = IPv6Address(embedded("64:ff9b::/96", SERVER))
+    assert {row.tobytes() for row in answer.frames[:, 26:30]} == {IPv4Address("192.0.2.35").packed}
+    assert {row.tobytes() for row in mine[:, 38:54]} == {server.packed}
+
+
+@pytest.mark.parametrize("iid_format", ["rfc7597", "draft"])
+def test_all_hosts_behind_ces_with_a_prefix_send_and_receive(iid_format):
+    """Sixteen CEs with a /28 each: erratum 5225 of RFC 7599 shows every host in the identifier."""
+    given = {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ces": 16, "iid_format": iid_format}
+    plugin = MapTBorderRelay(MapTParams.model_validate(given))
+    pool = {IPv4Address(f"192.0.2.{n}").packed for n in range(256)}
+    sent = plugin.expect("forward", expanded(plugin, "forward", 5000)).frames
+    assert {row.tobytes() for row in sent[:, 26:30]} == pool
+    assert {row.tobytes() for row in expanded(plugin, "reverse", 5000)[:, 30:34]} == pool
+
+
+@pytest.mark.parametrize(
+    ("vector", "source", "sport", "why"),
+    [
+        ("address", "2001:db8:f0:c30:0:c612:1c:3", 16606, BAD_IID),
+        ("subnet", "2001:db8:f1:c30:0:c612:c:3", 16606, NO_RULE),
+        ("port", "2001:db8:f0:c30:0:c612:c:3", 16862, BAD_PORT),
+        ("good", "2001:db8:f0:c30:0:c612:c:3", 16606, 0),
+    ],
+)
+def test_spoofed_sources_of_vpps_tests(vector, source, sport, why):
+    rule = rule_from_text("2001:db8:f0::/48", "198.18.0.0/24", 12, 6)
+    relay = MapTRelay([rule], IPv6Network("2001:db8:ffff::/64"), Links(), 1280)
+    octets = np.frombuffer(IPv6Address(source).packed, np.uint8)[None, :]
+    port = np.array([sport], dtype=">u2").view(np.uint8).reshape(1, 2)
+    assert relay.source(octets, port)[1].tolist() == [why], vector
+    assert DROP_REASONS[BAD_IID].startswith("interface identifier")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"dmr": "2001:db8::/97"}, "prefix of /97"),
+        ({"dmr": "2001:db8::/72"}, "prefix of /72"),
+        ({"dmr": "2001:db8::/32"}, "overlap"),
+        ({"dmr": "2001:db8:6::/64"}, "background frames would be translated"),
+        ({"m": 0}, "nothing of MAP-T would be measured"),
+        ({"server_ipv4": "192.0.2.9"}, "server_ipv4 lies within"),
+    ],
+)
+def test_refusals(given, why):
+    with pytest.raises(UsageError, match=why):
+        MapTParams.model_validate(given)
+
+
+def test_the_intent_names_the_dmr():
+    intent = MapTBorderRelay().dut_intent()
+    assert intent.settings["dmr"] == "2001:db8:ffff::/64"
+    assert intent.settings["rules"][0]["ea_len"] == 13
+    assert "2001:db8:ce::/51" in intent.left["routes"]

@@ -1,0 +1,113 @@
+"""A plugin from outside, and a broken one: found by their entry points, nothing else changed."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import shutil
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from v6t.core import registry
+from v6t.profiles import inet
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.expand import Expander
+
+EXAMPLE = Path(__file__).parents[1] / "example_plugin"
+
+
+def install(site: Path, configuration: str) -> None:
+    """What an installer leaves in a directory of packages: the module and its entry points."""
+    read = configparser.ConfigParser()
+    read.read_string((EXAMPLE / configuration).read_text())
+    name, version = read["metadata"]["name"], read["metadata"]["version"]
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    points = read["options.entry_points"][registry.GROUP].strip()
+    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{points}\n")
+    module = f"{read['options']['py_modules']}.py"
+    shutil.copy(EXAMPLE / module, site / module)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    packages = tmp_path / "site"
+    packages.mkdir()
+    for configuration in ("setup.cfg", "broken.cfg"):
+        install(packages, configuration)
+    monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    yield packages
+    for module in ("v6t_nptv6", "v6t_broken"):
+        sys.modules.pop(module, None)
+
+
+def v6t(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "v6t.core.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_both_are_listed_and_everything_else_works(site):
+    del site
+    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").stdout)}
+    assert rows["nptv6"]["title"].startswith("NPTv6")
+    assert rows["nptv6"]["distribution"] == "v6t-nptv6"
+    assert "RuntimeError: this plugin was written for another version" in rows["broken"]["error"]
+    own = {e.name for e in entry_points(group="v6t.plugins") if e.value.startswith("v6t.plugins.")}
+    assert own <= set(rows)
+    assert all(rows[name]["error"] == "" for name in own)
+    listed = v6t("plugins")
+    assert listed.returncode == 0
+    assert "BROKEN: " in listed.stdout
+
+
+def test_its_parameters_are_shown(site):
+    del site
+    shown = v6t("plugins", "nptv6").stdout
+    assert "internal = fd01:203:405::/48" in shown
+    assert "RFC 6296" in shown
+
+
+def test_the_broken_one_is_refused_with_a_sentence(site, tmp_path):
+    del site
+    done = v6t("run", "--plugin", "broken", "--tester", "sim", "-o", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "written for another version" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_gets_the_whole_machine(site, tmp_path):
+    del site
+    out = tmp_path / "out"
+    done = v6t("run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
+    assert done.returncode == 0, done.stderr
+    results = json.loads((out / "results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["frame_sizes"]["ipv6"] for r in results["results"]} == {84}
+
+
+def test_its_frames_are_translated_and_their_checksums_stay_right(site):
+    """RFC 6296: the transport checksum is not touched and yet right."""
+    del site
+    plugin = registry.load_plugin("nptv6")
+    given = plugin.params_model(outsider_percent=5, n=2, m=1)
+    nptv6 = plugin(given)
+    sent = {}
+    for direction in ("forward", "reverse"):
+        for stream in compile_traffic(nptv6.traffic(direction, nptv6.frame_pair(84))).streams:
+            frames = Expander(stream).frames(0, 5000)
+            answer = nptv6.expect(direction, frames)
+            assert (answer.length > 0).all() == (stream.name != "outsider")
+            if stream.name == "fg":
+                assert inet.verify(answer.frames).all()
+                assert (answer.frames[:, 60:62] == frames[:, 60:62]).all()
+                sent[direction] = frames, answer.frames
+    outside = {row.tobytes() for row in sent["forward"][1][:, 22:36]}
+    assert outside == {row.tobytes() for row in sent["reverse"][0][:, 38:52]}
+    inside = {row.tobytes() for row in sent["forward"][0][:, 22:36]}
+    assert inside == {row.tobytes() for row in sent["reverse"][1][:, 38:52]}
+    assert inside != outside

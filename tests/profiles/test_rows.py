@@ -1,0 +1,70 @@
+"""Rows give the frames of the program they replace, with fewer and cheaper instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.testers import compile_point
+from v6t.drivers.trex.marking import stamped
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.inet import verify
+from v6t.profiles.rows import pieces, with_rows
+
+
+def sets(plugin, size=104, **params):
+    run = resolve(flags=Flags(plugin=plugin, params=params))
+    made = technology(run)
+    return compile_point(made, made.frame_pair(size), run.seed)
+
+
+@pytest.mark.parametrize("plugin", ["mape-br", "mapt-br", "siit", "ipv4-router", "ipv6-router"])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_the_same_frames(plugin, direction):
+    plain = sets(plugin)[direction]
+    listed = with_rows(plain, 500)
+    for before, after in zip(plain.streams, listed.streams, strict=True):
+        frames = Expander(before).frames(0, 500)
+        assert np.array_equal(Expander(after).frames(0, 500), frames)
+        assert np.array_equal(Expander(after).frames(500, 3), frames[:3])
+        kinds = {i["type"] for i in after.trex["vm"]["instructions"]}
+        assert kinds <= {"flow_var", "write_flow_var"}
+        assert len(after.trex["vm"]["instructions"]) <= len(before.trex["vm"]["instructions"])
+        assert any("500 ready frames" in note for note in after.notes)
+
+
+def test_stamps_still_get_their_checksum():
+    listed = stamped(with_rows(sets("mape-br")["forward"], 300))
+    frames = Expander(listed.streams[0]).frames(0, 300)
+    assert verify(frames).all()
+    kinds = [i["type"] for i in listed.streams[0].trex["vm"]["instructions"]]
+    assert kinds.count("fix_checksum_hw") == 1
+
+
+def test_split_over_cores_each_row_is_sent_once():
+    listed = with_rows(sets("mape-br")["forward"], 400).streams[0]
+    whole = {f.tobytes() for f in Expander(listed).frames(0, 400)}
+    parts = [Expander(listed, core, 4).frames(0, 100) for core in range(4)]
+    assert {f.tobytes() for part in parts for f in part} == whole
+
+
+def test_no_rows_and_no_program_change_nothing():
+    plain = sets("mape-br")["forward"]
+    assert with_rows(plain, 0) is plain
+    with pytest.raises(UsageError, match="TRex lists hold 1 to 65535"):
+        with_rows(plain, 70_000)
+
+
+@given(st.sets(st.integers(14, 99), max_size=60))
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+def test_windows_cover_what_changes_and_little_else(octets):
+    changing = sorted(octets)
+    found = pieces(changing, 100)
+    covered = {at + k for at, size in found for k in range(size)}
+    assert set(changing) <= covered
+    assert all(at + size <= 100 for at, size in found)
+    assert all(size in (1, 2, 4, 8) for _, size in found)
+    assert len(found) <= -(-len(changing) // 1)
