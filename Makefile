@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint types contracts unit clean
+.PHONY: demo test test-jool docs lint types contracts unit clean
 
 demo: $(VENV)/.installed
 	$(BIN)/v6t run --plugin mape-br
@@ -28,6 +28,18 @@ contracts: $(VENV)/.developed
 
 unit: $(VENV)/.developed
 	$(BIN)/pytest
+
+# what pages take from the code, then the site in build/site
+docs: $(VENV)/.developed
+	$(BIN)/python -m v6t.tests.drivers.duts.pages
+	$(BIN)/python -m v6t.core.reference docs/reference
+	$(BIN)/python -m v6t.tests.drivers.duts.pages
+	$(BIN)/mkdocs build --strict --quiet
+	@echo build/site/index.html
+
+# Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
+test-jool: $(VENV)/.developed
+	V6T_JOOL=1 $(BIN)/pytest -m jool tests/jool
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

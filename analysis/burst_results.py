@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -130,6 +131,9 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> dict[
             "values": [finite(t) for t in times],
             "by_silence": silences,
         }
+    survived = None
+    if "connections" in conditions and at.mode == "reverse":
+        survived = [math.isfinite(t) for t in result.by_loss_s("reverse")]
     return {
         "benchmark": "reset",
         "title": f"Reset ({spec.hook}), frame-loss method",
@@ -138,6 +142,8 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> dict[
         "unit": "s",
         "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
         "hook": spec.hook,
+        # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
+        "state_survived": survived,
         "rate": spec.rate_fps,
         "duration_s": spec.duration_s,
         "at_s": spec.at_s,

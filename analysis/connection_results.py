@@ -214,6 +214,7 @@ def phase_one(found: Established | None) -> dict[str, Any] | None:
         "sessions_before": found.sessions_before,
         "initiator_endpoints": found.inside,
         "public_endpoints": found.outside,
+        "device": None if found.device is None else dict(found.device),
         "gap_s": found.gap_s,
         "kept": found.kept,
     }

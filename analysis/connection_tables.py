@@ -12,11 +12,14 @@ def connection_rate(group: Sequence[Record]) -> Sheet:
     names = [
         *("IPv6/IPv4\noctets", "connections", "median\nconnections/s", "P1", "P99"),
         *("+dispersion\n%", "source\nports", "destination\nports", "validated\nat"),
-        *("+DUT\ncounts", "+public\nendpoints", "+repetitions", "<"),
+        *("+DUT\ncounts", "+public\nendpoints", "+DUT\ntimeout s", "+DUT's table\nentries"),
+        *("+connections\nper bucket", "+repetitions", "<"),
     ]
     rows = []
     for record in group:
         counts = record["counts"] or {}
+        device = counts.get("device") or {}
+        buckets = device.get("nf_conntrack_buckets")
         limited = record["tester_limited"] or record["upper_bound_hit"]
         rows.append(
             [
@@ -28,6 +31,9 @@ def connection_rate(group: Sequence[Record]) -> Sheet:
                 f"{record['alpha']:g} R" if record["validated"] else "not",
                 _told(counts.get("sessions")),
                 _told(counts.get("public_endpoints")),
+                _told(device.get("timeout_s")),
+                _told(device.get("nf_conntrack_max")),
+                f"{record['connections'] / buckets:.3g}" if buckets else "-",
                 str(record["repetitions"]),
                 "*" if limited else "",
             ]
@@ -93,5 +99,5 @@ def _ports(record: Record) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def _told(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+def _told(value: float | None) -> str:
+    return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"

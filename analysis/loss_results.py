@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from v6t.analysis.results import PER_DIRECTION, trial_keys
@@ -26,8 +27,8 @@ def frame_loss_record(
     ways = directions_of(at.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
     return {
-        "benchmark": "frame-loss",
-        "title": "Frame loss rate" + (" (restricted range)" if restricted else ""),
+        "benchmark": spec.benchmark,
+        "title": _title(result, restricted),
         "direction": at.mode,
         "convention": PER_DIRECTION,
         "unit": "per cent of the frames required",
@@ -40,11 +41,24 @@ def frame_loss_record(
         if spec.rates_fps is not None
         else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
         "duration_s": spec.duration_s,
-        "repetitions": spec.repetitions,
+        "repetitions": max((o.repetition for o in result.offered), default=0),
+        "adaptive": None if spec.adaptive is None else asdict(spec.adaptive),
+        "frame_timeout_s": at.frame_timeout_s,
         "rates": [_at(result, rate, ways, media_fps) for rate in result.rates],
         **trial_keys([a for o in result.offered for a in o.attempts]),
         "conditions": dict(conditions),
     }
+
+
+def _title(result: FrameLossResult, restricted: bool) -> str:
+    spec = result.spec
+    title = "Frame loss rate"
+    if spec.conditions.frame_timeout_s is not None:
+        title += f" with per-frame timeout {spec.conditions.frame_timeout_s * 1000:g} ms"
+    remarks = ["restricted range"] * restricted
+    if spec.adaptive is not None:
+        remarks.append(f"adaptive, n={max((o.repetition for o in result.offered), default=0)}")
+    return title + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def frame_loss_rows(result: FrameLossResult) -> list[dict[str, Any]]:

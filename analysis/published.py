@@ -14,22 +14,30 @@ from importlib.resources import files
 from typing import Any
 
 from v6t.analysis.publishedconditions import Condition, conditions
+from v6t.analysis.scaling import core_count
 from v6t.analysis.sheets import Record
 
-TECHNOLOGIES = {
-    "MAP-E BR": "mape-br",
-    "SIIT": "siit",
-    "SIIT (EAM)": "siit",
-    "IPv4 forwarding": "ipv4-router",
-    "IPv6 forwarding": "ipv6-router",
+TECHNOLOGIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "MAP-E BR": ("mape-br", {}),
+    "SIIT": ("siit", {}),
+    "SIIT (EAM)": ("siit", {}),
+    "IPv4 forwarding": ("ipv4-router", {}),
+    "IPv6 forwarding": ("ipv6-router", {}),
+    "NAT64": ("nat64", {}),
+    "464XLAT": ("ipv4aas", {"variant": "464xlat"}),
+    "MAP-T (CE+BR, original setup)": ("ipv4aas", {"variant": "map-t"}),
+    "MAP-T (original setup)": ("ipv4aas", {"variant": "map-t"}),
+    "MAP-T (modified setup: separate NAT44, NAT46, BR)": ("ipv4aas", {"variant": "map-t"}),
+    "MAP-T (modified setup)": ("ipv4aas", {"variant": "map-t"}),
 }
-"""Technologies of the papers, and the plugins that measure them."""
+"""Technologies of the papers, the plugins that measure them, and what their parameters must be."""
 
 METRICS = {
     "throughput": ("throughput", None),
     "typical latency": ("latency", "tl"),
     "worst-case latency": ("latency", "wcl"),
     "PDV": ("pdv", "pdv"),
+    "max connection establishment rate": ("connection-rate", None),
 }
 """Metrics of the papers: benchmark, and the figure of a direction where there are several."""
 
@@ -54,6 +62,11 @@ class Reference:
     def source(self) -> str:
         """Paper and table."""
         return f"{self.entry['seed']}, {self.entry['table']}"
+
+    @property
+    def unit(self) -> str:
+        """Unit of both values; connection rates are in connections, whatever a table's head says."""
+        return "cps" if self.entry["metric"].startswith("max conn") else str(self.entry["unit"])
 
     @property
     def published(self) -> float:
@@ -98,8 +111,15 @@ def facts_of(config: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, 
         "procedure": config["procedure"],
         "simulated": config["tester"]["kind"] == "sim",
         "device": config["dut"]["driver"],
-        "cores": config["dut"].get("options", {}).get("cores"),
+        "cores": _cores(config["dut"].get("options", {})),
     }
+
+
+def _cores(options: Mapping[str, Any]) -> int | None:
+    """Active cores of a device, or of the part of it that says how many."""
+    own = core_count(options.get("cores")) or core_count(options.get("workers"))
+    parts = (part.get("options", {}) for part in options.get("parts", {}).values())
+    return own or next(filter(None, map(_cores, parts)), None)
 
 
 def references(
@@ -114,8 +134,8 @@ def references(
     """
     found = []
     for entry in library()["records"]:
-        about = TECHNOLOGIES.get(entry["technology"]) == facts["plugin"] and "median" in entry
-        if not about or entry["median"] is None or paper not in (None, entry["seed"]):
+        about = _about(entry, facts) and entry.get("median") is not None
+        if not about or paper not in (None, entry["seed"]):
             continue
         placed = _placed(entry, record)
         if placed is None:
@@ -124,6 +144,14 @@ def references(
         if all(c.alike for c in met if c.name == "frame"):
             found.append(Reference(entry, *placed, met))
     return found
+
+
+def _about(entry: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Whether the entry is about the technology of a run."""
+    plugin, params = TECHNOLOGIES.get(entry["technology"], ("", {}))
+    return plugin == facts["plugin"] and all(
+        facts["params"].get(name) == value for name, value in params.items()
+    )
 
 
 def _placed(entry: Mapping[str, Any], record: Record) -> tuple[float | None, str] | None:
@@ -143,6 +171,8 @@ def _placed(entry: Mapping[str, Any], record: Record) -> tuple[float | None, str
             return None
         value: float | None = record["directions"][way][figure]["median"]
         return value, f"{way}, both"
+    if benchmark == "connection-rate":
+        return record["median"], "phase 1"
     stated = str(entry["conditions"].get("direction", ""))
     if record["direction"] != _mode(stated):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from v6t.analysis.means import said_of_means
 from v6t.analysis.sheets import Record, sizes_of
 
 
@@ -14,6 +15,14 @@ def remarks(records: Sequence[Record]) -> list[str]:
         place = f"{record['benchmark']} {sizes_of(record)} {record['direction']}"
         if record.get("not_measured"):
             said.append(f"{place}: not measured, {record['not_measured']}")
+        if record.get("above_usable"):
+            highest = max(record["above_usable"])
+            said.append(
+                f"{place}: offered up to {highest:,.0f} fps, but the tester's self-test covers "
+                f"only {record['usable_fps']:,.0f}: loss and delay above may be its own"
+            )
+        if record.get("why"):
+            said.append(f"{place}: {record['why']}")
         if record.get("invalid_repetitions"):
             said.append(
                 f"{place}: {record['invalid_repetitions']} repetitions are left out, the tester "
@@ -26,11 +35,18 @@ def remarks(records: Sequence[Record]) -> list[str]:
                 f"{place}: {record['unresolved']} searches gave up before their bracket was as "
                 "narrow as asked"
             )
+        if record.get("state_survived"):
+            kept, resets = sum(record["state_survived"]), len(record["state_survived"])
+            said.append(
+                f"{place}: the connections survived {kept} of {resets} resets (frames from "
+                "outside alone make none anew)"
+            )
         if record.get("below_rfc_tags"):
             said.append(f"{place}: fewer tagged frames than the 500 of RFC 8219")
         if record.get("hit_longest"):
             said.append(f"{place}: the longest burst of the search lost nothing")
         said += [f"{place}: {note}" for note in record.get("notes", ())]
+        said += [f"{place}: {note}" for note in said_of_means(record)]
         said += _of_directions(place, record)
     return said
 

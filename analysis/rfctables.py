@@ -36,7 +36,7 @@ def sheets(records: Sequence[Record]) -> list[Sheet]:
 
 
 def _measured(group: Sequence[Record]) -> bool:
-    return any(r["benchmark"] == "throughput" or not r.get("not_measured") for r in group)
+    return not all(r.get("not_measured") for r in group)
 
 
 def _throughput(group: Sequence[Record]) -> Sheet:
@@ -48,6 +48,8 @@ def _throughput(group: Sequence[Record]) -> Sheet:
     ]
     rows = []
     for record in group:
+        if record.get("not_measured"):
+            continue
         both = record["direction"] == "bidirectional"
         losses = [v for v in record["loss"].values() if v is not None]
         share = record["matched"]
@@ -68,7 +70,7 @@ def _throughput(group: Sequence[Record]) -> Sheet:
                 "*" if limited else "",
             ]
         )
-    return sheet(group[0]["title"], names, rows)
+    return sheet(_one_title(group), names, rows)
 
 
 def _timing(
@@ -188,6 +190,68 @@ def _seconds(group: Sequence[Record]) -> Sheet:
     return sheet(_one_title(group), names, rows)
 
 
+def _flows(group: Sequence[Record]) -> Sheet:
+    """RFC 8219 section 10: degradation by the number of flows (SC-04)."""
+    names = [
+        *("IPv6/IPv4\noctets", "<direction", "flows", "<start", "median fps\nper direction"),
+        *("P1", "P99", "Xpd %", "+tester's own\nceiling", "frames\nmatched", "<"),
+    ]
+    rows = []
+    for record in group:
+        for found in record["points"]:
+            share, xpd = found["matched"], found["degradation_percent"]
+            start = found["start"]
+            if start == "successive":
+                start = f"one every {record['interval_s']:g} s"
+            rows.append(
+                [
+                    sizes_of(record),
+                    record["direction"],
+                    f"{found['flows']:,}",
+                    start if found["flows"] > 1 else "-",
+                    *(count(found[k]) for k in ("median", "p1", "p99")),
+                    UNDEFINED if xpd is None else f"{xpd:+.2f}",
+                    count(found["tester_ceiling"]),
+                    UNDEFINED if share is None else f"{share:.2%}",
+                    "*" if found["tester_limited"] else "",
+                ]
+            )
+    return sheet(_one_title(group), names, rows)
+
+
+_CASES = {
+    "fixed": "fixed ports and addresses",
+    "ports": "ports vary",
+    "addresses": "addresses vary",
+    "both": "ports and addresses vary",
+}
+
+
+def _probe(group: Sequence[Record]) -> Sheet:
+    """Throughput by what varies in the headers (GEN-12)."""
+    names = [
+        *("IPv6/IPv4\noctets", "<direction", "<case", "median fps\nper direction", "P1", "P99"),
+        *("+tester's own\nceiling", "frames\nmatched", "<", "<use"),
+    ]
+    rows = []
+    for record in group:
+        for case, found in record["cases"].items():
+            share = found["matched"]
+            rows.append(
+                [
+                    sizes_of(record),
+                    record["direction"],
+                    _CASES[case],
+                    *(count(found[k]) for k in ("median", "p1", "p99")),
+                    count(found["tester_ceiling"]),
+                    UNDEFINED if share is None else f"{share:.2%}",
+                    "*" if found["tester_limited"] else "",
+                    "this" if case == record["use"] else "",
+                ]
+            )
+    return sheet(_one_title(group), names, rows)
+
+
 def _one_title(group: Sequence[Record]) -> str:
     return str(next(r["title"] for r in group if not r.get("not_measured")))
 
@@ -202,12 +266,15 @@ _TABLES = {
     "throughput": _throughput,
     "throughput-frame-timeout": _throughput,
     "frame-loss": _frame_loss,
+    "frame-loss-frame-timeout": _frame_loss,
     "back-to-back": _bursts,
     "latency": _latency,
     "pdv": _pdv,
     "ipdv": _ipdv,
     "system-recovery": _seconds,
     "reset": _seconds,
+    "flows": _flows,
+    "rss-probe": _probe,
     "connection-rate": connection_tables.connection_rate,
     "teardown": connection_tables.teardown,
     "capacity": connection_tables.capacity,

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 S_CPU = "S_CPU(n) = P(n) / (n * P(1))"
 S_C = "S_C(n, n0) = P(n) / P(n0)"
 XPD = "Xpd = (Xn - X1) / X1 * 100 %"
 T_MIN = "T(a) = min(Tt / a, Tn / (1 - a))"
 T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
+
+
+def core_count(value: Any) -> int | None:
+    """Cores of a device's option: a number, or a list as ``"1-4,6"``; None where it is neither."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int):
+        return value or None
+    parts = [part.partition("-") for part in str(value).split(",")]
+    if not all(low.isdigit() and (high.isdigit() or not dash) for low, dash, high in parts):
+        return None
+    return sum(int(high or low) - int(low) + 1 for low, _, high in parts)
 
 
 def core_scaling(performance: Mapping[int, float]) -> dict[int, float]:

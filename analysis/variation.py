@@ -7,6 +7,7 @@ from typing import Any
 
 _PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 _HOSTS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
+_TUPLES = ("initiator_ports", "responder_ports")
 _WORDS = {"fixed": "fixed", "random": "random"}
 
 
@@ -24,6 +25,21 @@ def variation(params: Mapping[str, Any]) -> str | None:
     if port not in _WORDS or host not in _WORDS:
         return None
     return f"{host} IP {port} port"
+
+
+def tuples_of(params: Mapping[str, Any]) -> str:
+    """``"ports 40000x100"``, ``"IPs 4000x1000"`` or both: what the connections differ in.
+
+    Args:
+        params: of a stateful technology, with defaults.
+    """
+    parts = []
+    if params.get("enumerate_ips"):
+        parts.append(f"IPs {params['initiator_count']}x{params['responder_count']}")
+    if params.get("enumerate_ports"):
+        counts = [params[n]["max"] - params[n]["min"] + 1 for n in _TUPLES]
+        parts.append(f"ports {counts[0]}x{counts[1]}")
+    return " x ".join(parts)
 
 
 def hosts_per_side(params: Mapping[str, Any]) -> int | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core import rundir as names
-from v6t.core.campaignfile import Planned, Section, read
+from v6t.core.campaignfile import Planned, Section, packaged, read
 from v6t.core.plan import plan
 from v6t.core.progress import duration
 from v6t.core.reports import replace_text
@@ -78,12 +78,17 @@ class Campaign:
         return max((sum(r.duration_s for r in g) for g in self.groups().values()), default=0.0)
 
     def groups(self) -> dict[str, list[CampaignRun]]:
-        """Runs by the testbed they need; those that load this machine wait for one another."""
+        """Runs by the testbed they need; those that share a tester wait for one another."""
         found: dict[str, list[CampaignRun]] = {}
+        names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
-            here = tester["kind"] == "embedded" or tester["options"].get("lab")
-            found.setdefault("this machine" if here else run.testbed, []).append(run)
+            name = run.testbed
+            if tester["kind"] == "embedded" or tester["options"].get("lab"):
+                name = "this machine"
+            elif tester["kind"] == "trex":
+                name = names.setdefault(json.dumps(tester, sort_keys=True), name)
+            found.setdefault(name, []).append(run)
         return found
 
 
@@ -92,10 +97,14 @@ class Overrides:
     """What the command line changes in every run.
 
     Attributes:
+        beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
+        only: experiments that are wanted; all if empty.
         tester: another tester; its options are those of the testbed only if it is the same one.
         preset, repetitions, procedure: see ``v6t run``.
     """
 
+    beds: tuple[tuple[str, Path], ...] = ()
+    only: tuple[str, ...] = ()
     tester: str | None = None
     preset: str | None = None
     repetitions: int | None = None
@@ -108,8 +117,14 @@ def lay_out(path: Path, overrides: Overrides | None = None) -> Campaign:
     Raises:
         UsageError: what is wrong, with the line of its experiment.
     """
-    content, planned = read(path)
-    runs = [_laid_out(i, p, overrides or Overrides()) for i, p in enumerate(planned, 1)]
+    changes = overrides or Overrides()
+    if path in packaged().values() and not changes.beds and changes.tester is None:
+        raise UsageError(
+            f"the campaign {path.stem} comes without a testbed",
+            "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
+        )
+    content, planned = read(path, dict(changes.beds), changes.only)
+    runs = [_laid_out(i, p, changes) for i, p in enumerate(planned, 1)]
     notes = {e.name: e.note for e in content.experiments}
     return Campaign(content.name, content.title, content.paper, notes, tuple(runs))
 

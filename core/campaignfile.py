@@ -28,22 +28,36 @@ class Experiment(_Section):
     """Runs that differ in what the matrix varies."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
+    """Begins the names of its runs."""
     note: str = ""
+    """Words for the report."""
     run: dict[str, Any] = Field(default_factory=dict)
+    """Run file settings of this experiment, over the campaign's."""
     testbed: str | None = None
-    matrix: dict[str, list[Any]] = Field(default_factory=dict)
+    """Which of the testbeds; none: the only one."""
+    matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
+    """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a
+    run. Values that are long get names: `params: {fixed ports: {...}, random ports: {...}}`."""
     skip: list[dict[str, Any]] = Field(default_factory=list)
+    """Combinations that are left out, as values by setting."""
 
 
 class CampaignFile(_Section):
     """A campaign."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
+    """Of the campaign."""
     title: str = ""
+    """Heading of the report."""
     paper: str | None = None
+    """Published results to set beside, a name of `v6t report --paper`."""
     run: dict[str, Any] = Field(default_factory=dict)
+    """Run file settings of all runs."""
     testbeds: dict[str, dict[str, Any] | str] = Field(default_factory=dict)
+    """Testbed file settings, or the path of a testbed file, by name. Different testbeds work at the
+    same time."""
     experiments: list[Experiment] = Field(min_length=1)
+    """Runs that differ in what a matrix varies."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +127,26 @@ def locate(name: str) -> Path:
     )
 
 
-def read(path: Path) -> tuple[CampaignFile, list[Planned]]:
+def read(
+    path: Path, beds: Mapping[str, Path] | None = None, only: Sequence[str] = ()
+) -> tuple[CampaignFile, list[Planned]]:
     """Read a campaign file and lay out its runs.
+
+    Args:
+        path: the file.
+        beds: testbed files in place of the file's testbeds, by name; of the only one, by ``""``.
+        only: experiments that are wanted; all if empty.
 
     Raises:
         UsageError: what is wrong, with its line.
     """
     document = Document(path)
     content: CampaignFile = validated(CampaignFile, document.data, document)
+    _replace_beds(content, beds or {})
     names = [e.name for e in content.experiments]
+    for name in only:
+        if name not in names:
+            raise UsageError(f"{path} has no experiment '{name}'", "one of " + ", ".join(names))
     if len(set(names)) != len(names):
         raise UsageError(f"{path}: two experiments have the same name")
     if content.paper is not None:
@@ -134,6 +159,8 @@ def read(path: Path) -> tuple[CampaignFile, list[Planned]]:
                 )
     runs = []
     for number, experiment in enumerate(content.experiments):
+        if only and experiment.name not in only:
+            continue
         runs += list(_runs(document, content, number, experiment))
         if len(runs) > MOST_RUNS:
             raise UsageError(f"{path}: these are more than {MOST_RUNS:,} runs")
@@ -147,18 +174,38 @@ def _runs(
     for axis, values in experiment.matrix.items():
         if not values:
             raise UsageError(f"{place_of(document, keys)}the axis {axis} has no values")
-    for chosen in itertools.product(*experiment.matrix.values()):
-        axes = dict(zip(experiment.matrix, chosen, strict=True))
+    pairs = [_named(values) for values in experiment.matrix.values()]
+    for chosen in itertools.product(*pairs):
+        axes = dict(zip(experiment.matrix, (name for name, _ in chosen), strict=True))
+        values = dict(zip(experiment.matrix, (value for _, value in chosen), strict=True))
         if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
             continue
         bed_name = str(axes.get("testbed", experiment.testbed or _only(content)))
         bed = _bed(document, content, bed_name, keys)
         run = _merged(content.run, experiment.run)
-        for axis, value in axes.items():
+        for axis, value in values.items():
             if axis != "testbed":
                 place = bed if axis.partition(".")[0] in OF_TESTBEDS else run
                 _put(place, axis, value)
         yield Planned(experiment.name, bed_name, axes, run, bed, document, keys)
+
+
+def _named(values: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Values of an axis with what they are called: themselves, or their names."""
+    return list(values.items()) if isinstance(values, dict) else [(v, v) for v in values]
+
+
+def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:
+    """Put testbed files in place of the file's testbeds."""
+    for name, path in beds.items():
+        known = name or _only(content)
+        if known not in content.testbeds and (name or content.testbeds):
+            raise UsageError(
+                f"which testbed does {path} stand for?" if not name
+                else f"the campaign has no testbed '{name}'",
+                "--testbed NAME=FILE, with one of " + (", ".join(content.testbeds) or "none"),
+            )  # fmt: skip
+        content.testbeds[known or path.stem] = str(path.absolute())
 
 
 def _only(content: CampaignFile) -> str:

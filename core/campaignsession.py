@@ -12,8 +12,8 @@ from typing import Any
 
 from v6t.core.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.progress import duration
-from v6t.core.session import prepare, signals
-from v6t.profiles.errors import UsageError, V6tError
+from v6t.core.session import UNREPORTED, prepare, signals
+from v6t.profiles.errors import UsageError
 
 
 def show_packaged() -> None:
@@ -91,7 +91,7 @@ def _report(directory: Path, runs: Sequence[CampaignRun], watch: Any) -> None:
         if (path / "results.json").exists() and not (path / "report.html").exists():
             try:
                 write(path)
-            except (V6tError, OSError, ImportError, ValueError) as exc:
+            except UNREPORTED as exc:
                 watch.say(f"the report of {run.directory} could not be written: {exc}")
 
 

@@ -94,15 +94,13 @@ def _runs(directory: Path, campaign: Campaign) -> list[RunOf]:
 
 def _csv(content: dict[str, Any]) -> str:
     """One line per figure, with what varies in columns of its own."""
-    from v6t.analysis.report.campaign import shown
-
     axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
     rows = [
         {
             "directory": run["directory"],
             "experiment": run["experiment"],
             "testbed": run["testbed"],
-            **{a: shown(run["axes"].get(a, "")) for a in axes},
+            **{a: _cell(run["axes"].get(a, "")) for a in axes},
             "status": run["status"],
             **figures,
         }
@@ -115,3 +113,10 @@ def _csv(content: dict[str, Any]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Numbers as they are, for whoever reads the file with a program."""
+    from v6t.analysis.report.campaign import shown
+
+    return shown(value) if isinstance(value, (dict, list)) else value

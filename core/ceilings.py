@@ -1,8 +1,11 @@
-"""The tester's own ceiling where the ports cannot be joined during a run (SELF-01 to SELF-03).
+"""The tester's own ceiling: measured in the run, or remembered (SELF-01 to SELF-03).
 
-The lab and the simulation measure it in every run. TRex on real ports cannot: there the device
-stands between them. `v6t selftest --testbed FILE` measures it once, with a cable from port to port,
-and remembers it for this testbed, traffic, frame size and mode.
+Where the ports can be joined during a run, as in the lab, `procedure.selftest` says whether every
+run measures it (`run`) or whether one that was found before on this machine, with the same tester
+and the very same streams, is good enough (`cached`). With TRex on real ports the device stands
+between them: `v6t selftest --testbed FILE` measures it once, with a cable from port to port.
+
+A remembered ceiling that a run has used stays in its directory, so that a resumed run has the same.
 """
 
 from __future__ import annotations
@@ -11,35 +14,84 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from v6t.core.manifest import now
+from v6t.core.manifest import machine, now
+from v6t.core.rundir import RunDir
 from v6t.core.settings import ResolvedRun
-from v6t.procedures.selftest import Ceiling
-from v6t.procedures.trial import Mode
-from v6t.profiles.model import Direction, FramePair
+from v6t.procedures.selftest import Ceiling, CeilingSpec, tester_ceiling
+from v6t.procedures.trial import Measure
+from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
 UNKNOWN = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
     "only the faults of each trial tell the tester's limit"
 )
+_OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
 _NO_MATTER = ("force", "restart", "sample", "python")
 """Options of a tester that change nothing about its speed."""
 
 
-def remember(
+THIS_RUN = "this run"
+FILE = "ceilings.json"
+"""In the run directory: the remembered ceilings it used."""
+
+
+def find_ceiling(
     run: ResolvedRun,
-    sizes: FramePair,
-    mode: Mode,
     streams: Mapping[Direction, StreamSet],
-    ceiling: Ceiling,
+    spec: CeilingSpec,
+    door: Measure,
+    directory: RunDir,
+    *,
+    of_phase_one: bool = False,
+) -> tuple[Ceiling, str]:
+    """The tester's ceiling and where it is from; measured if nothing is remembered.
+
+    Args:
+        run: the run.
+        streams: what is sent.
+        spec: the point, and how to look.
+        door: to the tester without a device; not used where the ports cannot be joined.
+        directory: of the run.
+        of_phase_one: the door's trials establish connections: never remembered.
+    """
+    if run.loops_back and (of_phase_one or not _may_be_old(run)):
+        return tester_ceiling(spec, door), THIS_RUN
+    key = _key(run, spec, streams)
+    used = directory.read_json(FILE) or {}
+    if key not in used:
+        found, source = recall(run, spec, streams)
+        if run.loops_back and source == UNKNOWN:
+            measured = tester_ceiling(spec, door)
+            remember(run, spec, streams, measured)
+            return measured, THIS_RUN
+        used[key] = {"fps": found.rate_fps, "source": source}
+        directory.write_json(FILE, used)
+    return Ceiling(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
+
+
+def is_simulated(run: ResolvedRun) -> bool:
+    """Whether its ceiling says nothing about this machine."""
+    return run.tester.kind == "sim"
+
+
+def _may_be_old(run: ResolvedRun) -> bool:
+    return run.procedure.selftest == "cached" and not is_simulated(run)
+
+
+def remember(
+    run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet], ceiling: Ceiling
 ) -> None:
     """Keep what a self-test found; a file that cannot be written is no error."""
+    if not ceiling.rate_fps or is_simulated(run):
+        return
     path = _path()
     known = _read(path)
-    known[_key(run, sizes, mode, streams)] = {"fps": ceiling.rate_fps, "when": now()}
+    known[_key(run, spec, streams)] = {"fps": ceiling.rate_fps, "when": now()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = path.with_suffix(f".{os.getpid()}")
@@ -50,30 +102,29 @@ def remember(
 
 
 def recall(
-    run: ResolvedRun,
-    sizes: FramePair,
-    mode: Mode,
-    streams: Mapping[Direction, StreamSet],
-    media_fps: float,
+    run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]
 ) -> tuple[Ceiling, str]:
     """The remembered ceiling and where it is from; the medium's rate if there is none."""
-    found = _read(_path()).get(_key(run, sizes, mode, streams))
+    found = _read(_path()).get(_key(run, spec, streams))
     if found is None:
-        return Ceiling(mode, media_fps, (), ()), UNKNOWN
-    return Ceiling(mode, found["fps"], (), ()), f"self-test of {found['when']}"
+        return Ceiling(spec.mode, spec.media_fps, (), ()), UNKNOWN
+    return Ceiling(spec.mode, found["fps"], (), ()), f"self-test of {found['when']}"
 
 
-def _key(
-    run: ResolvedRun, sizes: FramePair, mode: Mode, streams: Mapping[Direction, StreamSet]
-) -> str:
+def _key(run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]) -> str:
+    """Hash of everything a ceiling depends on: tester, machine, medium, frames, how it is found.
+
+    TRex on real ports may run on another machine than this, which its options then name.
+    """
     options = {k: v for k, v in run.tester.options.items() if k not in _NO_MATTER}
     what = [
         run.tester.kind,
         options,
+        {k: machine()[k] for k in _OF_MACHINE} if run.loops_back else None,
         run.line_rate_bps,
-        sizes.ipv6,
-        sizes.ipv4,
-        mode,
+        # without a device in between it matters how long was looked, elsewhere there is only one
+        asdict(spec) if run.loops_back else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
+        (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
         {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
     ]
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()

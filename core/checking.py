@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from v6t.core.complaints import in_words
+from v6t.core.plaintypes import mistyped
 from v6t.core.yamlfile import Document
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+
+_QUOTED = re.compile(r"'([^']+)'")
 
 
 def listed(
@@ -25,7 +31,23 @@ def listed(
 ) -> tuple[str, ...]:
     """A list of known names from flag, file or default; ``name`` is the file's key for it."""
     with within(None if flagged else document, (name,)):
+        if not flagged:
+            refuse_empty(name, given, known)
         return among(known, flagged or given or default, name.removesuffix("s"))
+
+
+def refuse_empty(name: str, given: Sequence[Any] | None, known: Sequence[str] = ()) -> None:
+    """An empty list in a file is no wish for the default.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    if given is not None and not given:
+        raise UsageError(
+            f"{name} is an empty list: nothing would be measured",
+            "leave it out for the default"
+            + (f", or name some of {', '.join(known)}" if known else ""),
+        )
 
 
 def among(known: Sequence[str], given: Sequence[str], what: str) -> tuple[str, ...]:
@@ -62,6 +84,7 @@ def validated(
         above: where in the file the data stand.
         flagged: names in the data that flags gave: they stand in no file.
     """
+    refuse_mistyped(model, data, document, above, flagged)
     try:
         return model.model_validate(data)
     except ValidationError as exc:
@@ -73,10 +96,24 @@ def validated(
         name = ".".join(str(part) for part in (*above, *problem["loc"]))
         if problem["type"] == "extra_forbidden":
             raise UsageError(f"{place}unknown setting '{name}'", _near(model, problem)) from exc
-        reason = problem["msg"].removeprefix("Value error, ")
+        reason, hint = in_words(problem)
         value = problem["input"]
-        shown = "" if isinstance(value, Mapping) else f" ({value!r:.80} given)"
-        raise UsageError(f"{place}{name or model.__name__}: {reason}{shown}") from exc
+        given = "nothing" if value is None else f"{value!r:.80}"
+        shown = "" if isinstance(value, Mapping) else f" ({given} given)"
+        raise UsageError(f"{place}{name or model.__name__}: {reason}{shown}", hint) from exc
+
+
+def refuse_mistyped(
+    model: type[BaseModel],
+    data: Mapping[str, Any],
+    document: Document | None,
+    above: tuple[str, ...] = (),
+    flagged: Collection[str] = (),
+) -> None:
+    """Refuse what validation would silently take for something else; see :func:`validated`."""
+    for keys, reason, hint in mistyped(model, data):
+        place = "" if str(keys[0]) in flagged else place_of(document, (*above, *keys))
+        raise UsageError(f"{place}{'.'.join(map(str, (*above, *keys)))}: {reason}", hint)
 
 
 def place_of(document: Document | None, keys: Sequence[Any]) -> str:
@@ -92,7 +129,35 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
     except UsageError as exc:
         if document is None or exc.message.startswith(str(document.path)):
             raise
-        raise UsageError(place_of(document, keys) + exc.message, exc.hint) from exc
+        place = place_of(document, _narrowed(document, keys, exc.message))
+        raise UsageError(place + exc.message, exc.hint) from exc
+
+
+def _narrowed(document: Document, keys: Sequence[Any], message: str) -> Sequence[Any]:
+    """The one place below ``keys`` whose value the message quotes, if there is just one."""
+    quoted = set(_QUOTED.findall(message))
+    section: Any = document.data
+    for key in keys:
+        try:
+            section = section[key]
+        except (KeyError, IndexError, TypeError):
+            return keys
+    found = [below for below, value in _scalars(section) if str(value) in quoted]
+    return (*keys, *found[0]) if len(found) == 1 else keys
+
+
+def _scalars(node: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Values below a node with the way to each."""
+    inner: Any = ()
+    if isinstance(node, Mapping):
+        inner = node.items()
+    elif isinstance(node, list):
+        inner = enumerate(node)
+    else:
+        yield (), node
+    for key, value in inner:
+        for below, found in _scalars(value):
+            yield (key, *below), found
 
 
 def _model_in(annotation: Any) -> Any:

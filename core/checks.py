@@ -5,6 +5,7 @@ from __future__ import annotations
 from v6t.core import specs
 from v6t.core.connectionchecks import check_connections
 from v6t.core.settings import ResolvedRun
+from v6t.core.variants import check_flows, check_probe
 from v6t.drivers.tester import abilities_of
 from v6t.procedures import mlr
 from v6t.procedures.latency import misfit
@@ -15,11 +16,13 @@ from v6t.profiles.wire import max_frame_rate_fps
 
 _NEEDS: dict[str, frozenset[Ability]] = {
     specs.WITH_TIMEOUT: frozenset({"frame-timeout"}),
+    specs.LOSS_WITH_TIMEOUT: frozenset({"frame-timeout"}),
     specs.LATENCY: frozenset({"tags"}),
     specs.PDV: frozenset({"every-frame"}),
     specs.IPDV: frozenset({"every-frame", "ipdv"}),
     specs.RECOVERY: frozenset({"two-rates", "loss-times"}),
     specs.RESET: frozenset({"loss-times"}),
+    specs.FLOWS: frozenset({"flow-starts"}),
 }
 
 
@@ -32,21 +35,26 @@ def check_measures(run: ResolvedRun) -> None:
     from v6t.core.config import technology
 
     check_connections(run, technology(run))
+    for mode in run.modes:
+        check_probe(technology(run), run.benchmarks, mode, run.frame_sizes[0])
+    if specs.FLOWS in run.benchmarks:
+        check_flows(technology(run), run)
     p = run.procedure
     asked = set(run.benchmarks)
-    if specs.WITH_TIMEOUT in asked:
-        _check_timeout(run)
+    dated = [name for name in (specs.WITH_TIMEOUT, specs.LOSS_WITH_TIMEOUT) if name in asked]
+    if dated:
+        _check_timeout(run, dated[0])
     elif p.frame_timeout_ms is not None:
         raise UsageError(
             "a deadline for frames is a benchmark of its own",
-            f"add {specs.WITH_TIMEOUT} to --measure",
+            f"add {specs.WITH_TIMEOUT} or {specs.LOSS_WITH_TIMEOUT} to --measure",
         )
     timed = [name for name in specs.TIMED if name in asked]
     if p.adaptive is not None:
         if timed:
             raise UsageError(
-                f"adaptive repetition is for throughput, not for {timed[0]}: RFC 8219 asks for "
-                "at least 20 repetitions there",
+                f"adaptive repetition is for throughput and frame loss, not for {timed[0]}: "
+                "RFC 8219 asks for at least 20 repetitions there",
                 f"measure {', '.join(timed)} in a run of their own",
             )
         if p.adaptive.most < p.adaptive.fewest:
@@ -86,20 +94,25 @@ def check_abilities(run: ResolvedRun) -> None:
             "use --tester embedded or sim",
         )
     for name in wanted:
+        if name == specs.FLOWS and "successive" not in run.procedure.flows.starts:
+            continue
         if not _NEEDS[name] <= able:
+            what = name if name != specs.FLOWS else "flows that begin one after the other"
             raise EnvironmentLacking(
-                f"the {run.tester.kind} tester cannot measure {name}",
+                f"the {run.tester.kind} tester cannot measure {what}",
                 "leave it out of --measure, or choose another tester",
             )
 
 
-def _check_timeout(run: ResolvedRun) -> None:
+def _check_timeout(run: ResolvedRun, benchmark: str) -> None:
     timeout = run.procedure.frame_timeout_ms
     if timeout is None:
-        raise UsageError(
-            f"{specs.WITH_TIMEOUT} needs a deadline", "give --frame-timeout in milliseconds"
-        )
-    longest = 1000 * (run.procedure.trial_duration_s + run.procedure.residual_wait_s)
+        raise UsageError(f"{benchmark} needs a deadline", "give --frame-timeout in milliseconds")
+    loss_s = run.procedure.frame_loss.duration_s
+    trial_s = run.procedure.trial_duration_s
+    if benchmark == specs.LOSS_WITH_TIMEOUT and loss_s is not None:
+        trial_s = loss_s
+    longest = 1000 * (trial_s + run.procedure.residual_wait_s)
     if timeout >= longest:
         raise UsageError(
             f"a deadline of {timeout:g} ms never ends before the trial: "

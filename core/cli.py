@@ -20,6 +20,7 @@ COMMANDS = {
     "compile": "write a technology's traffic as TRex profile or capture",
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
     "plugins": "list technologies, or show one's parameters",
+    "explain": "say what a setting of a file means",
     "selftest": "measure the tester's own ceiling",
     "doctor": "say what this machine can do and what is missing",
     "init": "write example files, or convert another tester's",

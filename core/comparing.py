@@ -73,7 +73,7 @@ def published_document(directories: Sequence[Path]) -> Document:
         alike = [(r, ref) for r, ref in found if ref.alike]
         blocks: list[Block] = []
         if alike:
-            blocks.append(reproduction(alike))
+            blocks += reproduction(alike)
         else:
             blocks.append(Text("No published result was made under the conditions of this run."))
         near = [

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-from v6t.core.checking import among, listed, place_of, validated, within
+from v6t.core.chained import check_parts
+from v6t.core.checking import (
+    among,
+    listed,
+    place_of,
+    refuse_empty,
+    refuse_mistyped,
+    validated,
+    within,
+)
 from v6t.core.checks import check_measures
+from v6t.core.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.presets import MODES, PROCEDURES
 from v6t.core.registry import load_plugin
 from v6t.core.settings import (
@@ -21,92 +29,28 @@ from v6t.core.settings import (
     TesterSettings,
 )
 from v6t.core.specs import BENCHMARKS
+from v6t.core.variants import spread_of
 from v6t.core.yamlfile import Document
-from v6t.drivers.duts.registry import DRIVERS, driver_type, make_driver
+from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import names as driver_names
 from v6t.plugins.base import Link, Links, PluginParams, Technology
+from v6t.plugins.sizes import rfc_sizes
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
+__all__ = [
+    "Flags",
+    "RunFile",
+    "TestbedFile",
+    "device_of",
+    "driver_named",
+    "resolve",
+    "technology",
+    "tester_of",
+]
+
 DEFAULT_LINE_RATE = "10G"
-DUT_DRIVERS = ("reference", *DRIVERS)
 TESTERS = ("auto", "embedded", "sim", "trex")
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class RunFile(_Section):
-    """What to measure."""
-
-    plugin: str | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
-    preset: Preset | None = None
-    benchmarks: list[str] | None = None
-    modes: list[str] | None = None
-    frame_sizes: list[int] | None = None
-    procedure: dict[str, Any] = Field(default_factory=dict)
-    seed: int | None = None
-    label: str | None = None
-
-
-class LinkFile(_Section):
-    """One cable."""
-
-    tester_mac: str | None = None
-    dut_mac: str | None = None
-    vlan: int | None = None
-    mtu: int | None = None
-
-
-class LinksFile(_Section):
-    """Both cables."""
-
-    left: LinkFile = Field(default_factory=LinkFile)
-    right: LinkFile = Field(default_factory=LinkFile)
-
-
-class TesterFile(_Section):
-    """Which tester."""
-
-    kind: str = "auto"
-    options: dict[str, Any] = Field(default_factory=dict)
-
-
-class DutFile(_Section):
-    """Which device driver."""
-
-    driver: str | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
-
-
-class TestbedFile(_Section):
-    """On what to measure."""
-
-    tester: TesterFile = Field(default_factory=TesterFile)
-    dut: DutFile = Field(default_factory=DutFile)
-    links: LinksFile = Field(default_factory=LinksFile)
-    line_rate: str | None = None
-
-
-@dataclass(frozen=True)
-class Flags:
-    """What the command line says; None and empty mean "not given"."""
-
-    plugin: str | None = None
-    params: Mapping[str, str] = field(default_factory=dict)
-    tester: str | None = None
-    tester_options: Mapping[str, str] = field(default_factory=dict)
-    dut: str | None = None
-    dut_params: Mapping[str, str] = field(default_factory=dict)
-    preset: str | None = None
-    benchmarks: Sequence[str] = ()
-    modes: Sequence[str] = ()
-    frame_sizes: Sequence[int] = ()
-    procedure: Mapping[str, Any] = field(default_factory=dict)
-    procedure_texts: Mapping[str, str] = field(default_factory=dict)
-    seed: int | None = None
-    label: str | None = None
 
 
 def resolve(
@@ -133,22 +77,29 @@ def resolve(
         side: _link(bed_doc, side, getattr(bed.links, side), getattr(Links(), side))
         for side in ("left", "right")
     }
-    params = _params(plugin_type, run.params, flags.params, run_doc)
+    benchmarks = listed(
+        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",), BENCHMARKS
+    )
+    given = {**spread_of(plugin_type, benchmarks), **run.params}
+    try:
+        params = _params(plugin_type, given, flags.params, run_doc)
+    except UsageError as exc:
+        if run.plugin in (None, name) or not run.params:
+            raise
+        raise UsageError(exc.message, f"the parameters of this file are {run.plugin}'s") from exc
     plugin = plugin_type(params, _links(links["left"], links["right"]))
     preset: Any = flags.preset or run.preset or "quick"
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
     resolved = {
         "plugin": name,
-        "params": {**run.params, **_expand(flags.params)},
+        "params": {**given, **_expand(flags.params)},
         "links_left": links["left"],
         "links_right": links["right"],
         "line_rate_bps": _line_rate(bed, bed_doc, plugin, sizes),
         "tester": _tester(bed, flags, bed_doc),
         "dut": _dut(bed, flags, bed_doc, _default_driver(plugin, bed, flags)),
         "preset": preset,
-        "benchmarks": listed(
-            run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",), BENCHMARKS
-        ),
+        "benchmarks": benchmarks,
         "modes": listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
         "frame_sizes": sizes,
         "procedure": _procedure(preset, run, flags, run_doc),
@@ -162,19 +113,37 @@ def resolve(
     if checked.dut.driver != "reference":
         with within(None if flags.dut else bed_doc, ("dut", "driver")):
             driver_type(checked.dut.driver).check_technology(name)
+            if checked.dut.driver == "chain":
+                check_parts(checked.dut.options, plugin)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(checked)
     return checked
 
 
 def tester_of(testbed_path: Path) -> TesterSettings:
-    """The tester a testbed file names.
+    """The tester a testbed file names; the rest of the file is checked, too.
 
     Raises:
         UsageError: what is wrong in the file, with its line.
     """
     document = Document(testbed_path)
-    return _tester(_read(TestbedFile, document), Flags(), document)
+    bed = _read(TestbedFile, document)
+    for side in ("left", "right"):
+        _link(document, side, getattr(bed.links, side), getattr(Links(), side))
+    with within(document, ("line_rate",)):
+        parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
+    _dut(bed, Flags(), document, "reference")
+    return _tester(bed, Flags(), document)
+
+
+def driver_named(testbed_path: Path | None) -> str:
+    """The device driver a testbed file names; ``reference`` without one.
+
+    Raises:
+        UsageError: what is wrong in the file, with its line.
+    """
+    document = Document(testbed_path) if testbed_path is not None else None
+    return _read(TestbedFile, document).dut.driver or "reference"
 
 
 def technology(run: ResolvedRun) -> Technology:
@@ -198,7 +167,14 @@ def _links(left: LinkSettings, right: LinkSettings) -> Links:
 
 
 def _read(model: type[Any], document: Document | None) -> Any:
-    return model() if document is None else validated(model, document.data, document)
+    if document is None:
+        return model()
+    given = set(document.data)
+    if given and model is RunFile and given <= set(TestbedFile.model_fields):
+        raise UsageError(f"{document.path} is a testbed file", "give it as --testbed FILE")
+    if given and model is TestbedFile and given <= set(RunFile.model_fields):
+        raise UsageError(f"{document.path} is a run file", "give it without --testbed")
+    return validated(model, document.data, document)
 
 
 def _params(
@@ -268,12 +244,14 @@ def _sizes(
     run: RunFile,
     document: Document | None,
 ) -> tuple[int, ...]:
+    with within(document, ("frame_sizes",)):
+        refuse_empty("frame_sizes", run.frame_sizes)
     if flagged:
         chosen, source = list(flagged), None
     elif run.frame_sizes:
         chosen, source = run.frame_sizes, document
     else:
-        chosen = list(plugin.rfc_frame_sizes if preset == "rfc" else plugin.default_frame_sizes)
+        chosen = list(rfc_sizes(plugin) if preset == "rfc" else plugin.default_frame_sizes)
         source = None
     for number, size in enumerate(chosen):
         with within(source, ("frame_sizes", number)):
@@ -315,6 +293,7 @@ def _tester_options(kind: str, options: dict[str, Any]) -> TesterSettings:
     elif chosen == "trex":
         from v6t.drivers.trex.options import TrexOptions
 
+        refuse_mistyped(TrexOptions, options, None)
         TrexOptions.from_mapping(options)
     elif chosen == "embedded" and options:
         raise UsageError(
@@ -328,17 +307,20 @@ def _default_driver(plugin: Technology, bed: TestbedFile, flags: Flags) -> str:
     """The reference device; a stateful technology has none, but one of its own in the lab."""
     own = getattr(plugin, "default_driver", None)
     kind = flags.tester or bed.tester.kind
-    return str(own) if own is not None and kind in ("auto", "embedded") else "reference"
+    options = {**bed.tester.options, **flags.tester_options}
+    in_lab = kind in ("auto", "embedded") or str(options.get("lab", "")).lower() == "true"
+    return str(own) if own is not None and in_lab else "reference"
 
 
 def _dut(bed: TestbedFile, flags: Flags, document: Document | None, default: str) -> DutSettings:
     given = bed.dut.driver or default
     with within(None if flags.dut else document, ("dut", "driver")):
-        (driver,) = among(DUT_DRIVERS, [flags.dut or given], "device driver")
+        (driver,) = among(("reference", *driver_names()), [flags.dut or given], "device driver")
     options = dict(bed.dut.options) if driver == given else {}
     if driver != "reference":
         options.update(_expand(flags.dut_params))
         with within(None if flags.dut_params else document, ("dut", "options")):
+            refuse_mistyped(driver_type(driver).options_model, options, None)
             make_driver(driver, options)
         return DutSettings(driver=driver, options=options)
     for name, value in options.items():
@@ -365,7 +347,7 @@ def _hooks(hooks: Mapping[str, Any]) -> None:
 
 
 def _faults(faults: Mapping[str, Any]) -> None:
-    smallest = {"drop_every": 0, "duplicate_every": 0, "corrupt_octet": -1}
+    smallest = {"drop_every": 0, "duplicate_every": 0, "corrupt_octet": -1, "slow_ns": 0}
     for name, value in faults.items():
         if name not in smallest or type(value) is not int or value < smallest[name]:
             raise UsageError(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from v6t.core import specs
+from v6t.core import chained, connectionspecs, specs
 from v6t.core.connectionspecs import most_connections
+from v6t.core.devices import CHAIN, driver_of, intent_of
 from v6t.core.settings import ResolvedRun
 from v6t.profiles.errors import UsageError
+from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -53,6 +56,7 @@ def check_connections(run: ResolvedRun, plugin: Technology) -> None:
         )
     _check_capacity(run, plugin)
     _check_device(run)
+    _check_timeout(run, plugin)
 
 
 def _check_capacity(run: ResolvedRun, plugin: Technology) -> None:
@@ -67,10 +71,48 @@ def _check_capacity(run: ResolvedRun, plugin: Technology) -> None:
     most = most_connections(run, plugin)
     if c.first > most:
         raise UsageError(
-            f"the capacity search begins with {c.first} connections, but there are four-tuples "
-            f"for {most}",
-            "lower connections.capacity.first, or widen the ranges of ports and addresses",
+            f"the capacity search begins with {c.first} connections, but may not ask for more than "
+            f"{most}",
+            "lower connections.capacity.first, raise connections.capacity.most, or widen the "
+            "ranges of ports and addresses",
         )
+
+
+def _check_timeout(run: ResolvedRun, plugin: Technology) -> None:
+    """A device that is known to forget connections sooner than the shortest test can end.
+
+    The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
+    """
+    limit_s = _timeout_s(run, plugin)
+    if limit_s is None:
+        return
+    c = run.procedure.connections
+    sizes = plugin.frame_pair(run.frame_sizes[0])
+    medium = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
+    rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
+    asked = connectionspecs.filling(run).connections(c.count, rate_cps)
+    needed_s = asked.filling_s + asked.wait_s + asked.gap_s
+    if set(run.benchmarks) & set(specs.PHASE_TWO):
+        needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
+    if needed_s >= limit_s:
+        raise UsageError(
+            f"the device forgets idle connections after {limit_s:g} s, but {c.count:,} connections "
+            f"and a trial take at least {needed_s:.1f} s",
+            "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
+        )
+
+
+def _timeout_s(run: ResolvedRun, plugin: Technology) -> float | None:
+    """Lifetime of connections where it is known before anything is opened [s]."""
+    if run.tester.kind == "sim":
+        from v6t.drivers.sim import SimOptions
+        from v6t.drivers.simtable import SimTable
+
+        return SimTable(SimOptions.from_mapping(run.tester.options)).timeout_s
+    driver = driver_of(run)
+    if driver is not None and driver.name == CHAIN:
+        return chained.timeout_s(driver, plugin)
+    return None if driver is None else driver.timeout_s(intent_of(run))
 
 
 def _check_device(run: ResolvedRun) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PREFLIGHT_CONNECTIONS = 200
 PREFLIGHT_CPS = 2000.0
 LOOPBACK_CONNECTIONS = 10_000
-LOOPBACK_CPS = 20_000.0
+LOOPBACK_CPS = 5_000.0
 
 
 def stateful(run: ResolvedRun) -> Any:
@@ -174,6 +174,8 @@ def setup_of(plugin: Technology) -> dict[str, Any]:
     return {
         **{name: dumped[name] for name in names if name in dumped},
         "combinations": found.combinations,
+        "initiator_endpoints": found.endpoints,
+        "usual_timeout_s": found.usual_timeout_s,
         "mapping": found.mapping,
         "devices": [{"name": r.name, "stateful": r.stateful} for r in found.roles],
     }

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.core import chained
 from v6t.core.hooks import run_hook
 from v6t.core.settings import ResolvedRun
 from v6t.drivers.tester import Judge
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from v6t.plugins.base import DutIntent
 
 REFERENCE = "reference"
+CHAIN = "chain"
 
 
 def driver_of(run: ResolvedRun) -> Driver | None:
@@ -39,6 +41,8 @@ def judge_of(run: ResolvedRun) -> Judge:
     driver = driver_of(run) if run.tester.kind != "sim" else None
     if driver is None:
         return plugin
+    if driver.name == CHAIN:
+        return chained.judge_of(driver, plugin)
     from v6t.drivers.duts.profile import ProfiledJudge
 
     profile = driver.profile(plugin.dut_intent())
@@ -55,9 +59,11 @@ def lab_device(
         keep: local directory for a copy of the undo record.
         say: told what happens.
     """
-    from v6t.core.config import device_of
+    from v6t.core.config import device_of, technology
 
     driver = driver_of(run)
+    if driver is not None and driver.name == CHAIN:
+        return chained.lab_chain(driver, technology(run), intent_of(run), keep, say)
     if driver is not None:
         from v6t.drivers.duts.labdevice import LabDut
 
@@ -98,7 +104,8 @@ def state_of(run: ResolvedRun, tester: Any, session: Session | None) -> StateDev
         table: StateDevice = tester.table
         return table
     if session is not None:
-        return SessionState(session)
+        whole = getattr(session, "state", None)
+        return SessionState(session) if whole is None else whole()
     own = getattr(tester, "device_state", None)
     found: StateDevice | None = own() if own is not None else None
     if found is not None:
@@ -148,6 +155,8 @@ def session_over_ssh(
     from v6t.drivers.duts.session import Session
     from v6t.drivers.duts.ssh import SshTransport
 
+    if driver.name == CHAIN:
+        return chained.sessions_over_ssh(driver, intent_of(run), keep, say)  # type: ignore[return-value]
     ssh = driver.options.ssh
     if ssh is None or not ssh.host:
         raise UsageError(

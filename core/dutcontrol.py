@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.core.config import technology
 from v6t.core.devices import driver_of, in_lab, session_over_ssh
 from v6t.core.settings import ResolvedRun
-from v6t.profiles.errors import DutError, TranslationError, UsageError
+from v6t.profiles.errors import DutError, TesterError, TranslationError, UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
@@ -105,11 +105,11 @@ def apply(run: ResolvedRun, say: Say) -> str:
     with session(run, say) as device:
         device.apply()
         try:
-            told = device.verify()
+            device.verify()
         except DutError:
             device.restore()
             raise
-        return f"{device.name} is configured; {len(told)} read-backs agree"
+        return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
 
 
 def verify(run: ResolvedRun, say: Say) -> str:
@@ -119,29 +119,33 @@ def verify(run: ResolvedRun, say: Say) -> str:
         DutError: something reads back wrongly.
         TranslationError: a frame came back wrong, or not.
     """
+    from v6t.core.connections import for_preflight
     from v6t.core.testers import Bench, compile_point
     from v6t.procedures.preflight import check_translation
 
+    _driver(run)
     plugin = technology(run)
     sizes = plugin.frame_pair(run.frame_sizes[0])
-    bench = Bench(run)
+    bench = Bench(run, say=say)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_translation(
-            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
+            for_preflight(run, bench.measure),
+            ipv6_frame_size=sizes.ipv6,
+            ipv4_frame_size=sizes.ipv4,
         )
-        read = bench.verify_device()
-        if not read:
+        if not bench.verify_device():
             raise DutError("nothing of the device's configuration was read back")
     finally:
         bench.close()
+    if finding is not None and finding.tester:
+        raise TesterError(f"the tester cannot even send a few frames: {finding.why}")
     if finding is not None:
         raise TranslationError(
             f"the device is configured, but {finding.direction or 'a'} frames are wrong: "
             f"{finding.why}",
             "`v6t run` shows the expected and the received frame side by side",
         )
-    say(f"{len(read)} read-backs agree")
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
@@ -182,6 +186,18 @@ def restore(run: ResolvedRun, say: Say) -> list[str]:
             return device.restore()
     finally:
         lab.stop()
+
+
+def any_plugin(driver: str) -> str | None:
+    """A technology that a driver's device can be, where it does not matter which; None: unknown."""
+    from v6t.core.registry import names
+    from v6t.drivers.duts.registry import driver_type
+    from v6t.drivers.duts.registry import names as drivers
+
+    if driver not in drivers():
+        return None
+    possible = driver_type(driver).technologies or ("ipv4-router",)
+    return next((name for name in possible if name in names()), None)
 
 
 def _driver(run: ResolvedRun) -> Driver:

@@ -42,19 +42,27 @@ label: ""
 TESTBED = """\
 # On what to measure.
 tester:
-  kind: auto               # embedded (namespaces of this machine) or sim (virtual time)
+  kind: auto               # embedded (namespaces of this machine), trex or sim (virtual time)
   # options: {capacity_fps: 1000000, loss_probability: 0.01}   # of the simulated device
 dut:
-  driver: reference        # the plugin's own reference translation behind two interfaces
+  driver: reference        # the plugin's own reference translation; others: v6t dut plan --help
   # options:
   #   params: {psid_offset: 5}          # what the device alone believes: see a wrong one caught
   #   hooks: {software-reset: ssh dut systemctl restart relay}   # commands for the reset benchmark
-  #   faults: {drop_every: 0, duplicate_every: 0, corrupt_octet: -1}
+  #   faults: {drop_every: 0, duplicate_every: 0, corrupt_octet: -1, slow_ns: 0}
+  ## Instead of both, a device over SSH that v6t configures, reads back, flushes and puts back:
+  ##   {driver: vpp, options: {left: TenGigabitEthernet3/0/0, right: TenGigabitEthernet3/0/1,
+  ##                           ssh: {host: dut.example.net, user: root}}}   # v6t dut --help
 links:                     # left carries IPv6, right IPv4
   left: {tester_mac: "02:00:00:00:01:02", dut_mac: "02:00:00:00:01:01", mtu: 1500}
   right: {tester_mac: "02:00:00:00:02:02", dut_mac: "02:00:00:00:02:01", mtu: 1500}
   # a vlan (1 to 4094) within left or right tags the frames of that link
 line_rate: 10G             # the medium's limit; the tester's own is measured
+## With TRex, in place of the tester above (v6t explain tester.options says what there is):
+## tester:
+##   kind: trex
+##   options: {trex_dir: /opt/trex/v3.08, interfaces: ["03:00.0", "03:00.1"]}     # left, right
+##   options: {lab: true}                                          # to try it without NICs
 """
 
 

@@ -59,6 +59,9 @@ class DuringTrial:
     def __enter__(self) -> DuringTrial:
         if self._command is not None and self._trial.event is not None:
             delay_s = self._trial.pause_s + self._trial.event.at_s
+            first = self._trial.connections
+            if first is not None:  # phase 1 goes before the stream
+                delay_s += first.filling_s + first.wait_s + first.gap_s
             self._timer = threading.Timer(delay_s, self._run)
             self._timer.start()
         return self

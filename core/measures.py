@@ -21,12 +21,13 @@ from v6t.procedures.latency import measure_latency
 from v6t.procedures.pdv import measure_pdv
 from v6t.procedures.recovery import measure_recovery
 from v6t.procedures.reset import measure_reset
-from v6t.procedures.selftest import Ceiling
+from v6t.procedures.selftest import Ceiling, usable_fps
 from v6t.procedures.throughput import ThroughputResult, ThroughputSpec, measure_throughput
 from v6t.procedures.trial import Measure, Mode
 from v6t.profiles.model import FramePair
 
 Row = dict[str, Any]
+_ELSEWHERE = (*specs.OF_CONNECTIONS, specs.FLOWS, specs.RSS_PROBE)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,24 @@ class Place:
 
 def measure_point(at: Place) -> Iterator[Measured]:
     """Every benchmark the run asks for; each is handed over as soon as it is complete."""
-    wanted = [name for name in specs.measured(at.run) if name not in specs.OF_CONNECTIONS]
+    for done in _measured(at):
+        _gate(at, done.record)
+        yield done
+
+
+def _gate(at: Place, record: dict[str, Any]) -> None:
+    """Say which offered rates the tester's self-test does not cover (SELF-02)."""
+    usable = usable_fps(at.ceiling.rate_fps, at.run.procedure.selftest_margin)
+    rows = [row for row in record.get("rates", ()) if isinstance(row, dict)]
+    offered = [row["rate"] for row in rows]
+    offered += [record[k] for k in ("rate", "overload", "burst_rate") if record.get(k)]
+    if offered:
+        record["usable_fps"] = usable
+        record["above_usable"] = [rate for rate in offered if rate > usable]
+
+
+def _measured(at: Place) -> Iterator[Measured]:
+    wanted = [name for name in specs.measured(at.run) if name not in _ELSEWHERE]
     spec = specs.throughput_spec(at.run, at.sizes, at.mode, at.media_fps, at.ceiling.rate_fps)
     found: ThroughputResult | None = None
     for benchmark in wanted:
@@ -86,10 +104,10 @@ def measure_point(at: Place) -> Iterator[Measured]:
             found = measure_throughput(spec, at.measure, at.watch)
             yield _throughput(at, found)
         elif benchmark == specs.WITH_TIMEOUT:
-            timed = specs.timeout_spec(spec, at.run.procedure.frame_timeout_ms or 0.0)
+            timed = replace(spec, conditions=specs.deadline(spec.conditions, at.run))
             yield _throughput(at, measure_throughput(timed, at.measure, at.watch))
-        elif benchmark == specs.FRAME_LOSS:
-            yield _frame_loss(at)
+        elif benchmark in (specs.FRAME_LOSS, specs.LOSS_WITH_TIMEOUT):
+            yield _frame_loss(at, benchmark)
         else:
             yield _AT_RATE[benchmark](at, benchmark, spec, found)
 
@@ -106,16 +124,14 @@ def _throughput(at: Place, result: ThroughputResult) -> Measured:
     return Measured(result.spec.benchmark, record, rows)
 
 
-def _frame_loss(at: Place) -> Measured:
-    spec = specs.frame_loss_spec(
-        at.run,
-        specs.conditions(at.run, at.sizes, at.mode),
-        at.media_fps,
-        at.ceiling.rate_fps,
-    )
+def _frame_loss(at: Place, benchmark: str) -> Measured:
+    conditions = specs.conditions(at.run, at.sizes, at.mode)
+    if benchmark == specs.LOSS_WITH_TIMEOUT:
+        conditions = specs.deadline(conditions, at.run)
+    spec = specs.frame_loss_spec(at.run, conditions, at.media_fps, at.ceiling.rate_fps)
     result = measure_frame_loss(spec, at.measure, at.watch)
     record = frame_loss_record(result, media_fps=at.media_fps, conditions=at.conditions)
-    return Measured(specs.FRAME_LOSS, record, frame_loss_rows(result))
+    return Measured(benchmark, record, frame_loss_rows(result))
 
 
 def _timing(

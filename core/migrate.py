@@ -156,6 +156,7 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
         UsageError: the file makes no run, or a target exists.
     """
     from v6t.core.config import resolve
+    from v6t.core.plan import plan
 
     found = read(source)
     texts = {"run.yaml": _run_text(found, source, tool), "testbed.yaml": _bed_text(found, source)}
@@ -163,7 +164,7 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
         for name, text in texts.items():
             (Path(scratch) / name).write_text(text, encoding="utf-8")
         try:
-            resolve(Path(scratch) / "run.yaml", Path(scratch) / "testbed.yaml")
+            plan(resolve(Path(scratch) / "run.yaml", Path(scratch) / "testbed.yaml"))
         except UsageError as exc:
             message = exc.message.replace(f"{scratch}/", "")
             raise UsageError(f"{source} makes no run of v6t: {message}", exc.hint) from exc

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.migrate import POLICIES, Imported, Parameters, modes, ports
-from v6t.profiles.errors import UsageError
+from v6t.core.migrate_stateful import PLUGINS, emptied, stateful
 
 SIDES = (("L", "left"), ("R", "right"))
 PORTS = (
@@ -38,41 +38,40 @@ def read_siitperf(path: Path) -> Imported:
     """What a configuration file of siitperf is here.
 
     Raises:
-        UsageError: what is wrong in the file, with its line; a stateful test.
+        UsageError: what is wrong in the file, with its line; a test v6t cannot make.
     """
     p = Parameters(path, KNOWN, ALIASES)
-    versions = tuple(
-        p.choice(f"IP-{letter}-Vers", default, "plugin", ("4", "6"))
-        for (letter, _), default in zip(SIDES, "64", strict=True)
+    versions = (
+        p.choice("IP-L-Vers", "6", "plugin", ("4", "6")),
+        p.choice("IP-R-Vers", "4", "plugin", ("4", "6")),
     )
-    if p.choice("Stateful", "0", "none: stateless", ("0", "1", "2")) != "0":
-        raise UsageError(
-            f"{path} is for a stateful test, which cannot be taken over",
-            "set Stateful to 0; `v6t plugins` lists the stateful technologies, "
-            "their connections are set with --set-procedure connections.*",
-        )
     found = Imported()
-    if versions in _SIITS:
-        plugin, params = "siit", _siit(p, found, _SIITS[versions])
+    if p.choice("Stateful", "0", "none: stateless", ("0", "1", "2")) != "0":
+        plugin = stateful(p, versions, found)
+        device = emptied(plugin, found)
     else:
-        plugin, params = f"ipv{versions[0]}-router", _router(p, versions[0])
-    found.run = {
-        "plugin": plugin,
-        "params": {**params, **{h: ports(p, k, n, h, b) for k, n, h, b in PORTS}},
-        "preset": "rfc",
-        "benchmarks": ["throughput"],
-        "modes": modes(p, "Forward", "Reverse"),
-        "frame_sizes": [64 if plugin == "ipv4-router" else 84],
-        "procedure": {"resolution_fps": 1000},
-    }
+        device = {}
+        if versions in _SIITS:
+            plugin, params = "siit", _siit(p, found, _SIITS[versions])
+        else:
+            plugin, params = f"ipv{versions[0]}-router", _router(p, versions[0])
+        found.run = {
+            "plugin": plugin,
+            "params": {**params, **{h: ports(p, k, n, h, b) for k, n, h, b in PORTS}},
+            "benchmarks": ["throughput"],
+            "frame_sizes": [64 if plugin == "ipv4-router" else 84],
+            "procedure": {"resolution_fps": 1000},
+        }
+    found.run |= {"preset": "rfc", "modes": modes(p, "Forward", "Reverse")}
     found.testbed = {
         "tester": {"kind": "trex"},
         "links": {side: _link(p, letter, side) for letter, side in SIDES},
         "line_rate": "10G",
+        **device,
     }
     _explain(p, versions)
     absent = [policy for policy, _, _, _ in PORTS if not p.has(policy)]
-    if absent:
+    if absent and plugin not in PLUGINS.values():
         found.remarks.append(
             f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 asks "
             "for pseudorandom ports (policy: random)."
@@ -165,7 +164,7 @@ def _link(p: Parameters, letter: str, side: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _explain(p: Parameters, versions: tuple[str, ...]) -> None:
+def _explain(p: Parameters, versions: tuple[str, str]) -> None:
     p.explain(CORES, "none: tester.options.core_list in the testbed file")
     p.explain(["MEM-Channels"], "none: TRex configures its memory itself")
     p.explain(["Promisc"], "none: the tester always receives promiscuously")

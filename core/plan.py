@@ -7,11 +7,15 @@ from typing import Any
 
 from v6t.core import specs
 from v6t.core.config import technology
+from v6t.core.connectionplan import connection_costs, with_phase_one
 from v6t.core.presets import caveats
 from v6t.core.settings import ResolvedRun
 from v6t.core.testers import compile_point
 from v6t.procedures import estimate
 from v6t.procedures.estimate import Cost
+from v6t.procedures.flows import flow_points, flow_spec
+from v6t.procedures.rss_probe import CASES
+from v6t.procedures.throughput import ThroughputSpec
 from v6t.procedures.trial import Mode
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
@@ -71,7 +75,7 @@ class RunPlan:
 def plan(run: ResolvedRun) -> RunPlan:
     """Plan a run, without touching anything."""
     plugin = technology(run)
-    points = []
+    points: list[PlannedPoint] = []
     streams: list[str] = []
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
@@ -83,18 +87,24 @@ def plan(run: ResolvedRun) -> RunPlan:
                 f"{s.weight / total:.1%} of the frames"
                 for s in stream_set.streams
             ]
-        for mode in run.modes:
-            for benchmark, cost in _costs(run, sizes, mode, media):
-                points.append(
-                    PlannedPoint(
-                        benchmark=benchmark,
-                        frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
-                        mode=mode,
-                        media_fps=media,
-                        trials=cost.trials,
-                        duration_s=cost.seconds,
-                    )
+        each: list[tuple[str, str, Cost]] = [
+            (mode, *found) for mode in run.modes for found in _costs(run, sizes, mode, media)
+        ]
+        if run.connects:
+            each += [
+                ("connections", *found) for found in connection_costs(run, plugin, sizes, media)
+            ]
+        for mode, benchmark, cost in each:
+            points.append(
+                PlannedPoint(
+                    benchmark=benchmark,
+                    frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
+                    mode=mode,
+                    media_fps=media,
+                    trials=cost.trials,
+                    duration_s=cost.seconds,
                 )
+            )
     return RunPlan(run, tuple(points), tuple(streams), _intent(plugin.dut_intent()), caveats(run))
 
 
@@ -106,9 +116,16 @@ def _costs(
     search = specs.throughput_spec(run, sizes, mode, media_fps, media_fps)
     found: list[tuple[str, Cost]] = []
     for benchmark in specs.measured(run):
+        if benchmark in specs.OF_CONNECTIONS:
+            continue
         if benchmark in (specs.THROUGHPUT, specs.WITH_TIMEOUT):
             cost = estimate.throughput_cost(search)
-        elif benchmark == specs.FRAME_LOSS:
+        elif benchmark == specs.RSS_PROBE:
+            one = estimate.throughput_cost(search)
+            cost = Cost(len(CASES) * one.trials, len(CASES) * one.seconds)
+        elif benchmark == specs.FLOWS:
+            cost = _flows_cost(run, search)
+        elif benchmark in (specs.FRAME_LOSS, specs.LOSS_WITH_TIMEOUT):
             cost = estimate.frame_loss_cost(specs.frame_loss_spec(run, at, media_fps, media_fps))
         elif benchmark == specs.BACK_TO_BACK:
             bursts = specs.burst_spec(run, at, media_fps, media_fps, media_fps / 2)
@@ -120,12 +137,22 @@ def _costs(
         else:
             rate = run.procedure.rate_fps or media_fps
             cost = estimate.timing_cost(specs.timing_spec(run, benchmark, at, rate, "assumed"))
+        cost = with_phase_one(run, cost, media_fps)
         if not found:
             ceiling = specs.ceiling_spec(run, sizes, mode, media_fps)
             own = ASSUMED_CEILING_TRIALS * (ceiling.duration_s + ceiling.residual_wait_s)
             cost = Cost(cost.trials, cost.seconds + own)
         found.append((benchmark, cost))
     return found
+
+
+def _flows_cost(run: ResolvedRun, search: ThroughputSpec) -> Cost:
+    wanted = run.procedure.flows
+    each = [
+        estimate.throughput_cost(flow_spec(search, point, wanted.interval_s))
+        for point in flow_points(wanted.counts, wanted.starts)
+    ]
+    return Cost(sum(c.trials for c in each), sum(c.seconds for c in each))
 
 
 def _intent(intent: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ RFC_BURSTS = 50
 
 PROCEDURES: dict[Preset, dict[str, Any]] = {
     "quick": {
-        "trial_duration_s": 1.0,
+        "trial_duration_s": 0.7,
         "residual_wait_s": 0.15,
         "pause_s": 0.05,
         "repetitions": 2,
@@ -40,9 +40,10 @@ PROCEDURES: dict[Preset, dict[str, Any]] = {
             "count": 100_000,
             "wait_ms": 150.0,
             "keep": True,
-            "capacity": {"first": 10_000},
+            "capacity": {"first": 10_000, "most": 500_000, "error": 2000, "beta": 0.5},
         },
         "system_recovery": {"overload_s": 1.0, "afterwards_s": 1.0, "repetitions": 2},
+        "flows": {"counts": (1, 16), "interval_s": 0.02},
         "reset": {"duration_s": 3.0, "at_s": 1.0, "repetitions": 2},
     },
     "rfc": {
@@ -53,6 +54,7 @@ PROCEDURES: dict[Preset, dict[str, Any]] = {
         "resolution_fps": 1000.0,
         "sending_time_tolerance": 1.00001,
         "invalid_retries": 2,
+        "selftest": "cached",
     },
 }
 
@@ -76,10 +78,19 @@ def caveats(run: ResolvedRun) -> list[str]:
             f"DEMONSTRATION: trials of {procedure.trial_duration_s:g} s, not the "
             f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
         )
+    if _only_background(run):
+        said.append(
+            "0 % foreground: native IPv6 through the device, the reference of a series of "
+            "mixtures; nothing of the technology itself is measured"
+        )
+    said += _of_technology(run)
     said += _by_benchmark(run)
+    if run.connects:
+        said += _of_connections(run)
     if procedure.repetitions < RFC_REPETITIONS and not _only_adaptive(run):
         said.append(
-            f"{procedure.repetitions} repetitions, not the {RFC_REPETITIONS} that RFC 8219 asks for"
+            f"{procedure.repetitions} repetition{'s' * (procedure.repetitions > 1)}, not the "
+            f"{RFC_REPETITIONS} that RFC 8219 asks for"
         )
     if procedure.loss_tolerance:
         said.append(f"loss tolerance {procedure.loss_tolerance:.4%} in each direction, not zero")
@@ -136,8 +147,42 @@ def _by_benchmark(run: ResolvedRun) -> list[str]:
     return said
 
 
+def _of_connections(run: ResolvedRun) -> list[str]:
+    """What the settings change against RFC 9693."""
+    c = run.procedure.connections
+    asked = specs.measured(run)
+    said = []
+    if c.keep and set(asked) & set(specs.PHASE_TWO):
+        said.append(
+            "connections of one trial serve the next while they are whole: phase 1 is not "
+            "repeated for each"
+        )
+    if not c.validate_connections and set(asked) & {specs.CONNECTION_RATE, specs.CAPACITY}:
+        said.append("connections are not validated: the device may have forgotten them (ST-07)")
+    return said
+
+
+def _only_background(run: ResolvedRun) -> bool:
+    from v6t.core.config import technology
+
+    params = technology(run).params
+    return getattr(params, "m", None) == 0
+
+
+def _of_technology(run: ResolvedRun) -> list[str]:
+    """What the technology itself has to say of its numbers (DD-03, DD-04)."""
+    from v6t.core.config import technology
+
+    found: tuple[str, ...] = getattr(technology(run), "cautions", ())
+    return list(found)
+
+
 def _only_adaptive(run: ResolvedRun) -> bool:
     return run.procedure.adaptive is not None and set(run.benchmarks) <= {
         specs.THROUGHPUT,
         specs.WITH_TIMEOUT,
+        specs.FRAME_LOSS,
+        specs.LOSS_WITH_TIMEOUT,
+        specs.FLOWS,
+        specs.RSS_PROBE,
     }

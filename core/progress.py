@@ -54,7 +54,7 @@ class Live:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(f"[dim]{text}[/dim]", highlight=False)
+        self._console.print(text, style="dim", highlight=False, markup=False)
 
     def trial(self, progress: Progress) -> None:
         """Redraw before a trial; leave a line after it."""
@@ -69,7 +69,7 @@ class Live:
                 if progress.verdict.valid
                 else "yellow"
             )
-            self._console.print(f"[{colour}]{outcome(progress)}[/]", highlight=False)
+            self._console.print(outcome(progress), style=colour, highlight=False, markup=False)
             return
         bracket = ""
         if progress.low_fps != progress.high_fps:

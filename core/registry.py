@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
@@ -39,10 +41,12 @@ def load_plugin(name: str) -> type[Technology]:
     """
     found = [e for e in _entries() if e.name == name]
     if not found:
-        near = difflib.get_close_matches(name, names(), 1)
+        begun = [n for n in names() if n.startswith(name)]
+        near = begun or difflib.get_close_matches(name, names(), 1)
+        meant = " or ".join(f"'{n}'" for n in near)
         raise UsageError(
             f"there is no plugin '{name}'",
-            f"did you mean '{near[0]}'?" if near else "installed: " + ", ".join(names()),
+            f"did you mean {meant}?" if near else "installed: " + ", ".join(names()),
         )
     if len(found) > 1:
         owners = " and ".join(_owner(e) for e in found)
@@ -64,8 +68,14 @@ def listing() -> list[Listed]:
 
 
 def _entries() -> list[EntryPoint]:
+    return list(_installed(tuple(sys.path)))
+
+
+@lru_cache(maxsize=4)
+def _installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What is installed along a search path; reading it takes long."""
     unique = {(e.name, e.value, _owner(e)): e for e in entry_points(group=GROUP)}
-    return list(unique.values())
+    return tuple(unique.values())
 
 
 def _owner(entry: EntryPoint) -> str:

@@ -32,6 +32,7 @@ def load(path: Path) -> RunData:
         UsageError: it holds no run, or a file in it is damaged.
     """
     from v6t.analysis.report.rundata import RunData, RunTrial
+    from v6t.core.bottleneck import FILE
     from v6t.core.journal import read_journal
     from v6t.core.settings import ResolvedRun
 
@@ -50,6 +51,7 @@ def load(path: Path) -> RunData:
         manifest=_json(path / names.MANIFEST) or {},
         settings=run.procedure.model_dump(mode="json"),
         trials=[RunTrial(*entry) for entry in read_journal(path / names.JOURNAL)],
+        bottleneck=_json(path / FILE) or (),
         **_technology(run),
     )
 

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from v6t.analysis.results import trial_row
+from v6t.analysis.means import add_means
 from v6t.core import rundir as names
-from v6t.core.ceilings import recall
+from v6t.core.cautions import cautions, of_medium
+from v6t.core.ceilings import THIS_RUN, find_ceiling
 from v6t.core.checks import check_abilities
 from v6t.core.config import technology
 from v6t.core.connections import PhaseOne, establishing, for_loopback, for_preflight
 from v6t.core.hooks import DuringTrial
 from v6t.core.journal import Journal, JournaledMeasure
+from v6t.core.log import logged
 from v6t.core.manifest import machine, manifest, now
 from v6t.core.measures import Measured, Place, measure_point, nothing
 from v6t.core.presets import caveats, is_demonstration
+from v6t.core.rawtables import as_csv, raw_tables, trial_rows
 from v6t.core.rundir import RunDir
 from v6t.core.settings import ResolvedRun
 from v6t.core.sidebyside import render
 from v6t.core.specs import (
+    FLOWS,
     OF_CONNECTIONS,
-    THROUGHPUT,
-    WITH_TIMEOUT,
+    RSS_PROBE,
     ceiling_spec,
     measured,
     throughput_spec,
 )
 from v6t.core.testers import Bench, compile_point
+from v6t.core.variants import Vary, measure_flows, probe
 from v6t.procedures.attempts import Progress
 from v6t.procedures.connections import Prepared, TableNotFilled
 from v6t.procedures.preflight import Finding, check_translation
-from v6t.procedures.selftest import Ceiling, tester_ceiling
+from v6t.procedures.selftest import Ceiling
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
 from v6t.profiles.model import Direction, FramePair
@@ -107,7 +110,10 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
     try:
         directory.write_json(names.MANIFEST, manifest(run))
         directory.write_json(names.CONFIG, run.model_dump(mode="json"))
-        return _carry_out(run, directory, watch)
+        with logged(watch, path) as log:
+            for caution in cautions(run):
+                log.say(f"note: {caution}")
+            return _carry_out(run, directory, log)
     finally:
         directory.close()
 
@@ -120,7 +126,8 @@ def resume(path: Path, watch: Watch) -> RunOutcome:
     """
     directory = RunDir(path, new=False)
     try:
-        return _carry_out(directory.config(), directory, watch)
+        with logged(watch, path) as log:
+            return _carry_out(directory.config(), directory, log)
     finally:
         directory.close()
 
@@ -129,7 +136,7 @@ def _carry_out(run: ResolvedRun, directory: RunDir, watch: Watch) -> RunOutcome:
     journal = Journal(directory.path / names.JOURNAL)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    bench = Bench(run, keep=directory.path)
+    bench = Bench(run, keep=directory.path, say=watch.say)
     state = _State(run, directory, journal, bench, Bench(run, loopback=True), watch)
     try:
         _write_results(state)
@@ -175,8 +182,15 @@ def _measure_all(state: _State) -> None:
             )
             if finding is not None:
                 _refuse(state, finding)
+            if size == run.frame_sizes[0]:
+                for caution in of_medium(run, state.bench.describe()):
+                    state.watch.say(f"note: {caution}")
             _measure_size(state, sizes, streams)
         except TableNotFilled as exc:
+            if exc.tester:
+                raise TesterError(
+                    str(exc), "close other programs, or lower connections.rate_cps or rate_share"
+                ) from exc
             raise DutError(
                 str(exc), "lower connections.rate_cps or rate_share, or look at the device's limits"
             ) from exc
@@ -184,9 +198,15 @@ def _measure_all(state: _State) -> None:
 
 def _measure_size(state: _State, sizes: FramePair, streams: Mapping[Direction, StreamSet]) -> None:
     run = state.run
+    if RSS_PROBE in run.benchmarks:
+        for mode in run.modes:
+            _note(state, probe(partial(_variant, state, sizes, mode)))
+        return
     if not run.connects:
         for mode in run.modes:
             _note(state, measure_point(_place(state, sizes, mode, streams)))
+        for mode in run.modes if FLOWS in run.benchmarks else ():
+            _note(state, measure_flows(partial(_variant, state, sizes, mode)))
         return
     phase_one = PhaseOne(
         _place(state, sizes, "forward", streams, establishing), state.bench.emptying()
@@ -218,8 +238,18 @@ def _measure_size(state: _State, sizes: FramePair, streams: Mapping[Direction, S
 def _note(state: _State, found: Iterable[Measured]) -> None:
     """Results on disk as they come."""
     for done in found:
+        if state.run.procedure.means:
+            add_means(done.record)
         state.done.append(done)
         _write_results(state)
+
+
+def _variant(state: _State, sizes: FramePair, mode: Mode, name: str, vary: Vary) -> Place:
+    """Where a variant of the traffic is measured; it is loaded."""
+    streams = compile_point(technology(state.run), sizes, state.run.seed, vary)
+    state.bench.load(streams)
+    state.loopback.load(streams)
+    return _place(state, sizes, mode, streams, variant=name)
 
 
 def _place(
@@ -228,6 +258,7 @@ def _place(
     mode: Mode,
     streams: Mapping[Direction, StreamSet],
     through: Callable[[Measure], Measure] = lambda door: door,
+    variant: str = "",
 ) -> Place:
     """Where a point is measured; the tester's own ceiling is found first.
 
@@ -236,18 +267,21 @@ def _place(
         sizes, mode: the point.
         streams: what is sent.
         through: changes the trials of the ceiling.
+        variant: begins the keys of its trials where the streams are not the run's own.
     """
     run = state.run
     media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
     own = for_loopback(run, _door(state, state.loopback))
+    spec = replace(ceiling_spec(run, sizes, mode, media), variant=variant)
+    door = _door(state, state.loopback) if through is establishing else own
+    what = f"{sizes.label} octets, {mode}"
     if run.loops_back:
-        state.watch.say(f"{sizes.label} octets, {mode}: how much the tester itself can do")
-        door = _door(state, state.loopback) if through is establishing else own
-        door = through(door)
-        ceiling, source = tester_ceiling(ceiling_spec(run, sizes, mode, media), door), "this run"
-    else:
-        ceiling, source = recall(run, sizes, mode, streams, media)
-        state.watch.say(f"{sizes.label} octets, {mode}: the tester's own ceiling: {source}")
+        state.watch.say(f"{what}: how much the tester itself can do")
+    ceiling, source = find_ceiling(
+        run, streams, spec, through(door), state.directory, of_phase_one=through is establishing
+    )
+    if source != THIS_RUN:
+        state.watch.say(f"{what}: the tester's own ceiling: {source}")
     if not ceiling.rate_fps:
         raise TesterError(
             "the tester loses frames even without a device: "
@@ -341,43 +375,14 @@ def _write_results(state: _State) -> None:
     }
     if state.finding:
         content["finding"] = state.finding
+    watched = (state.directory.read_json(names.RESULTS) or {}).get("bottleneck")
+    if watched:
+        content["bottleneck"] = watched
     directory, journal = state.directory, state.journal
     directory.write_json(names.RESULTS, content)
-    params = technology(state.run).params
-    mix = {"n": getattr(params, "n", ""), "m": getattr(params, "m", "")}
-    tables: dict[str, list[dict[str, Any]]] = {names.REPETITIONS: []}
-    for done in state.done:
-        first = mix if done.benchmark in _SEARCHES else {}
-        name = names.REPETITIONS if done.benchmark == THROUGHPUT else f"{done.benchmark}.csv"
-        tables.setdefault(name, []).extend(_with_mixture(row, first) for row in done.rows)
-    for name, rows in tables.items():
-        if rows or name == names.REPETITIONS:
-            directory.write_text(name, _csv(rows))
-    directory.write_text(names.TRIALS, _csv(list(_trial_rows(journal))))
-
-
-_SEARCHES = (THROUGHPUT, WITH_TIMEOUT)
-
-
-def _with_mixture(row: dict[str, Any], mix: dict[str, Any]) -> dict[str, Any]:
-    """The mixture stands after the direction, as in siitperf's column order (GEN-28)."""
-    head = {k: row[k] for k in ("No", "Size", "Dir")}
-    return {**head, **mix, **{k: v for k, v in row.items() if k not in head}}
-
-
-def _trial_rows(journal: Journal) -> Iterator[dict[str, Any]]:
-    for key, result in journal.entries.items():
-        yield from trial_row(journal.trials[key], result)
-
-
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
-    if not rows:
-        return ""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+    for name, rows in raw_tables(state.run, state.done).items():
+        directory.write_text(name, as_csv(rows))
+    directory.write_text(names.TRIALS, as_csv(list(trial_rows(journal))))
 
 
 def _note_tester(directory: RunDir, described: dict[str, Any]) -> None:

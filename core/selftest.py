@@ -27,9 +27,9 @@ def measure_ceilings(run: ResolvedRun, say: Callable[[str], None]) -> list[dict[
             media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
-                ceiling = tester_ceiling(ceiling_spec(run, sizes, mode, media), bench.measure)
-                if not run.loops_back:
-                    remember(run, sizes, mode, streams, ceiling)
+                spec = ceiling_spec(run, sizes, mode, media)
+                ceiling = tester_ceiling(spec, bench.measure)
+                remember(run, spec, streams, ceiling)
                 rows.append(
                     {
                         "frame_sizes": {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},

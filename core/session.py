@@ -14,6 +14,16 @@ from typing import Any
 from v6t.core.settings import ResolvedRun
 from v6t.profiles.errors import TranslationError, V6tError
 
+WATCHED_S = 10.0
+"""Load at each rate while the device is watched [s]."""
+
+
+UNREPORTED = (
+    *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
+    *(ArithmeticError, LookupError),
+)
+"""What may go wrong with a report, or within a library that draws, and costs no results."""
+
 
 def prepare(run: ResolvedRun) -> None:
     """Get the rights the tester needs, before anything starts threads.
@@ -40,6 +50,7 @@ def prepare(run: ResolvedRun) -> None:
 
 def show_plan(run: ResolvedRun, as_json: bool) -> None:
     """Print what the run would do."""
+    from v6t.core.cautions import cautions
     from v6t.core.plan import plan
     from v6t.core.progress import duration
 
@@ -68,15 +79,30 @@ def show_plan(run: ResolvedRun, as_json: bool) -> None:
         print("  " + plan_text(*plan_without_device(run)).replace("\n", "\n  "))
     for caveat in planned.caveats:
         print(caveat)
+    for caution in cautions(run):
+        print(f"note: {caution}")
 
 
-def carry_out(run: ResolvedRun, output: Path | None, as_json: bool, report: bool = True) -> None:
-    """Run in a new directory, show the outcome, write the report."""
+def carry_out(
+    run: ResolvedRun,
+    output: Path | None,
+    as_json: bool,
+    report: bool = True,
+    watch_device: bool = False,
+) -> None:
+    """Run in a new directory, watch the device if asked to, show the outcome, write the report."""
     from v6t.core.run import execute
     from v6t.core.rundir import default_path
 
     path = output or default_path(run)
-    _attend(run, path, as_json, report, lambda watch: execute(run, path, watch))
+
+    def work(watch: Any) -> Any:
+        outcome = execute(run, path, watch)
+        if watch_device:
+            _watch_device(path, watch)
+        return outcome
+
+    _attend(run, path, as_json, report, work)
 
 
 def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
@@ -136,17 +162,34 @@ def _attend(
         out.print(f"Report: {page}", highlight=False, soft_wrap=True)
 
 
+def _watch_device(path: Path, watch: Any) -> None:
+    """Look for the bottleneck; results are safe on disk, whatever becomes of it."""
+    from v6t.core.bottleneck import watch_again
+
+    watch.say("the found rates once more, with the device watched every second")
+    try:
+        watch_again(path, lambda line: None, WATCHED_S)  # the summary shows it
+    except V6tError as exc:
+        hint = f"v6t dut bottleneck {path} tries again"
+        watch.say(f"the device could not be watched: {exc.message}; {hint}")
+
+
 def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
     """Write the report; results are safe on disk, whatever becomes of it."""
     from v6t.core.reports import write
 
     if not wanted:
         return None
-    try:
-        return write(path)[0]
-    except (V6tError, OSError, ImportError, ValueError) as exc:
-        watch.say(f"the report could not be written: {exc}; v6t report {path} tries again")
-        return None
+    for figures in (True, False):
+        try:
+            return write(path, figures=figures)[0]
+        except UNREPORTED as exc:
+            if figures and not isinstance(exc, (V6tError, OSError)):
+                watch.say(f"the figures of the report could not be drawn: {exc}")
+                continue
+            watch.say(f"the report could not be written: {exc}; v6t report {path} tries again")
+            return None
+    return None
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from v6t.core.measuresettings import (
     BurstSettings,
     ConnectionSettings,
     DelayVariationSettings,
+    FlowSettings,
     FrameLossSettings,
     Frozen,
     LatencySettings,
@@ -58,12 +59,17 @@ class ProcedureSettings(Frozen):
     """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
 
     trial_duration_s: float = Field(ge=0.001, le=86_400)
+    """Length of each throughput trial [s] (GEN-15)."""
     residual_wait_s: float = Field(ge=0, le=3600)
+    """Wait for late frames after sending [s]."""
     pause_s: float = Field(ge=0, le=86_400)
+    """Rest before each trial [s]."""
     repetitions: int = Field(ge=1, le=100_000)
+    """Of each benchmark that sets no number of its own (GEN-17)."""
     resolution_fps: float | None = Field(default=None, ge=0.001)
     """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound."""
     resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
+    """Stop when the bracket is this share of the upper bound."""
     loss_tolerance: float = Field(default=0.0, ge=0, lt=1)
     """Accepted share of lost frames, checked in each direction separately (GEN-22)."""
     sending_time_tolerance: float = Field(default=1.00001, gt=1, le=10)
@@ -74,6 +80,11 @@ class ProcedureSettings(Frozen):
     """How often a found rate must pass again (TP-04)."""
     selftest_margin: float = Field(default=0.10, gt=0, lt=1)
     """Results above (1 - margin) of the tester's own ceiling are flagged (SELF-02)."""
+    means: bool = False
+    """Mean, its margin and the relative deviation beside every median (GEN-20)."""
+    selftest: Literal["run", "cached"] = "run"
+    """``run`` measures the tester's ceiling in every run; ``cached`` takes one that was found with
+    the same tester, machine and streams (SELF-03)."""
     search: Search = "binary"
     """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""
     final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
@@ -86,11 +97,18 @@ class ProcedureSettings(Frozen):
     rate_from: Literal["median", "p1"] = "median"
     """Which throughput that is."""
     latency: LatencySettings = LatencySettings()
+    """Latency (LAT-01, LAT-02)."""
     delay_variation: DelayVariationSettings = DelayVariationSettings()
+    """PDV and IPDV (PDV-01, IPDV-01)."""
     frame_loss: FrameLossSettings = FrameLossSettings()
+    """Frame loss rate (FLR-02, FLR-03)."""
     back_to_back: BurstSettings = BurstSettings()
+    """Back-to-back frames (B2B-01 to B2B-03)."""
     system_recovery: RecoverySettings = RecoverySettings()
+    """System recovery (REC-01)."""
     reset: ResetSettings = ResetSettings()
+    """Reset (RST-01, RST-02)."""
+    flows: FlowSettings = FlowSettings()
     connections: ConnectionSettings = ConnectionSettings()
 
 

@@ -20,21 +20,24 @@ from v6t.procedures.timing import TimingSpec
 from v6t.procedures.trial import Mode
 from v6t.profiles.model import FramePair
 
-THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS = "throughput", "throughput-frame-timeout", "frame-loss"
+THROUGHPUT, WITH_TIMEOUT = "throughput", "throughput-frame-timeout"
+FRAME_LOSS, LOSS_WITH_TIMEOUT = "frame-loss", "frame-loss-frame-timeout"
 BACK_TO_BACK, LATENCY, PDV, IPDV = "back-to-back", "latency", "pdv", "ipdv"
 RECOVERY, RESET = "system-recovery", "reset"
+RSS_PROBE, FLOWS = "rss-probe", "flows"
 CONNECTION_RATE, TEARDOWN, CAPACITY = "connection-rate", "teardown", "capacity"
 
 BENCHMARKS = (
-    *(CONNECTION_RATE, THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS, BACK_TO_BACK, LATENCY, PDV, IPDV),
-    *(RECOVERY, RESET, TEARDOWN, CAPACITY),
+    *(CONNECTION_RATE, THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS, LOSS_WITH_TIMEOUT, BACK_TO_BACK),
+    *(LATENCY, PDV, IPDV),
+    *(RECOVERY, RESET, TEARDOWN, CAPACITY, FLOWS, RSS_PROBE),
 )
 """Names on the command line, in the order they are measured."""
 
 TIMED = (LATENCY, PDV, IPDV)
 OF_CONNECTIONS = (CONNECTION_RATE, TEARDOWN, CAPACITY)
 """Benchmarks of stateful devices that are about connections, in no direction."""
-PHASE_TWO = (THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS, *TIMED)
+PHASE_TWO = (THROUGHPUT, WITH_TIMEOUT, FRAME_LOSS, LOSS_WITH_TIMEOUT, *TIMED, RESET)
 """Benchmarks whose frames belong to connections where the device is stateful."""
 
 NEEDS_THROUGHPUT = (BACK_TO_BACK, *TIMED, RECOVERY, RESET)
@@ -76,7 +79,7 @@ def ceiling_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: floa
         ipv4_frame_size=sizes.ipv4,
         mode=mode,
         media_fps=media_fps,
-        duration_s=min(5.0 if careful else 0.4, run.procedure.trial_duration_s),
+        duration_s=min(5.0 if careful else 0.3, run.procedure.trial_duration_s),
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, run.procedure.residual_wait_s),
         sending_time_tolerance=max(1.02, run.procedure.sending_time_tolerance),
@@ -89,7 +92,6 @@ def throughput_spec(
     """The search, bounded by the medium and by the tester."""
     p = run.procedure
     upper = min(media_fps, ceiling_fps)
-    a = p.adaptive
     return ThroughputSpec(
         conditions=conditions(run, sizes, mode),
         upper_bound_fps=upper,
@@ -100,13 +102,18 @@ def throughput_spec(
         confirmations=p.confirmations,
         final_duration_s=p.final_duration_s,
         search=p.search,
-        adaptive=None if a is None else Adaptive(a.fewest, a.most, a.width, a.confidence),
+        adaptive=_adaptive(run),
     )
 
 
-def timeout_spec(spec: ThroughputSpec, timeout_ms: float) -> ThroughputSpec:
-    """The same search with a deadline for every frame (TP-06)."""
-    return replace(spec, conditions=replace(spec.conditions, frame_timeout_s=timeout_ms / 1000))
+def _adaptive(run: ResolvedRun) -> Adaptive | None:
+    a = run.procedure.adaptive
+    return None if a is None else Adaptive(a.fewest, a.most, a.width, a.confidence)
+
+
+def deadline(at: Conditions, run: ResolvedRun) -> Conditions:
+    """The same conditions with a deadline for every frame (TP-06, FLR-06)."""
+    return replace(at, frame_timeout_s=(run.procedure.frame_timeout_ms or 0.0) / 1000)
 
 
 def timing_spec(
@@ -153,6 +160,7 @@ def frame_loss_spec(
         repetitions=f.repetitions or run.procedure.repetitions,
         step=f.step,
         rates_fps=f.rates_fps,
+        adaptive=_adaptive(run),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.compile import compile_traffic
-from v6t.profiles.model import DIRECTIONS, Direction, FramePair
+from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Traffic
 from v6t.profiles.streams import StreamSet
 
 if TYPE_CHECKING:
@@ -29,17 +29,34 @@ if TYPE_CHECKING:
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
-DELAY_BENCHMARKS = ("latency", "pdv", "ipdv", "throughput-frame-timeout")
+DELAY_BENCHMARKS = (
+    "latency",
+    "pdv",
+    "ipdv",
+    "throughput-frame-timeout",
+    "frame-loss-frame-timeout",
+)
 """They need a tester that times frames."""
 
 
-def make_tester(run: ResolvedRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:
+def _quiet(text: str) -> None:
+    del text
+
+
+def make_tester(
+    run: ResolvedRun,
+    *,
+    loopback: bool = False,
+    keep: Path | None = None,
+    say: Callable[[str], None] = _quiet,
+) -> Tester:
     """A tester that is not open yet.
 
     Args:
         run: the run.
         loopback: leave the device out.
         keep: local directory for the device's undo record.
+        say: told what happens to the device.
 
     Raises:
         EnvironmentLacking: this tester cannot be had.
@@ -53,21 +70,26 @@ def make_tester(run: ResolvedRun, *, loopback: bool = False, keep: Path | None =
     if run.tester.kind == "embedded":
         from v6t.drivers.embedded.tester import EmbeddedTester
 
-        return EmbeddedTester(device.links, None if loopback else lab_device(run, keep))
+        return EmbeddedTester(device.links, None if loopback else lab_device(run, keep, say))
     from v6t.drivers.trex.options import TrexOptions
     from v6t.drivers.trex.tester import TrexTester
 
     options = TrexOptions.from_mapping(run.tester.options)
-    standing = lab_device(run, keep) if options.lab and not loopback else None
+    standing = lab_device(run, keep, say) if options.lab and not loopback else None
     delays = any(name in DELAY_BENCHMARKS for name in run.benchmarks)
     return TrexTester(options, device.links, standing, loopback=loopback, delays=delays)
 
 
-def compile_point(plugin: Technology, sizes: FramePair, seed: int) -> dict[Direction, StreamSet]:
-    """Streams of both directions for one frame size."""
+def compile_point(
+    plugin: Technology,
+    sizes: FramePair,
+    seed: int,
+    vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+) -> dict[Direction, StreamSet]:
+    """Streams of both directions for one frame size; ``vary`` changes the plugin's traffic."""
     return {
         direction: compile_traffic(
-            plugin.traffic(direction, sizes, seed), first_stream_id=STREAM_IDS[direction]
+            vary(plugin.traffic(direction, sizes, seed)), first_stream_id=STREAM_IDS[direction]
         )
         for direction in DIRECTIONS
     }
@@ -77,7 +99,12 @@ class Bench:
     """A tester that opens and loads when a trial needs it: a replayed run needs none."""
 
     def __init__(
-        self, run: ResolvedRun, *, loopback: bool = False, keep: Path | None = None
+        self,
+        run: ResolvedRun,
+        *,
+        loopback: bool = False,
+        keep: Path | None = None,
+        say: Callable[[str], None] = _quiet,
     ) -> None:
         """Remember what to make.
 
@@ -85,10 +112,12 @@ class Bench:
             run: the run.
             loopback: leave the device out.
             keep: local directory for the device's undo record.
+            say: told what happens to the device.
         """
         self._run = run
         self._loopback = loopback
         self._keep = keep
+        self._say = say
         self._judge = judge_of(run)
         self._tester: Tester | None = None
         self._device: Session | None = None
@@ -105,7 +134,7 @@ class Bench:
         """Configure the device, open the tester, unless that is done."""
         if self._tester is None:
             self._configure()
-            tester = make_tester(self._run, loopback=self._loopback, keep=self._keep)
+            tester = make_tester(self._run, loopback=self._loopback, keep=self._keep, say=self._say)
             self._tester = tester
             tester.open()
         return self._tester
@@ -180,7 +209,7 @@ class Bench:
         """A device elsewhere is made ready before the tester says a word to it."""
         if self._loopback or self._device is not None:
             return
-        device = remote_session(self._run, self._keep)
+        device = remote_session(self._run, self._keep, self._say)
         if device is not None:
             device.open()
             self._device = device

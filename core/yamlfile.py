@@ -46,7 +46,10 @@ class Document:
         except MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
             where = f":{mark.line + 1}" if mark else ""
-            raise UsageError(f"{path}{where}: {(exc.problem or 'no YAML').strip()}") from exc
+            raise UsageError(
+                f"{path}{where}: {(exc.problem or 'no YAML').strip()}",
+                "this is no YAML: a name, a colon, a space, a value; sections indented by spaces",
+            ) from exc
         except ReaderError as exc:
             line = text.count("\n", 0, exc.position) + 1
             raise UsageError(

@@ -80,8 +80,10 @@ def compare_samples(
         matched += int(np.count_nonzero(equal))
         if first is None and not equal.all():
             row = int(equal.argmin())
-            wanted = expected[row, : lengths[row]].tobytes()
-            first = _pair(stream, sent[row].tobytes(), wanted, frames[row].tobytes())
+            wanted, got = expected[row : row + 1, : lengths[row]], frames[row : row + 1]
+            why = describe_difference(normalise(wanted).tobytes(), normalise(got).tobytes())
+            pair = _pair(stream, sent[row].tobytes(), wanted.tobytes(), got.tobytes())
+            first = {**pair, "why": why}
     return Comparison(checked, matched, first)
 
 

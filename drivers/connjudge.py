@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +16,7 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.tester import Answer, Judge
+    from v6t.drivers.tester import Answer
     from v6t.profiles.model import Direction
 
     U8 = NDArray[np.uint8]
@@ -90,6 +90,8 @@ class ConnectionJudge:
         self._expander: Expander | None = None
         self._table: StateTable | None = None
         self._orders: Mapping[str, Order] = {}
+        self.locate: Callable[[Direction, U8], NDArray[np.int64] | None] | None = None
+        """Another way to tell connections, of a tester with trailers of its own (TRex)."""
 
     def bind(self, at: TableAt) -> StateTable:
         """Use these connections from now on."""
@@ -97,45 +99,25 @@ class ConnectionJudge:
         self._orders = {"forward": Order(at.count), "reverse": at.reverse}
         return self._table
 
+    def _which(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
+        """Connections ``(n,)`` that frames belong to; None: to none."""
+        if self.locate is not None:
+            return self.locate(direction, frames)
+        marks = trailer.read(frames)
+        if (marks.stream_id != self._numbers[direction]).any():
+            return None
+        return self._orders[direction].connections(marks.seq)
+
     def expect(self, direction: Direction, frames: U8) -> Answer:
         """Reference translation; frames of connections are known by their trailers."""
         table = self._table
-        if table is None or not len(frames):
+        which = None if table is None or not len(frames) else self._which(direction, frames)
+        if table is None or which is None:
             return self._plugin.expect(direction, frames)
-        marks = trailer.read(frames)
-        if (marks.stream_id != self._numbers[direction]).any():
-            return self._plugin.expect(direction, frames)
-        which = self._orders[direction].connections(marks.seq)
         if self._expander is None:
             self._expander = Expander(self._initial)
         initial = np.concatenate([self._expander.frames(int(k), 1) for k in which])
         return self._plugin.connected(direction, frames, initial, table.rows[which])
-
-
-class FurtherHops:
-    """A judge whose device takes more hops than one: every IPv4 packet's TTL is smaller."""
-
-    def __init__(self, judge: Judge, hops: int) -> None:
-        """Combine.
-
-        Args:
-            judge: of the frames.
-            hops: beyond the first.
-        """
-        self.judge = judge
-        self._hops = hops
-
-    def expect(self, direction: Direction, frames: U8) -> Answer:
-        """The frames with smaller TTL."""
-        from v6t.drivers.duts.profile import ProfiledAnswer
-        from v6t.profiles import inet
-
-        answer = self.judge.expect(direction, frames)
-        out, length = answer.frames.copy(), answer.length.copy()
-        if self._hops and len(out) and out.shape[1] >= 34:
-            out[:, 22] -= self._hops
-            inet.finish_ipv4(out, 14)
-        return ProfiledAnswer(out, length)
 
 
 def connecting(judge: Any, forward: StreamSet, reverse: StreamSet) -> tuple[Any, ConnectionJudge]:

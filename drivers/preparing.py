@@ -6,7 +6,7 @@ by its driver, and this module does things in order and checks that both agree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -35,6 +35,8 @@ class StateDevice(Protocol):
     def sessions(self) -> int | None:
         """Connections the device counts; None: it does not tell."""
 
+    # one that knows what limits its table has ``table() -> Mapping[str, float]``, too
+
 
 @dataclass
 class _Standing:
@@ -59,6 +61,7 @@ class Preparing:
         self._tester = tester
         self._device = device
         self._standing: _Standing | None = None
+        self._told: dict[str, float] | None = None
 
     def forget(self) -> None:
         """Other streams are loaded: what stands is of no use."""
@@ -99,10 +102,13 @@ class Preparing:
         standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone")
-        before = self._tester.now()
         result = self._tester.measure(replace(trial, pause_s=asked.gap_s))
         after = self._tester.now()
-        gap_s = max(0.0, before + asked.gap_s - standing.last_used_s)
+        sent = (d.sending_time_s for d in result.directions.values())
+        sending_s = max(sent, default=trial.sending_s)
+        # whatever the tester had to do before it could send belongs to the gap
+        began = after - trial.residual_wait_s - sending_s
+        gap_s = max(0.0, began - standing.last_used_s)
         standing.last_used_s = after
         self._check_age(gap_s, standing.began_s, after)
         return replace(
@@ -123,12 +129,14 @@ class Preparing:
             sent=count.sent,
             learned=count.received,
             surplus=count.surplus,
-            repeated=phase.repeated,
+            # without a device, tunnels with equal inner four-tuples are no sign of anything
+            repeated=phase.repeated if self._device is not None else 0,
             sending_time_s=phase.result.sending_time_s,
             inside=phase.inside,
             outside=phase.outside,
             sessions_before=before,
             sessions=self._count(before),
+            device=self._limits(),
             example=phase.example,
         )
         directions = {"forward": phase.result}
@@ -136,7 +144,9 @@ class Preparing:
         last = phase.ended_s
         if found.filled and not faults:
             _compare(asked, found)
-            if asked.alpha is not None:
+            short = found.sessions is not None and found.sessions < found.learned
+            # the device itself says that some are gone: there is nothing to be tried any more
+            if asked.alpha is not None and not short:
                 tried = self._tester.validate(trial, asked)
                 (back,) = tried.result.classes.values()
                 found = replace(
@@ -169,6 +179,18 @@ class Preparing:
             return None
         found = self._device.sessions()
         return None if found is None else max(0, found - (before or 0))
+
+    def _limits(self) -> dict[str, float] | None:
+        """The device's timeout, and what else it says of its table; asked once."""
+        if self._device is None:
+            return None
+        if self._told is None:
+            table: Callable[[], Mapping[str, float]] | None
+            table = getattr(self._device, "table", None)
+            self._told = {} if table is None else dict(table())
+            if self._device.timeout_s is not None:
+                self._told["timeout_s"] = self._device.timeout_s
+        return self._told or None
 
     def _torn_down(self, found: Established) -> Established:
         """Time to empty the full table, and the empty one."""

@@ -54,9 +54,8 @@ class Order:
             return np.zeros(len(numbers), dtype=np.int64)
         if self.reading == "linear":
             return numbers.astype(np.int64) % self.count
-        mixed = numbers.astype(np.uint64) + np.uint64(self.seed & 0xFFFFFFFF) * np.uint64(
-            0x9E3779B97F4A7C15
-        )
+        start = self.seed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        mixed = numbers.astype(np.uint64) + np.uint64(start)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
         mixed ^= mixed >> np.uint64(31)

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 from v6t.drivers.simdevice import BLOCK, Device, SimOptions
+from v6t.drivers.simspread import spread
 from v6t.drivers.simtable import SimTable
 from v6t.drivers.tester import Judge, Phase
 from v6t.procedures.distribution import Distribution, bucket_ns
@@ -60,9 +61,7 @@ class SimTester:
     """Tester protocol without wires; see :mod:`v6t.drivers.tester`."""
 
     name = "sim"
-    abilities: frozenset[Ability] = frozenset(
-        {"tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times", "connections"}
-    )
+    abilities: frozenset[Ability] = frozenset(get_args(Ability))
 
     def __init__(
         self, options: SimOptions | None = None, seed: int = 1, *, loopback: bool = False
@@ -80,6 +79,7 @@ class SimTester:
         self._seed = seed
         self._loopback = loopback
         self._streams: Mapping[Direction, StreamSet] = {}
+        self._spread: dict[Direction, float] = {}
         self._trials = 0
 
     @property
@@ -102,6 +102,9 @@ class SimTester:
         """Remember the classes and their shares; frames are never built."""
         del judge
         self._streams = dict(streams)
+        o = self.options
+        if o.cores > 1 and not self._loopback:
+            self._spread = {way: spread(s, o.cores, o.hashes) for way, s in streams.items()}
 
     def measure(self, trial: Trial) -> TrialResult:
         """What the device would have done; virtual time moves on by the trial's length.
@@ -119,12 +122,16 @@ class SimTester:
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         gone = self._gone(trial)
         directions = {
-            way: self._direction(way, trial, Device(self.options, len(ways), chance, slow), gone)
+            way: self._direction(way, trial, self._device(way, len(ways), chance, slow), gone)
             for way in ways
         }
         self.table.touch()
         self.clock_s += max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s
         return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
+
+    def _device(self, way: str, ways: int, chance: random.Random, slow: bool) -> Device:
+        reached = self._spread.get(way, 1.0)  # type: ignore[call-overload]
+        return Device(self.options, ways, chance, slow, reached)
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
@@ -199,13 +206,15 @@ class SimTester:
     def _direction(self, way: str, trial: Trial, device: Device, gone: float) -> DirectionResult:
         o = self.options
         sending = trial.sending_s * max(1.0, trial.rate_fps / o.tester_fps)
-        loss = _Loss(0) if self._loopback else self._loss(trial, device)
+        loss = _Loss(0) if self._loopback else self._loss(way, trial, device)
         if gone and way == "reverse":  # forward, the device makes the connection again
             dead = max(loss.frames, math.ceil(trial.frames * gone))
             loss = _Loss(dead, 0.0, trial.sending_s, loss.gap_s)
         streams = self._streams[way].streams  # type: ignore[index]
         weights = [s.weight for s in streams]
         required = counts(weights, trial.frames)
+        if trial.starts is not None:
+            required = [n - _before_start(trial, n) for n in required]
         returning = [s.role.value != "negative" for s in streams]
         lost = _shared(loss.frames, required, returning)
         block = self._delays(trial, device)
@@ -250,7 +259,7 @@ class SimTester:
             longest_gap_s=max(loss.gap_s, 1 / trial.rate_fps),
         )
 
-    def _loss(self, trial: Trial, device: Device) -> _Loss:
+    def _loss(self, way: str, trial: Trial, device: Device) -> _Loss:
         """Losses by overload, by the time it takes to recover, and by a reset."""
         o = self.options
         first = device.lost(trial.first_frames, trial.rate_fps)
@@ -263,6 +272,9 @@ class SimTester:
                 lost += round(more)
         if trial.event is not None and o.reset_s:
             until = min(trial.event.at_s + o.reset_s, trial.duration_s)
+            if trial.connections is not None and trial.mode == way == "reverse":
+                # nothing but frames from inside makes a lost connection again
+                until = until if o.reset_keeps else trial.duration_s
             gone = round((until - trial.event.at_s) * trial.rate_fps)
             if not first:
                 begin, end = trial.event.at_s, until
@@ -304,6 +316,19 @@ class SimTester:
             skipped = min(whole, 2 * gone)
             ipdv[name] = _repeated(pairs, whole - skipped, lost=skipped)
         return delays, ipdv if trial.delays.ipdv else None
+
+
+def _before_start(trial: Trial, frames: int) -> int:
+    """Turns of a class with so many that come before their flows begin."""
+    starts = trial.starts
+    if starts is None:
+        return 0
+    rate = frames / trial.sending_s
+    gone = 0
+    for flow in range(1, starts.flows):
+        before = min(frames, math.ceil(flow * starts.interval_s * rate))
+        gone += len(range(flow, before, starts.flows))
+    return gone
 
 
 def _shared(lost: int, required: Sequence[int], returning: Sequence[bool]) -> list[int]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from v6t.drivers.simspread import FIELDS
 from v6t.profiles.errors import UsageError
 
 MOST = 1e15
@@ -29,6 +30,8 @@ class SimOptions:
     Attributes:
         capacity_fps: frames per second the device forwards in one direction.
         total_capacity_fps: over both directions; 0: twice ``capacity_fps``.
+        cores: of the device, each forwards ``capacity_fps``; more than 1: see ``hashes``.
+        hashes: what decides the core of a frame: ports, addresses, both or none (GEN-12).
         buffer_frames: frames the device stores while more arrive than it forwards, per direction.
         loss_curve: pairs (share of capacity, lost share), ascending, interpolated; replaces the
             plain limit. ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early.
@@ -43,6 +46,7 @@ class SimOptions:
         tail_share, tail_us: this share of frames takes ``tail_us`` longer.
         recovery_s: after an overload the device goes on losing every frame for so long.
         reset_s: how long it forwards nothing when it is reset during a trial.
+        reset_keeps: a reset leaves the table of connections as it is (RST-03).
         surplus: frames the device sends twice in every trial.
         late: frames that come back too late in every trial.
         mismatch: frames the device translates wrongly.
@@ -70,6 +74,8 @@ class SimOptions:
 
     capacity_fps: float = 1_000_000.0
     total_capacity_fps: float = 0.0
+    cores: int = 1
+    hashes: str = "ports"
     buffer_frames: int = 0
     loss_curve: tuple[tuple[float, float], ...] = ()
     capacity_noise: float = 0.0
@@ -87,6 +93,7 @@ class SimOptions:
     tail_us: float = 500.0
     recovery_s: float = 0.0
     reset_s: float = 0.0
+    reset_keeps: bool = False
     surplus: int = 0
     late: int = 0
     mismatch: int = 0
@@ -147,6 +154,10 @@ def _coerce(name: str, value: Any, default: Any) -> Any:
             return pairs
         if isinstance(value, bool):
             raise ValueError
+        if isinstance(default, str):
+            if value not in FIELDS:
+                raise ValueError
+            return value
         number = type(default)(value)
         most = 1.0 if name.endswith(("_share", "_probability")) else MOST
         if not 0 <= number <= most or (name == "tester_fps" and number < 1):
@@ -159,7 +170,14 @@ def _coerce(name: str, value: Any, default: Any) -> Any:
 class Device:
     """The device during one trial in one direction."""
 
-    def __init__(self, options: SimOptions, ways: int, chance: random.Random, slow: bool) -> None:
+    def __init__(
+        self,
+        options: SimOptions,
+        ways: int,
+        chance: random.Random,
+        slow: bool,
+        spread: float = 1.0,
+    ) -> None:
         """Draw the device's condition for this trial.
 
         Args:
@@ -167,10 +185,11 @@ class Device:
             ways: directions under load.
             chance: of this trial.
             slow: the whole repetition is one of the slow ones.
+            spread: how many of its cores the traffic reaches.
         """
         self._options = o = options
         self._chance = chance
-        capacity = o.capacity_fps
+        capacity = o.capacity_fps * spread
         if ways > 1 and o.total_capacity_fps:
             capacity = min(capacity, o.total_capacity_fps / ways)
         if o.capacity_noise:

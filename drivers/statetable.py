@@ -8,6 +8,7 @@ of zeros was never learned. The octets are those of the frame: source, destinati
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ ROW = {4: 12, 6: 36}
 MOST = 1 << 28
 """Connections a table may hold: 256 million take 3 GiB (IPv4)."""
 _CHUNK = 1 << 20
+_SHARE = 1 << 24
+"""Rows compared with each other at a time: some hundreds of megabytes beside the table."""
 
 
 def tuple_at(headers: Headers) -> slice:
@@ -98,24 +101,41 @@ class StateTable:
 
     def repeated(self) -> tuple[int, tuple[int, int] | None]:
         """Connections whose row equals that of another one, and two such."""
-        marks = np.concatenate([_mark(part) for part in self._parts()])
-        used = np.concatenate([part.any(axis=1) for part in self._parts()])
-        order = np.argsort(marks, kind="stable")
-        same = np.flatnonzero(marks[order[1:]] == marks[order[:-1]])
         count, example = 0, None
-        for place in same.tolist():
-            one, other = int(order[place]), int(order[place + 1])
-            if used[one] and used[other] and (self.rows[one] == self.rows[other]).all():
-                count += 1
-                example = example or (one, other)
+        for marks, numbers in self._shares(_mark):
+            ordered = np.sort(marks)
+            if (ordered[1:] != ordered[:-1]).all():
+                continue  # as it should be, and several times faster than knowing which
+            order = np.argsort(marks, kind="stable")
+            same = np.flatnonzero(marks[order[1:]] == marks[order[:-1]])
+            one, other = numbers[order[same]], numbers[order[same + 1]]
+            equal = (self.rows[one] == self.rows[other]).all(axis=1)
+            count += int(np.count_nonzero(equal))
+            if example is None and equal.any():
+                first = int(equal.argmax())
+                example = int(one[first]), int(other[first])
         return count, example
 
     def endpoints(self) -> int:
         """Distinct pairs of source address and source port."""
-        found: NDArray[np.uint64] = np.empty(0, np.uint64)
-        for part in self._parts():
-            found = np.union1d(found, endpoint_marks(part[part.any(axis=1)]))
-        return len(found)
+        return sum(len(np.unique(marks)) for marks, _ in self._shares(endpoint_marks))
+
+    def _shares(
+        self, mark: Callable[[U8], NDArray[np.uint64]]
+    ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+        """Marks and numbers of learned rows, equal marks together, in shares that fit memory."""
+        shares = -(-self.count // _SHARE)
+        for share in range(shares):
+            marks, numbers = [], []
+            for part_number, part in enumerate(self._parts()):
+                rows = np.flatnonzero(part.any(axis=1))
+                found = mark(part[rows])
+                if shares > 1:
+                    mine = found % np.uint64(shares) == share
+                    found, rows = found[mine], rows[mine]
+                marks.append(found)
+                numbers.append(rows + part_number * _CHUNK)
+            yield np.concatenate(marks), np.concatenate(numbers)
 
     def _parts(self) -> list[U8]:
         return [self.rows[at : at + _CHUNK] for at in range(0, self.count, _CHUNK)]

@@ -89,20 +89,64 @@ class Phase:
 
 
 class StatefulTester(Tester, Protocol):
-    """A tester with the ability ``connections`` (RFC 9693).
+    """A tester with the ability ``connections`` (RFC 9693): capture, learn, replay.
 
-    Capture, learn, replay: :meth:`establish` sends the first N frames of the forward foreground
-    and remembers what came out (:mod:`v6t.drivers.statetable`); :meth:`validate` sends one frame
-    of the reverse foreground in each connection; :meth:`Tester.measure` with a trial that has
-    ``connections`` sends only in them, both ways. Emptying and counting the device's table is not
-    the tester's business: see :mod:`v6t.drivers.preparing`.
+    Everybody else keeps out of the tester: :class:`v6t.drivers.preparing.Preparing` calls these
+    methods in order, empties the device's table and counts it, compares the counts, and checks
+    the device's timeout before each trial and the gap between the phases after it.
+
+    *Streams.* Each direction loaded with :meth:`Tester.load` has one foreground stream; that one
+    belongs to connections (:func:`v6t.drivers.connjudge.foreground`), background does not. Frame
+    k of the forward foreground, counted from 0 over all cores (frame j of core c of C is frame
+    ``C * j + c``), is connection k: the stream as compiled enumerates every four-tuple once, in
+    the order the technology asks for, and then begins again. The reverse foreground is a template
+    without variables.
+
+    *Table.* One row per connection, row k for connection k: source and destination address and
+    ports as octets of the frame that left the device (:class:`v6t.drivers.statetable.StateTable`,
+    12 octets for IPv4). A frame is known to be connection k by what the tester stamped into it,
+    never by its addresses: those are what is to be learned. The first frame of a connection
+    counts, further ones are ``surplus``; a row that is not learned stays zero.
+
+    *Phase 2*, :meth:`Tester.measure` of a trial with ``connections``: the Initiator sends frame
+    ``n mod count`` of its stream as n-th foreground frame. The Responder's n-th foreground frame
+    is its template with the addresses and ports of a learned row, source and destination swapped,
+    checksums valid (:class:`v6t.drivers.replay.Replay`); which row, says
+    :class:`v6t.drivers.replay.Order` with ``connections.entries`` (None: all) and
+    ``connections.reading``: ``linear`` is row ``n mod entries``, ``fixed`` always row 0,
+    ``pseudorandom`` any order that uses all rows alike (a tester that sends value lists may cycle
+    through a shuffled list). Trials whose table was not filled never come here. Counts, delays,
+    comparison (through :func:`v6t.drivers.connjudge.connecting`) and faults are those of any
+    other trial.
+
+    A new :meth:`Tester.load` forgets the table, and so may :meth:`Tester.measure` of a trial
+    without connections.
     """
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
-        """Phase 1, after the trial's pause; returns when late frames have had their time."""
+        """Phase 1: a fresh table, filled.
+
+        After ``trial.pause_s`` the first ``connections.count`` frames of the forward foreground
+        leave at ``connections.rate_cps``, without background and nothing in reverse; late frames
+        have ``connections.wait_s``. Of the trial only frame sizes and pause have a meaning.
+
+        Returns:
+            ``result`` with the one foreground class: ``required`` is the count, ``received`` the
+            connections that were learned; ``repeated``, ``inside``, ``outside`` and ``example``
+            from the table; ``began_s`` and ``ended_s`` by :meth:`now`. Frames the tester itself
+            lost are ``faults``, never missing connections.
+        """
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
-        """One frame from outside in each connection of the last :meth:`establish`."""
+        """One frame from outside in each connection of the last :meth:`establish`.
+
+        Row 0, 1, ... once each, at ``connections.alpha * connections.rate_cps``, nothing else
+        in either direction, then ``connections.wait_s``.
+
+        Returns:
+            ``result`` with the one foreground class of the reverse direction, ``received`` being
+            the connections whose frame reached the Initiator.
+        """
 
     def now(self) -> float:
         """The tester's clock [s]; virtual time where the tester is simulated."""

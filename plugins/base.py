@@ -107,6 +107,8 @@ class Technology(ABC):
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset's demonstration."""
+    spread: ClassVar[Mapping[str, Any]] = {}
+    """Parameters with which the traffic's addresses vary, where they do not by default (GEN-12)."""
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of RFC 8219 section 5.1.1 that exist for this technology (GEN-04)."""
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, summarize_address_range
-from typing import Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins import tuples
 from v6t.plugins.base import PluginParams
 from v6t.plugins.mixture import Mixture
 from v6t.profiles.errors import UsageError
 
-Enumeration = Literal[0, 1, 2, 3]
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number)]
 """siitperf's: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
 LOWEST_PORT = 1024
 
@@ -36,6 +41,8 @@ class Ports(PluginParams):
 
 class ConnectionParams(Mixture):
     """What all stateful technologies can be told."""
+
+    reference: ClassVar[bool] = False
 
     initiator_ports: Ports = Field(
         Ports(min=LOWEST_PORT, max=41023), description="source ports of the Initiator"
@@ -91,6 +98,12 @@ class ConnectionParams(Mixture):
     def combinations(self) -> int:
         """Four-tuples there are (ST-04)."""
         return tuples.combinations(self.port_fields()) * self._addresses
+
+    @property
+    def endpoints(self) -> int:
+        """Pairs of address and port of the Initiator."""
+        ports = self.initiator_ports.count if self.enumerate_ports else 1
+        return ports * (self.initiator_count if self.enumerate_ips else 1)
 
     @property
     def _addresses(self) -> int:

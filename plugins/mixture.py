@@ -36,6 +36,8 @@ class Mixture(PluginParams):
 
     measured: ClassVar[str] = "the technology"
     """What the foreground measures, in errors."""
+    reference: ClassVar[bool] = True
+    """Whether the background alone is a measurement: native IPv6 through the device (MIX-01)."""
 
     bg_sport: SourcePorts = Field(
         default_factory=source_range, description="background source ports"
@@ -44,7 +46,11 @@ class Mixture(PluginParams):
         default_factory=destination_range, description="background destination ports"
     )
     n: int = Field(2, ge=1, description="foreground is m of n frames (GEN-14)")
-    m: int = Field(2, ge=0, description="foreground is m of n frames; n = m: no background")
+    m: int = Field(
+        2,
+        ge=0,
+        description="foreground is m of n frames; n = m: no background, m = 0: background only",
+    )
     ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames (GEN-26)")
     df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames (GEN-07)")
 
@@ -58,7 +64,7 @@ class Mixture(PluginParams):
                 f"write n = {self.n // math.gcd(self.m, self.n)}, "
                 f"m = {self.m // math.gcd(self.m, self.n)}",
             )
-        if self.m == 0:
+        if self.m == 0 and not self.reference:
             raise UsageError(
                 f"without foreground (m = 0) nothing of {self.measured} would be measured"
             )
@@ -231,7 +237,8 @@ def mixed(
     kinds = len(negative) if percent else 0
     shares = sum(share for _, share in foreground)
     scale = kinds * (100 - percent) if kinds else 1
-    classes = [replace(c, weight=scale * params.m * share) for c, share in foreground]
+    made = foreground if params.m else ()  # no foreground: the reference of a series of mixtures
+    classes = [replace(c, weight=scale * params.m * share) for c, share in made]
     classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in behind]
     if kinds:
         classes += [replace(c, weight=params.n * shares * percent) for c in negative]

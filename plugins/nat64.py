@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from v6t.plugins.frames import U8
 
 WELL_KNOWN = "64:ff9b::/96"
+TIMERS_S = {
+    "UDP_MIN": 120,
+    "UDP_DEFAULT": 300,
+    "TCP_TRANS": 240,
+    "TCP_EST": 7440,
+    "TCP_INCOMING_SYN": 6,
+    "FRAGMENT_MIN": 2,
+    "ICMP_DEFAULT": 60,
+}
+"""Lifetimes of sessions (RFC 6146 section 4) [s]."""
 _NAMES = {"wkp": WELL_KNOWN, "well-known": WELL_KNOWN}
 
 
@@ -101,6 +111,7 @@ class Nat64(StatefulTechnology):
     params_model = Nat64Params
     overhead = 20
     default_driver = "tayga-nftables"
+    usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
     mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
     default_frame_sizes = (84,)
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.connection_params import PoolParams
-from v6t.plugins.frames import u16, u32
+from v6t.plugins.connection_params import PoolParams, Ports
+from v6t.plugins.frames import u16, u32, u64
 from v6t.plugins.stateful import OUTSIDE_POOL
 from v6t.profiles import inet
 
@@ -65,11 +66,25 @@ def rewritten(
 
 def pool_reasons(params: PoolParams, rows: U8) -> U8:
     """0 for rows of a table whose source is a public address and port, else the reason."""
+    return within(params.pool_first, params.pool_count, params.pool_ports, rows)
+
+
+def within(first: IPv4Address, count: int, ports: Ports, rows: U8) -> U8:
+    """0 for rows of a table whose source is one of these addresses and ports, else the reason."""
     address, port = learned_source(rows)
-    first = np.uint64(int(params.pool_first))
+    low = np.uint64(int(first))
     number, value = u32(address), u16(port)
-    good = (number >= first) & (number < first + np.uint64(params.pool_count))
-    good &= (value >= np.uint64(params.pool_ports.min)) & (
-        value <= np.uint64(params.pool_ports.max)
-    )
+    good = (number >= low) & (number < low + np.uint64(count))
+    good &= (value >= np.uint64(ports.min)) & (value <= np.uint64(ports.max))
+    return np.where(good, 0, OUTSIDE_POOL).astype(np.uint8)
+
+
+def within6(first: IPv6Address, count: int, ports: Ports, rows: U8) -> U8:
+    """The same for IPv6; the addresses differ in their last 64 bits."""
+    address, port = learned_source(rows)
+    low = np.uint64(int(first) & (1 << 64) - 1)
+    number, value = u64(address[:, 8:]), u16(port)
+    good = u64(address[:, :8]) == np.uint64(int(first) >> 64)
+    good &= number - low < np.uint64(count)
+    good &= (value >= np.uint64(ports.min)) & (value <= np.uint64(ports.max))
     return np.where(good, 0, OUTSIDE_POOL).astype(np.uint8)

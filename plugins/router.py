@@ -38,6 +38,10 @@ class Router(Technology):
 
     overhead = 0
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    spread: ClassVar[dict[str, Any]] = {
+        "left_hosts": {"policy": "random"},
+        "right_hosts": {"policy": "random"},
+    }
     version: ClassVar[int]
     params: RouterParams
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.plugins.base import Links, PluginParams
@@ -60,6 +60,10 @@ class Siit(StatelessTranslator):
     title = "SIIT: stateless IPv4/IPv6 translation by address mappings or prefix, either way round"
     rfcs = ("RFC 7915 sections 4 and 5", "RFC 7757 section 3", "RFC 6052 section 2")
     params_model = SiitParams
+    spread: ClassVar[dict[str, Any]] = {
+        "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.254"},
+        "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"},
+    }
     params: SiitParams
 
     def __init__(self, params: SiitParams | None = None, links: Links | None = None) -> None:

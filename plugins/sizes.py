@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from v6t.plugins.base import Link
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import FramePair
 from v6t.profiles.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
 
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
+
 ETHERNET_OCTETS = 14
 TAG_OCTETS = 4
 IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
 """Smallest IPv6 test frame: UDP with room for the tester's trailer."""
+
+
+TAGGED_SIZE = 1522
+"""The largest frame of RFC 8219 section 5.1.1 on a link with a VLAN."""
+JUMBO_SIZES = (2048, 4096, 8192, 9216)
+"""Frame sizes of RFC 8219 section 5.1.1 for links that carry them (GEN-04)."""
+
+
+def rfc_sizes(plugin: Technology) -> tuple[int, ...]:
+    """The technology's sizes of the RFC, and the larger ones its links carry."""
+    larger = (TAGGED_SIZE, *JUMBO_SIZES) if plugin.links.left.vlan is not None else JUMBO_SIZES
+    return (*plugin.rfc_frame_sizes, *(size for size in larger if _exists(plugin, size)))
+
+
+def _exists(plugin: Technology, size: int) -> bool:
+    try:
+        plugin.frame_pair(size)
+    except UsageError:
+        return False
+    return True
 
 
 def tag_octets(link: Link) -> int:

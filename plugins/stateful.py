@@ -56,12 +56,22 @@ class StatefulTechnology(Technology):
     """The lab's device where none is named; None: there is none, only simulation."""
     mapping: ClassVar[str] = ""
     """What the technology's RFC asks of address and port mapping, for the report (ST-15)."""
+    usual_timeout_s: ClassVar[float] = 300.0
+    """UDP connections live so long unless the device is told otherwise: RFC 4787 section 4.3
+    recommends 5 minutes (the same as RFC 6146 section 4)."""
     params: ConnectionParams
 
     @property
     def combinations(self) -> int:
         """Connections there are four-tuples for."""
         return self.params.combinations
+
+    @property
+    def endpoints(self) -> int:
+        """Pairs of address and port the Initiator has: the BIB entries of all connections where
+        mapping is endpoint-independent (ST-15).
+        """
+        return self.params.endpoints
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:

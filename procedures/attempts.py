@@ -11,6 +11,7 @@ from v6t.procedures.trial import (
     Measure,
     Mode,
     Segment,
+    Starts,
     Trial,
     TrialResult,
 )
@@ -28,6 +29,8 @@ class Conditions:
         loss_tolerance, sending_time_tolerance: see :func:`~v6t.procedures.validity.judge_trial`.
         invalid_retries: times an invalid trial is measured again before it counts as failed.
         frame_timeout_s: frames that take longer are lost (TP-06, FLR-06); None: off.
+        variant: begins the keys of trials whose traffic is a variant of the run's own.
+        starts: see :class:`~v6t.procedures.trial.Trial`.
     """
 
     ipv6_frame_size: int
@@ -39,10 +42,12 @@ class Conditions:
     sending_time_tolerance: float = 1.00001
     invalid_retries: int = 2
     frame_timeout_s: float | None = None
+    variant: str = ""
+    starts: Starts | None = None
 
     def point(self, benchmark: str) -> str:
         """Start of the keys of a benchmark's trials."""
-        return f"{benchmark}/{self.ipv6_frame_size}/{self.mode}"
+        return f"{self.variant}{benchmark}/{self.ipv6_frame_size}/{self.mode}"
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,7 @@ def attempt(
             frame_timeout_s=conditions.frame_timeout_s,
             then=then,
             event=event,
+            starts=conditions.starts,
         )
         result = measure(trial)
         verdict = judge_trial(

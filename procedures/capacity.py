@@ -3,7 +3,8 @@
 First the number of connections doubles until the maximum establishment rate collapses below
 ``beta`` of the one before. Between the last number that was carried and the first that was not,
 a binary search finds the largest that is established at ``gamma`` of the rate or more. Every rate
-on the way is validated and begins with an empty table.
+on the way is validated and begins with an empty table. Rates at which the tester faltered say nothing
+of the table: a number of connections fails only where the device did.
 """
 
 from __future__ import annotations
@@ -172,6 +173,7 @@ class _Search:
         )
         done = search_connection_rate(search, 1, self._measure, self._watch)
         self._attempts += done.attempts
-        carried = done.rate_cps > 0 and done.rate_cps >= floor_cps
+        enough = done.rate_cps >= floor_cps or not done.device_failed
+        carried = done.rate_cps > 0 and enough
         self._steps.append(CapacityStep(name, phase, count, done.rate_cps, carried))
         return done.rate_cps if carried else None

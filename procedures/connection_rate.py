@@ -16,6 +16,8 @@ from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 
 BENCHMARK = "connection-rate"
+BELOW = 9
+"""Further steps where no rate passed: many devices make far fewer connections than the tester."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class ConnectionRateRepetition:
     attempts: tuple[Attempt, ...]
 
     @property
+    def device_failed(self) -> bool:
+        """Whether a valid trial failed."""
+        return any(a.verdict.valid and not a.verdict.passed for a in self.attempts)
+
+    @property
     def rate_cps(self) -> float:
         """The rate found [connections/s]; 0.0 if none passed."""
         return self.search.rate_fps
@@ -121,7 +128,10 @@ def search_connection_rate(
         nonlocal bracket
         steps.append(step)
         bracket = step.low_fps, step.high_fps
-        if step.low_fps < spec.floor_cps and step.high_fps <= spec.floor_cps:
+        ended = step.high_fps <= spec.floor_cps or len(steps) >= spec.steps
+        below = step.low_fps < spec.floor_cps and ended
+        # where only the tester faltered, lower rates have to tell
+        if below and any(s.verdict.valid and not s.verdict.passed for s in steps):
             raise _BelowFloorError
 
     def try_rate(rate_cps: float, name: str) -> Verdict:
@@ -150,6 +160,7 @@ def search_connection_rate(
             upper_fps=spec.upper_bound_cps,
             resolution_fps=spec.resolution_cps,
             on_step=narrowed,
+            below=BELOW,
         )
     except _BelowFloorError:
         below = True

@@ -20,7 +20,16 @@ RETAKES = 3
 
 
 class TableNotFilled(RuntimeError):
-    """Phase 1 lost connections every time it was taken."""
+    """Phase 1 lost connections every time it was taken.
+
+    Attributes:
+        tester: it was the tester that faltered, at least the last time.
+    """
+
+    def __init__(self, message: str, *, tester: bool = False) -> None:
+        """Say what was lost."""
+        super().__init__(message)
+        self.tester = tester
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,8 @@ def _failures(asked: Connections, found: Established) -> list[str]:
         failures.append(
             f"the device counts {found.sessions} connections, the Responder learned {found.learned}"
         )
-    if asked.alpha is not None and found.filled:
+    short = found.sessions is not None and found.sessions < found.learned
+    if asked.alpha is not None and found.filled and not short:
         if found.validated is None:
             failures.append("the connections were not validated")
         elif found.validated < found.learned:
@@ -210,19 +220,24 @@ class Prepared:
             TableNotFilled: phase 1 lost connections every time.
         """
         why = ""
+        faults: tuple[str, ...] = ()
         for again in range(self._retakes + 1):
             key = f"{trial.key}/p{again + 1}" if again else trial.key
-            asked = replace(trial, key=key, connections=self._connections)
+            # a reset may take the connections with it (RST-03)
+            keep = self._connections.keep and trial.event is None
+            asked = replace(trial, key=key, connections=replace(self._connections, keep=keep))
             result = self._measure(asked)
             found = result.connections
             if found is not None and found.filled:
                 if again:
                     self.taken[trial.key] = key
                 return result
-            why = _shortfall(found)
+            faults = result.faults
+            why = faults[0] if faults else _shortfall(found)
         raise TableNotFilled(
             f"phase 1 at {self._connections.rate_cps:,.0f} connections per second failed "
-            f"{self._retakes + 1} times: {why}"
+            f"{self._retakes + 1} times: {why}",
+            tester=bool(faults),
         )
 
     def found(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:

@@ -56,7 +56,8 @@ def timing_cost(spec: TimingSpec) -> Cost:
 
 def frame_loss_cost(spec: FrameLossSpec) -> Cost:
     """If no two successive rates are free of loss."""
-    trials = spec.repetitions * len(spec.rates)
+    repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
+    trials = repetitions * len(spec.rates)
     return Cost(trials, trials * _trial_s(spec.conditions, spec.duration_s))
 
 

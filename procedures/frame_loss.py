@@ -7,13 +7,16 @@ maximum of the medium says little about a device in software; that is labelled a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial import Measure, TrialResult, directions_of
 
 BENCHMARK = "frame-loss"
+WITH_TIMEOUT = "frame-loss-frame-timeout"
+"""Another benchmark, with a deadline for every frame (FLR-06); never instead of the first."""
 LARGEST_STEP = 0.1
 """Largest step the RFC allows, as a share of the maximum rate."""
 
@@ -29,6 +32,8 @@ class FrameLossSpec:
             restricted range (FLR-03).
         duration_s: length of each stream [s].
         repetitions: times the whole procedure is run.
+        adaptive: stop when the medians are known well enough (TP-09); ``repetitions`` is then
+            not used.
         step: step as a share of the maximum, at most a tenth (FLR-02).
         rates_fps: the papers' procedure: these rates, every one, without a stop (FLR-03, 04);
             None: the RFC's.
@@ -41,6 +46,7 @@ class FrameLossSpec:
     repetitions: int
     step: float = LARGEST_STEP
     rates_fps: tuple[float, ...] | None = None
+    adaptive: Adaptive | None = None
 
     def __post_init__(self) -> None:
         """Refuse what the RFC forbids.
@@ -56,9 +62,14 @@ class FrameLossSpec:
             raise ValueError("input rates must be positive")
 
     @property
+    def benchmark(self) -> str:
+        """Frame loss proper, or the variant with a deadline for every frame."""
+        return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
+
+    @property
     def point(self) -> str:
         """Start of the keys of all its trials."""
-        return self.conditions.point(BENCHMARK)
+        return self.conditions.point(self.benchmark)
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -157,11 +168,14 @@ def measure_frame_loss(
     """Run the procedure as often as asked; deterministic given the trial results."""
     offered: list[Offered] = []
     rates = spec.rates
-    for number in range(1, spec.repetitions + 1):
+    number = 0
+    repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
+    while not _enough(spec, offered, number):
+        number += 1
         lossless = 0
         for place, rate_fps in enumerate(rates, 1):
             progress = Progress(
-                spec.point, number, spec.repetitions, place, len(rates),
+                spec.point, number, repetitions, place, len(rates),
                 rate_fps, rate_fps, rate_fps,
             )  # fmt: skip
             if watch:
@@ -169,7 +183,7 @@ def measure_frame_loss(
             outcome = attempt(
                 spec.conditions,
                 measure,
-                benchmark=BENCHMARK,
+                benchmark=spec.benchmark,
                 step=f"r{number:02d}/l{place:03d}",
                 rate_fps=rate_fps,
                 duration_s=spec.duration_s,
@@ -183,6 +197,27 @@ def measure_frame_loss(
             if lossless == 2 and spec.rates_fps is None:
                 break
     return FrameLossResult(spec, tuple(offered))
+
+
+def _enough(spec: FrameLossSpec, offered: Sequence[Offered], done: int) -> bool:
+    """Whether no further repetition is needed.
+
+    If adaptive, the share of frames that came through is looked at, in each direction of every
+    rate that all repetitions offered: unlike the loss it is not near 0 where it matters.
+    """
+    if spec.adaptive is None:
+        return done >= spec.repetitions
+    if done < spec.adaptive.fewest:
+        return False
+    through: dict[tuple[float, str], list[float]] = {}
+    for each in offered:
+        for way, counted in each.directions.items():
+            through.setdefault((each.rate_fps, way), []).append(1 - counted.rate)
+    whole = [values for values in through.values() if len(values) == done]
+    adaptive = spec.adaptive
+    return done >= adaptive.most or (
+        bool(whole) and all(adaptive.enough(values) or not any(values) for values in whole)
+    )
 
 
 def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:

@@ -11,12 +11,14 @@ the device's neighbour table, so they are recommended only where ports do not he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Case = Literal["fixed", "ports", "addresses", "both"]
 CASES: tuple[Case, ...] = ("fixed", "ports", "addresses", "both")
+
+BENCHMARK = "rss-probe"
 
 GAIN = 1.25
 """A rate this much higher is taken for more cores at work; less may be chance."""
@@ -28,37 +30,60 @@ class Advice:
 
     Attributes:
         rates_fps: throughput per direction and case.
-        use: the case whose entropy suffices.
+        use: the case whose entropy suffices; None: nothing is known about the device.
         why: one sentence.
     """
 
     rates_fps: Mapping[Case, float]
-    use: Case
+    use: Case | None
     why: str
 
 
-def rss_probe(throughput: Callable[[Case], float]) -> Advice:
+def holds(case: Case) -> tuple[bool, bool]:
+    """Whether a case holds ports, and whether it holds addresses."""
+    return case in ("fixed", "addresses"), case in ("fixed", "ports")
+
+
+def rss_probe(throughput: Callable[[Case], float], limited: Collection[Case] = ()) -> Advice:
     """Measure the four cases and recommend one.
 
     Args:
         throughput: measures the throughput [fps per direction] with one case's traffic.
+        limited: cases in which the tester was the limit, complete when all are measured.
     """
-    return advise({case: throughput(case) for case in CASES})
+    return advise({case: throughput(case) for case in CASES}, limited)
 
 
-def advise(rates_fps: Mapping[Case, float]) -> Advice:
-    """Recommend from measured rates."""
+def advise(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
+    """Recommend from measured rates.
+
+    Args:
+        rates_fps: throughput per direction of every case.
+        limited: cases in which the tester and not the device was the limit: the device's own
+            rate is higher.
+    """
     fixed, ports = rates_fps["fixed"], rates_fps["ports"]
     addresses, both = rates_fps["addresses"], rates_fps["both"]
     best = max(ports, addresses, both)
-    if best < GAIN * fixed:
+    if not max(fixed, best):
+        return Advice(rates_fps, None, "no rate passed")
+    if "fixed" in limited:
         return Advice(
             rates_fps,
-            "ports",
-            "no entropy helps: the device forwards on one core, or spreads frames by something "
-            "else; pseudorandom ports are what RFC 4814 asks for",
+            None,
+            "the tester is the limit even with fixed headers: nothing is known about the device's "
+            "hash; a faster tester, or fewer cores in the device, would tell",
         )
-    if ports * GAIN > best:
+    if best < GAIN * fixed:
+        held = [case for case in ("ports", "addresses", "both") if case in limited]
+        why = (
+            "no entropy helps: the device forwards on one core, or spreads frames by something "
+            "else; pseudorandom ports are what RFC 4814 asks for"
+        )
+        if held:
+            why += f" (the tester was the limit with {' and '.join(held)})"
+        return Advice(rates_fps, "ports", why)
+    if ports * GAIN > best or "ports" in limited:
         return Advice(rates_fps, "ports", "the device's hash sees ports: addresses may stay fixed")
     if addresses * GAIN > best:
         return Advice(

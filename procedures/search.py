@@ -63,6 +63,7 @@ def binary_search(
     upper_fps: float,
     resolution_fps: float,
     on_step: Callable[[Step], None] | None = None,
+    below: int = 0,
 ) -> SearchResult:
     """Find the highest passing rate.
 
@@ -71,6 +72,8 @@ def binary_search(
         upper_fps: highest rate that makes sense [fps].
         resolution_fps: stop when the interval is this narrow [fps].
         on_step: told of every step.
+        below: so many steps more where nothing passed, to a quarter of what then does: for
+            devices that are much slower than whoever measures them.
 
     Raises:
         ValueError: a bound or resolution that is not positive.
@@ -90,7 +93,11 @@ def binary_search(
         return SearchResult(upper_fps, None, True, tuple(steps))
     low, high = 0.0, upper_fps
     note("s00", upper_fps, verdict, low, high)
-    for number in range(1, halvings(upper_fps, resolution_fps) + 1):
+    usual = halvings(upper_fps, resolution_fps)
+    for number in range(1, usual + below + 1):
+        enough = number == usual + 1 or high - low <= high / 4
+        if number > usual and low and enough:
+            break
         rate = (low + high) / 2
         name = f"s{number:02d}"
         verdict = try_rate(rate, name)

@@ -30,6 +30,7 @@ class CeilingSpec:
         sending_time_tolerance: as for measurements.
         attempts: times a failing rate is offered before it counts: in loopback a hiccup of the
             machine is no limit of the tester.
+        variant: begins the keys of the trials; see :class:`~v6t.procedures.attempts.Conditions`.
     """
 
     ipv6_frame_size: int
@@ -44,6 +45,7 @@ class CeilingSpec:
     pause_s: float = 0.0
     sending_time_tolerance: float = 1.02
     attempts: int = 2
+    variant: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def tester_ceiling(spec: CeilingSpec, measure: Measure) -> Ceiling:
         for _ in range(spec.attempts):
             trial = Trial(
                 benchmark=BENCHMARK,
-                key=f"{BENCHMARK}/{spec.ipv6_frame_size}/{spec.mode}/t{len(keys) + 1:02d}",
+                key=f"{spec.variant}{BENCHMARK}/{spec.ipv6_frame_size}/{spec.mode}/t{len(keys) + 1:02d}",
                 ipv6_frame_size=spec.ipv6_frame_size,
                 ipv4_frame_size=spec.ipv4_frame_size,
                 mode=spec.mode,

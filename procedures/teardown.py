@@ -120,5 +120,6 @@ def _tear_down(
             )
     raise TableNotFilled(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "
-        + (attempts[-1].verdict.reasons or ("unknown",))[0]
+        + (attempts[-1].verdict.reasons or ("unknown",))[0],
+        tester=not attempts[-1].verdict.valid,
     )

@@ -157,7 +157,10 @@ class _Search:
                 self._try, on_step=self._narrow, duration_s=spec.duration_s, **bounds
             )
         return binary_search(
-            lambda rate, step: self._try(rate, 1.0, step), on_step=self._narrow, **bounds
+            lambda rate, step: self._try(rate, 1.0, step),
+            upper_fps=spec.upper_bound_fps,
+            resolution_fps=spec.resolution_fps,
+            on_step=self._narrow,
         )
 
     def _narrow(self, step: Step) -> None:

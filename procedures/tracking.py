@@ -80,6 +80,8 @@ class Established:
         emptied_s, idle_emptied_s: time the device took to empty its table with all connections,
             and an empty one [s]; None: not measured.
         kept: they were there already.
+        device: what the device says of its table (ST-14): its idle ``timeout_s``, and sizes by its
+            own names; None: nothing.
         example: two connections with one four-tuple, or another thing to be shown.
     """
 
@@ -101,6 +103,7 @@ class Established:
     emptied_s: float | None = None
     idle_emptied_s: float | None = None
     kept: bool = False
+    device: Mapping[str, float] | None = None
     example: Mapping[str, Any] | None = None
 
     @property

@@ -25,7 +25,14 @@ def directions_of(mode: Mode) -> tuple[str, ...]:
 
 
 Ability = Literal[
-    "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times", "connections"
+    "tags",
+    "every-frame",
+    "ipdv",
+    "frame-timeout",
+    "two-rates",
+    "loss-times",
+    "connections",
+    "flow-starts",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 
@@ -76,6 +83,22 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Starts:
+    """Flows that begin one after the other (SC-04, RFC 8219 section 10.2.2).
+
+    Frame k of every class belongs to flow ``k mod flows``. Frames whose turn comes before their
+    flow has begun are not sent and not required.
+
+    Attributes:
+        flows: how many.
+        interval_s: flow i begins ``i * interval_s`` after the first frame [s].
+    """
+
+    flows: int
+    interval_s: float
+
+
+@dataclass(frozen=True)
 class Trial:
     """One run of traffic at a constant rate (RFC 2544 section 23, GEN-15).
 
@@ -95,6 +118,7 @@ class Trial:
         event: what happens to the device meanwhile; None: nothing.
         connections: phase 1 that goes before (RFC 9693); None: the device is stateless. Where it
             is all there is (``establish``, ``tear-down``), rate and duration are those of phase 1.
+        starts: when the flows begin; None: all with the first frame.
     """
 
     benchmark: str
@@ -111,6 +135,7 @@ class Trial:
     then: Segment | None = None
     event: Event | None = None
     connections: Connections | None = None
+    starts: Starts | None = None
 
     @property
     def first_frames(self) -> int:
@@ -119,7 +144,10 @@ class Trial:
 
     @property
     def frames(self) -> int:
-        """Frames required in each active direction: rate times duration, of both segments."""
+        """Frames required in each active direction: rate times duration, of both segments.
+
+        Of a trial with ``starts``: turns; those before a flow's beginning are left out.
+        """
         second = round(self.then.rate_fps * self.then.duration_s) if self.then else 0
         return self.first_frames + second
 
@@ -144,6 +172,8 @@ class Trial:
             found.add("loss-times")
         if self.connections is not None:
             found.add("connections")
+        if self.starts is not None:
+            found.add("flow-starts")
         return frozenset(found)
 
     def tag_frame(self, number: int) -> int:
@@ -261,7 +291,7 @@ class Measure(Protocol):
         """Run one trial."""
 
 
-_ADDED = ("delays", "frame_timeout_s", "then", "event", "connections")
+_ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts")
 _ADDED_RESULTS = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
 
 

@@ -3,15 +3,17 @@
 A field-engine program draws variables, writes them masked and has a checksum computed for every
 frame. The same frames can be had from lists: each group of octets that changes becomes one variable
 whose value list holds what the program would have written there, checksums included, and one plain
-write. Measured on one data path core that is about half the time per frame (trex.md section 9), at
-a price that has to be said: only as many distinct frames as rows, at most 65,535, then from the
-start again. Unlike TRex's own packet cache the frames need no more memory than their changing
-octets, and latency streams may use them.
+write. Measured on one data path core that is about half the time per frame (``tests/bench``), at a
+price that has to be said: only as many distinct frames as rows, at most 65,535, then from the start
+again. Where a program's frames repeat that soon anyway the price is nothing, and rows are chosen
+unasked. Unlike TRex's own packet cache the frames need no more memory than their changing octets,
+and latency streams may use them.
 """
 
 from __future__ import annotations
 
 import base64
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,27 +29,78 @@ if TYPE_CHECKING:
 SIZES = (1, 2, 4, 8)
 
 
+EXACT_ROWS = 8192
+"""Programs whose frames repeat after so many are always replaced: the frames are the same."""
+
+
 def with_rows(streams: StreamSet, rows: int) -> StreamSet:
     """The set with every program replaced by lists of its first ``rows`` frames' pieces.
 
     Streams without a program stay as they are.
 
+    Args:
+        streams: compiled.
+        rows: distinct frames; 0: only where that changes no frame.
+
     Raises:
         UsageError: the rows are too many, or the changing octets do not fit TRex's variables.
     """
     if not rows:
-        return streams
+        return StreamSet(streams.direction, tuple(_exactly_listed(s) for s in streams.streams))
     if not 1 <= rows <= ins.MAX_LIST:
         raise UsageError(f"{rows} rows cannot be: TRex lists hold 1 to {ins.MAX_LIST} values")
     return StreamSet(streams.direction, tuple(_listed(s, rows) for s in streams.streams))
 
 
-def _listed(stream: Stream, rows: int) -> Stream:
-    import numpy as np
+def period(stream: Stream) -> int | None:
+    """Frames after which a stream begins again; None: it draws pseudorandom numbers."""
+    found = 1
+    for variable in stream.trex["vm"]["instructions"]:
+        if variable["type"] != "flow_var":
+            continue
+        if variable["op"] == "random":
+            return None
+        values = variable.get("value_list")
+        step = int(variable["step"])
+        if values:
+            span = len(values)
+        else:
+            span = int(variable["max_value"]) - int(variable["min_value"]) + 1
+            span += -span % step  # the server rounds ranges up to the step
+        found = math.lcm(found, span // math.gcd(span, step))
+    return found
 
+
+def _exactly_listed(stream: Stream) -> Stream:
+    frames = period(stream)
+    if frames is None or frames > EXACT_ROWS:
+        return stream
+    try:
+        return _listed(stream, frames)
+    except UsageError:  # too many octets change
+        return stream
+
+
+def _listed(stream: Stream, rows: int) -> Stream:
     if not stream.trex["vm"]["instructions"]:
         return stream
-    frames = Expander(stream).frames(0, rows)
+    note = f"rows: {rows} ready frames"
+    return listing(stream, Expander(stream).frames(0, rows), note)
+
+
+def listing(stream: Stream, frames: NDArray[np.uint8], note: str) -> Stream:
+    """A stream that sends the given frames in turn, again and again.
+
+    Args:
+        stream: whose program is replaced.
+        frames: ``(n, length)`` uint8, n from 1 to 65,535.
+        note: what they are.
+
+    Raises:
+        UsageError: the changing octets do not fit TRex's variables.
+    """
+    import numpy as np
+
     changing = np.nonzero((frames != frames[0]).any(axis=0))[0].tolist()
     spans = pieces(changing, frames.shape[1])
     needed = sum(size for _, size in spans)
@@ -67,8 +120,8 @@ def _listed(stream: Stream, rows: int) -> Stream:
         },
         "vm": {**stream.trex["vm"], "instructions": program},
     }
-    note = f"rows: {rows} ready frames in {len(spans)} lists, then from the start again"
-    return replace(stream, trex=trex, notes=(*stream.notes, note))
+    text = f"{note} in {len(spans)} lists, then from the start again"
+    return replace(stream, trex=trex, notes=(*stream.notes, text))
 
 
 def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from v6t.analysis.sheets import Record
 
@@ -57,8 +58,10 @@ def quantities(record: Record) -> Iterator[Quantity]:
         resolution = float(record["resolution_frames"])
         longest = bool(record["hit_longest"])
         yield Quantity("burst", "frames", record["values"], True, resolution, longest)
-    elif benchmark == "frame-loss":
+    elif benchmark in ("frame-loss", "frame-loss-frame-timeout"):
         yield from _losses(record)
+    elif benchmark in ("flows", "rss-probe"):
+        yield from _variants(record)
     elif benchmark in _DELAYS:
         load = f"{record['rate']:,.0f} fps"
         for way, found in record["directions"].items():
@@ -68,6 +71,18 @@ def quantities(record: Record) -> Iterator[Quantity]:
     else:
         for way, found in record.get("directions", {}).items():
             yield Quantity(f"recovery {way}", "s", found["values"], False)
+
+
+def _variants(record: Record) -> Iterator[Quantity]:
+    for point in record.get("points", ()):
+        yield _variant(point, f"rate, {point['flows']:,} flows, {point['start']}")
+    for case, found in record.get("cases", {}).items():
+        yield _variant(found, f"rate, varying: {'nothing' if case == 'fixed' else case}")
+
+
+def _variant(found: Mapping[str, Any], name: str) -> Quantity:
+    limited = bool(found["tester_limited"] or found["upper_bound_hit"])
+    return Quantity(name, "fps", found["rates"], True, found["resolution_fps"] or 0.0, limited)
 
 
 def _losses(record: Record) -> Iterator[Quantity]:

@@ -8,6 +8,9 @@ from typing import Any
 from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
 from v6t.analysis.sheets import Record, sizes_of
 
+FULL = 60.0
+"""Beyond this share of the medium's rate the axis shows all of it (FLR-07) [%]."""
+
 
 def loss_curve(records: Sequence[Record], name: str) -> str:
     """Loss against the share of the medium's rate, one line per size (RFC 2544 26.3; FLR-07)."""
@@ -26,7 +29,9 @@ def loss_curve(records: Sequence[Record], name: str) -> str:
                 label=f"{sizes_of(record)} {record['direction']}",
                 **look(number).line,
             )
-        at.set_xlim(0, 100)
+        # a restricted range far below the medium's rate would be a blot on the left
+        most = max((r["media_percent"] for record in records for r in record["rates"]), default=100)
+        at.set_xlim(0, 100 if most > FULL else 1.1 * most)
         at.set_ylim(-2, 102)
         at.set_xlabel("offered rate, % of the medium's maximum for the frame size")
         at.set_ylabel("frames lost, %")

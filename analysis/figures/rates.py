@@ -64,7 +64,8 @@ def rate_by_size(records: Sequence[Record], name: str, media: dict[str, float]) 
         else:
             at.set_ylim(bottom=0)
             thousands(at)
-        at.set_xticks(across, list(places))
+        slanted = {"rotation": 30, "ha": "right"} if len(places) > 6 else {}
+        at.set_xticks(across, list(places), **slanted)  # type: ignore[arg-type]
         at.set_xlim(-0.5, len(places) - 0.5)
         at.set_xlabel("frame size, octets (IPv6/IPv4, FCS included)")
         at.set_ylabel("frames per second per direction")
@@ -108,6 +109,8 @@ _OUTCOMES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s"
 
 def search_trace(steps: Sequence[Step], result_fps: float, name: str) -> str:
     """Every trial of the searches of one point, in the order they were made."""
+    from matplotlib.ticker import MaxNLocator
+
     with drawing(name):
         figure, (at,) = axes(height=3.6)
         for repetition in sorted({s.repetition for s in steps}):
@@ -121,6 +124,7 @@ def search_trace(steps: Sequence[Step], result_fps: float, name: str) -> str:
                            color=colour, label=outcome, zorder=2)  # fmt: skip
         at.axhline(result_fps, color=BLACK, linestyle="--", label=f"median {short(result_fps)}")
         at.set_xlabel("trial of the point")
+        at.xaxis.set_major_locator(MaxNLocator(integer=True))
         at.set_ylabel("offered frames per second\nper direction")
         at.set_ylim(bottom=0)
         thousands(at)

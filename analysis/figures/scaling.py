@@ -17,34 +17,55 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
+from v6t.analysis.sheets import Record
 
-FAR = 20.0
+FAR = 6.0
+"""Where the largest value is so many times the smallest, the axis is logarithmic."""
 
 
-def scaling_curve(lines: Mapping[str, Mapping[float, float]], axis: str, name: str) -> str:
-    """Rate against what varies, one line per point (SC-01 to SC-03).
+def scaling_curve(
+    lines: Mapping[str, Mapping[float, Record]],
+    axis: str,
+    unit: str,
+    name: str,
+    *,
+    ideal: bool = False,
+) -> str:
+    """Rates against what varies, one line per point (SC-01 to SC-03).
 
     Args:
-        lines: rate [fps per direction] by value of the axis, by label.
+        lines: records with ``median``, ``p1`` and ``p99`` by value of the axis, by label.
         axis: what varies.
+        unit: of the rates.
         name: of the figure.
+        ideal: also draw as many times the rate of one.
     """
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
     with drawing(name):
         figure, (at,) = axes()
         values = sorted({x for line in lines.values() for x in line})
         for number, (label, line) in enumerate(lines.items()):
             across = sorted(line)
-            at.plot(across, [line[x] for x in across], label=label, **look(number).line)
-        if values[0] > 0 and values[-1] > FAR * values[0]:
-            at.set_xscale("log")
+            found = [line[x] for x in across]
+            bars = [
+                [max(0.0, r["median"] - r["p1"]) for r in found],
+                [max(0.0, r["p99"] - r["median"]) for r in found],
+            ]
+            at.errorbar(across, [r["median"] for r in found], yerr=bars, capsize=4, label=label,
+                        **look(number).line)  # fmt: skip
+            if ideal and 1 in line:
+                at.plot(across, [x * line[1]["median"] for x in across], color="#999999",
+                        linewidth=0.8, label=None if number else "n times one core")  # fmt: skip
+        if values[0] > 0 and values[-1] >= FAR * values[0]:
+            at.set_xscale("log", base=2)
         at.set_xticks(values)
         at.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        at.xaxis.set_minor_locator(NullLocator())
         at.xaxis.set_minor_formatter(NullFormatter())
         at.set_ylim(bottom=0)
         at.set_xlabel(axis)
-        at.set_ylabel("frames per second per direction")
+        at.set_ylabel(unit.replace(" per direction", "\nper direction"))
         thousands(at)
         legend(at)
         return svg(figure, name)

@@ -65,14 +65,44 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Links:
+    """References to other files beside the document, many of them."""
+
+    links: Sequence[Link]
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Few results in large figures: number, unit, and what it is."""
+
+    cards: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Facts with headings, side by side where there is room."""
+
+    columns: Sequence[tuple[str, Facts]]
+
+
+@dataclass(frozen=True)
 class Folded:
-    """Blocks that are one click away."""
+    """Blocks that are one click away.
+
+    Attributes:
+        summary: what is clicked.
+        blocks: what is seen then.
+        brief: short enough to be printed.
+    """
 
     summary: str
     blocks: Sequence[Block]
+    brief: bool = False
 
 
-Block: TypeAlias = "Text | Items | Facts | Drawing | Listing | Link | Folded | Sheet"
+Block: TypeAlias = (
+    "Text | Items | Facts | Cards | Columns | Drawing | Listing | Link | Links | Folded | Sheet"
+)
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from v6t.analysis.published import Reference, facts_of, references, sources
 from v6t.analysis.remarks import remarks
-from v6t.analysis.report.blocks import Block, Document, Facts, Folded, Items, Listing, Section, Text
+from v6t.analysis.report.blocks import (
+    Block,
+    Cards,
+    Document,
+    Facts,
+    Folded,
+    Items,
+    Listing,
+    Section,
+    Text,
+)
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.drawings import drawings
 from v6t.analysis.report.rundata import RunData
+from v6t.analysis.report.setting import setting
 from v6t.analysis.report.trust import trust
 from v6t.analysis.results import trial_row
 from v6t.analysis.rfctables import grouped, sheets
-from v6t.analysis.sheets import Record, Sheet, count, sheet, sizes_of
+from v6t.analysis.sheets import Record, Sheet, count, milliseconds, sheet, sizes_of
 
 MOST_TRIALS = 3000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
 
-SHOWN, LONG = 3, 40
-"""Figures of a benchmark that are not folded away, and rows of a table that is not."""
+SHOWN, LONG, BRIEF = 4, 40, 10
+"""Figures of a benchmark that are not folded away, rows of a table that is not, and remarks that
+are printed."""
 
 
 def build(data: RunData, *, paper: str | None = None, figures: bool = True) -> Document:
@@ -35,7 +48,7 @@ def build(data: RunData, *, paper: str | None = None, figures: bool = True) -> D
     label = str(data.results.get("label") or "")
     sections = [
         Section("In short", "short", list(_short(data))),
-        Section("What was measured, on what", "setting", list(_setting(data))),
+        Section("What was measured, on what", "setting", list(setting(data, figures))),
         *_benchmarks(data, figures),
         Section("Beside published results", "published", list(_published(data, paper))),
         Section("Validity", "validity", trust(data)),
@@ -70,108 +83,56 @@ def _short(data: RunData) -> Iterator[Block]:
             "`v6t resume` continues it.",
             "warning",
         )
-    headlines = [h for h in map(_headline, data.records) if h]
-    if headlines:
-        yield Items(headlines)
+    cards = list(_cards(data.records))
+    if cards:
+        yield Cards(cards)
+    missing = [
+        f"{r['benchmark']}, {sizes_of(r)} octets, {r['direction']}: not measured "
+        f"({r['not_measured']})"
+        for r in data.records
+        if r.get("not_measured")
+    ]
+    if missing:
+        yield Items(missing, "warning")
     caveats: Sequence[str] = data.results.get("caveats", ())
     if caveats:
         yield Items(caveats, "warning")
     said = remarks(data.records)
     if said:
-        yield Folded(f"{len(said)} remarks about single numbers", [Items(said)])
-
-
-def _headline(record: Record) -> str:
-    """The one number of a point, with unit and convention."""
-    where = f"{sizes_of(record)} octets, {record['direction']}"
-    if record.get("not_measured"):
-        return f"{record['benchmark']}, {where}: not measured ({record['not_measured']})"
-    if record["benchmark"].startswith("throughput"):
-        both = (
-            f" ({record['aggregate_median']:,.0f} in both together)"
-            if record["direction"] == "bidirectional"
-            else ""
+        yield Folded(
+            f"{len(said)} remarks about single numbers", [Items(said)], brief=len(said) < BRIEF
         )
-        limited = "; limited by the tester" if record["tester_limited"] else ""
-        return (
-            f"{record['title']}, {where}: {record['median']:,.0f} frames per second per "
-            f"direction{both}, median of {record['repetitions']}{limited}"
-        )
-    if record.get("unit") == "connections per second":
-        return (
-            f"{record['title']}, {where}: {record['median']:,.0f} connections per second, "
-            f"median of {record['repetitions']}, {record['connections']:,} connections"
-        )
-    if record["benchmark"] == "back-to-back":
-        return f"{record['title']}, {where}: {record['average']:,.1f} frames on average"
-    return ""
 
 
-def _setting(data: RunData) -> Iterator[Block]:
-    c, m = data.config, data.manifest
-    procedure = c["procedure"]
-    yield Facts(
-        (
-            ("Technology", f"{c['plugin']}: {data.title}" if data.title else c["plugin"]),
-            ("Follows", ", ".join(data.rfcs) or "-"),
-            ("Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets (IPv6, with FCS)"),
-            ("Directions", ", ".join(c["modes"])),
-            ("Benchmarks", ", ".join(c["benchmarks"])),
-            (
-                "Trials",
-                f"{procedure['trial_duration_s']:g} s, {procedure['repetitions']} repetitions, "
-                f"preset {c['preset']}",
-            ),
-            ("Rate convention", "frames per second per direction, unless a heading says otherwise"),
-            ("Medium", f"{c['line_rate_bps'] / 1e9:g} Gbit/s"),
-            ("Seed", str(c["seed"])),
-        )
-    )
-    tester = m.get("tester") or {"kind": c["tester"]["kind"], **c["tester"]["options"]}
-    device = tester.get("device") or {"driver": c["dut"]["driver"], **c["dut"]["options"]}
-    yield from _described("Tester", {k: v for k, v in tester.items() if k != "device"})
-    yield from _described("Device under test", device)
-    yield Text("Machine of v6t")
-    machine = {k: v for k, v in m.get("machine", {}).items() if v is not None}
-    packages = ", ".join(f"{k} {v}" for k, v in m.get("packages", {}).items() if v)
-    yield Facts(
-        (
-            *flat(machine),
-            ("python", str(m.get("python", ""))),
-            ("packages", packages),
-            ("source commit", str(m.get("source_commit") or "installed package")),
-            ("started", str(m.get("created", ""))),
-            ("finished", ", ".join(m.get("finished", ())) or "-"),
-        )
-    )
-    if data.params:
-        yield Folded("Parameters of the technology", [Facts(tuple(flat(data.params)))])
+def _cards(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
+    """The numbers one would advertise: those of the smallest frames (TP-08)."""
+    sizes = [r["frame_sizes"]["ipv6"] for r in records if not r.get("not_measured")]
+    for r in records:
+        if r.get("not_measured") or r["frame_sizes"]["ipv6"] != min(sizes):
+            continue
+        where = f"{sizes_of(r)} octets, {r['direction']}, "
+        of = f"median of {r['repetitions']}"
+        title, benchmark = r.get("title", ""), r["benchmark"]
+        if benchmark.startswith("throughput"):
+            limit = " - limited by the tester" if r["tester_limited"] else ""
+            yield count(r["median"]), "frames/s per direction", f"{title}, {where}{of}{limit}"
+        elif r.get("unit") == "connections per second":
+            number = f"{r['connections']:,} connections, "
+            yield count(r["median"]), "connections/s", f"{title}, {where}{number}{of}"
+        elif benchmark == "back-to-back":
+            yield f"{r['average']:,.0f}", "frames", f"{title}, {where}average of {r['repetitions']}"
+        elif benchmark in _DELAYS:
+            key, word = _DELAYS[benchmark]
+            for way, found in r["directions"].items():
+                yield milliseconds(found[key]["median"]), "ms", f"{word}, {where}{way}, {of}"
 
 
-def _described(what: str, facts: Mapping[str, Any]) -> Iterator[Block]:
-    """Facts in the open, what is nested in them one click away."""
-    yield Text(what)
-    yield Facts(tuple(flat({k: v for k, v in facts.items() if not isinstance(v, Mapping)})))
-    for name, inner in facts.items():
-        if isinstance(inner, Mapping) and inner:
-            yield Folded(f"{what}: {name}", [Facts(tuple(flat(inner)))])
-
-
-def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values as names with dots and texts."""
-    for key, value in values.items():
-        name = f"{above}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{name}.")
-        elif isinstance(value, (list, tuple, dict)):
-            yield name, json.dumps(value) if value else "none"
-        else:
-            yield name, "none" if value is None else str(value)
+_DELAYS = {"latency": ("tl", "Typical latency"), "pdv": ("pdv", "PDV")}
 
 
 def _benchmarks(data: RunData, figures: bool) -> Iterator[Section]:
     for benchmark, records in grouped(data.records).items():
-        blocks: list[Block] = [_folded_if_long(table) for table in sheets(records)]
+        blocks: list[Block] = [folded_if_long(table) for table in sheets(records)]
         if any(r.get("tester_limited") or r.get("upper_bound_hit") for r in records):
             blocks.append(
                 Text("* limited by the tester or the medium: the device may be faster", "warning")
@@ -183,7 +144,8 @@ def _benchmarks(data: RunData, figures: bool) -> Iterator[Section]:
             drawn = drawings(data, benchmark, records)
             blocks += drawn[:SHOWN]
             if drawn[SHOWN:]:
-                blocks.append(Folded(f"{len(drawn) - SHOWN} further figures", drawn[SHOWN:]))
+                rest = len(drawn) - SHOWN
+                blocks.append(Folded(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:]))
         definition = next((r["definition"] for r in records if r.get("definition")), None)
         if definition:
             blocks.append(Text(f"Delay: {definition}."))
@@ -191,7 +153,8 @@ def _benchmarks(data: RunData, figures: bool) -> Iterator[Section]:
         yield Section(title, benchmark, blocks)
 
 
-def _folded_if_long(table: Sheet) -> Block:
+def folded_if_long(table: Sheet) -> Block:
+    """A table, one click away if it has many rows."""
     if len(table.rows) <= LONG:
         return table
     return Folded(f"{table.title}: table of {len(table.rows)} rows", [table])
@@ -206,11 +169,11 @@ def _published(data: RunData, paper: str | None) -> Iterator[Block]:
         if not found:
             yield Text("Nothing that was measured here stands in a table of this paper.")
             return
-        yield reproduction(found)
+        yield from reproduction(found)
         return
     if alike:
         yield Text("Published results under the same conditions, as far as the papers state them.")
-        yield reproduction(alike)
+        yield from reproduction(alike)
         return
     yield Text(
         "No published result was made under the conditions of this run"
@@ -228,30 +191,48 @@ def _published(data: RunData, paper: str | None) -> Iterator[Block]:
         )
 
 
-def reproduction(found: Sequence[tuple[Record, Reference]]) -> Sheet:
-    """Measured beside published, table by table, with everything that differs."""
-    rows = []
-    for record, ref in sorted(found, key=lambda pair: pair[1].source):
-        unit = ref.entry["unit"]
-        show = count if unit in ("fps", "cps") else _figure
+def reproduction(found: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
+    """Measured beside published, a table for each published one, with everything that differs."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for record, ref in found:
+        show = count if ref.unit in ("fps", "cps") else _figure
         ratio = ref.measured / ref.published if ref.measured is not None else None
-        rows.append(
+        tables.setdefault(ref.source, []).append(
             (
-                ref.source,
-                f"{ref.entry['metric']}, {sizes_of(record)}, {ref.direction}",
-                f"{ref.entry['dut']}, {ref.entry['test_system']}",
+                ", ".join([ref.entry["metric"], sizes_of(record), ref.direction, *_told(ref)]),
+                f"{ref.entry['dut']}, {ref.entry['test_system'].partition(' (')[0]}",
                 show(ref.published),
                 show(ref.measured),
-                unit,
+                ref.unit,
                 "-" if ratio is None else f"{ratio:.3f}",
                 "; ".join(map(str, ref.differing)) or "none",
             )
         )
     names = [
-        *("<source", "<what", "+<published device", "published", "measured", "<unit", "ratio"),
+        *("<what", "+<published device", "published", "measured", "<unit", "ratio"),
         "+<conditions that differ or are not known",
     ]
-    return sheet("Measured beside published", names, rows)
+    return [
+        sheet(f"Measured beside {source}", names, rows)
+        for source, rows in sorted(tables.items(), key=lambda item: _natural(item[0]))
+    ]
+
+
+def _told(ref: Reference) -> list[str]:
+    """What tells the rows of one published table apart."""
+    stated = ref.entry["conditions"]
+    words = {
+        "variation": "{}",
+        "active_cores": "{} cores",
+        "connections_million": "{} M connections",
+        "per_frame_timeout_ms": "{} ms timeout",
+    }
+    return [word.format(stated[name]) for name, word in words.items() if name in stated]
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Table 10 comes after Table 9."""
+    return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
 def _figure(value: float | None) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 from v6t.analysis.published import facts_of, library, references, sources
 from v6t.analysis.remarks import remarks
-from v6t.analysis.report.blocks import Block, Document, Folded, Items, Link, Section, Text
-from v6t.analysis.report.build import reproduction
+from v6t.analysis.report.blocks import Block, Document, Folded, Items, Link, Links, Section, Text
+from v6t.analysis.report.build import folded_if_long, reproduction
 from v6t.analysis.report.curves import curves
+from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.rundata import RunData
 from v6t.analysis.sheets import Record, Sheet, count, milliseconds, sheet, sizes_of
 
@@ -45,11 +46,22 @@ class RunOf:
     @property
     def values(self) -> str:
         """``"ces 1000, frame_sizes 104"``."""
-        return ", ".join(f"{k.removeprefix('params.')} {shown(v)}" for k, v in self.axes.items())
+        return ", ".join(f"{name_of(k)} {shown(v)}" for k, v in self.axes.items())
+
+
+OF_POINTS = ("frame_sizes", "modes")
+"""Axes that every point of a run tells by itself."""
+
+
+def name_of(axis: str) -> str:
+    """``"params.ces"`` as ``"ces"``: an axis in few words."""
+    return {"params": "traffic", "dut.driver": "device"}.get(axis, axis.rpartition(".")[2])
 
 
 def shown(value: Any) -> str:
     """A value of an axis in a few words."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     if isinstance(value, Mapping):
         return " ".join(f"{k}={shown(v)}" for k, v in value.items())
     return "/".join(map(shown, value)) if isinstance(value, list) else str(value)
@@ -79,7 +91,7 @@ def campaign_document(
         blocks: list[Block] = []
         if notes.get(experiment):
             blocks.append(Text(notes[experiment]))
-        blocks += _tables(mine)
+        blocks += map(folded_if_long, _tables(mine))
         blocks += curves(experiment, mine, runs, figures=figures)
         said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records)]
         if said:
@@ -132,15 +144,21 @@ def figures_of(record: Record) -> Iterator[dict[str, Any]]:
         yield {**head, "figure": "not measured", **dict.fromkeys(keys)}
     elif "directions" in record:
         for way, found in record["directions"].items():
-            for figure in ("tl", "wcl", "pdv"):
+            for figure in ("tl", "wcl", "pdv", "med"):
                 if figure in found:
-                    values = {k: found[figure][k] for k in keys}
-                    yield {**head, "figure": f"{figure} {way}", **values}
-    elif record["benchmark"] == "frame-loss":
+                    values = {k: found[figure].get(k) for k in keys}
+                    word = "median" if figure == "med" else figure.upper()
+                    yield {**head, "figure": f"{word} {way}", **values}
+    elif record["benchmark"].startswith("frame-loss"):
         for row in record["rates"]:
             loss = row["loss_percent"].get("sum") or next(iter(row["loss_percent"].values()))
             values = {k: loss[k] for k in keys}
-            yield {**head, "figure": f"loss at {row['rate']:.0f} fps", **values}
+            yield {**head, "figure": f"loss at {row['rate']:,.0f} fps", **values}
+    elif record["benchmark"] == "flows":
+        for point in record["points"]:
+            values = {k: point[k] for k in keys}
+            start = f", {point['start']}" if point["flows"] > 1 else ""
+            yield {**head, "figure": f"{point['flows']:,} flows{start}", **values}
     elif "median" in record:
         yield {**head, "figure": record["benchmark"], **{k: record[k] for k in keys}}
 
@@ -164,7 +182,7 @@ _BAD = ("failed", "translation incorrect")
 
 def _tables(runs: Sequence[RunOf]) -> list[Sheet]:
     """One table per unit: what varies, the point, median, P1, P99."""
-    axes = list(dict.fromkeys(a for r in runs for a in r.axes))
+    axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in OF_POINTS))
     groups: dict[str, list[tuple[str, ...]]] = {}
     for run in runs:
         for record in run.records:
@@ -177,17 +195,27 @@ def _tables(runs: Sequence[RunOf]) -> list[Sheet]:
                     *cells,
                     sizes_of(record),
                     f["direction"],
-                    f["figure"],
+                    "" if f["figure"] == f["benchmark"] else f["figure"],
                     *(show(f[k]) for k in ("median", "p1", "p99")),
                     str(f["repetitions"]),
                 )
                 title = f"{record['title']}, {_unit(f)}"
                 groups.setdefault(title, []).append(row)
     names = [
-        *(f"<{a.removeprefix('params.')}" for a in axes),
+        *(f"<{name_of(a)}" for a in axes),
         *("<octets", "<direction", "<figure", "median", "P1", "P99", "repetitions"),
     ]
-    return [sheet(title, names, rows) for title, rows in groups.items()]
+    empty = len(axes) + 2
+    return [
+        sheet(title, names, rows)
+        if any(row[empty] for row in rows)
+        else sheet(title, _without(names, empty), [_without(row, empty) for row in rows])
+        for title, rows in groups.items()
+    ]
+
+
+def _without(cells: Sequence[str], place: int) -> tuple[str, ...]:
+    return (*cells[:place], *cells[place + 1 :])
 
 
 def _percent(value: float | None) -> str:
@@ -215,8 +243,10 @@ def _paper(paper: str, runs: Sequence[RunOf]) -> Iterator[Block]:
         known = best.get(id(ref.entry))
         if known is None or len(ref.differing) < len(known[1].differing):
             best[id(ref.entry)] = (record, ref)
-    if best:
-        yield reproduction(list(best.values()))
+    yield from reproduction(list(best.values()))
+    if paper == "ipv6net-2015":
+        yield from mean_sheets(runs)
+        met |= {id(entry) for entry, _ in mean_pairs(runs)}
     rest: dict[tuple[str, str, str], int] = {}
     for entry in library()["records"]:
         if entry["seed"] == paper and id(entry) not in met:
@@ -238,6 +268,7 @@ def _runs(runs: Sequence[RunOf]) -> Iterator[Block]:
     ]
     yield sheet("All runs", ["<directory", "<experiment", "<testbed", "<what varies", "<status"],
                 rows)  # fmt: skip
-    for r in runs:
-        if r.data is not None:
-            yield Link(f"Report of {r.directory}", f"{r.directory}/report.html")
+    links = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
+    if links:
+        yield Text("Reports of the single runs:")
+        yield Links(links)

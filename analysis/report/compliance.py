@@ -71,7 +71,7 @@ def _general(data: RunData) -> Iterator[Clause]:
     n, m = data.params.get("n"), data.params.get("m")
     if n and m:
         yield _clause("RFC 8219 section 5.3 (GEN-14)", "translated share 100, 90, 50 or 10 %",
-                      f"{m / n:.3g} of the frames",
+                      f"{100 * m / n:.4g} % of the frames",
                       round(100 * m / n, 6) in (100, 90, 50, 10))  # fmt: skip
     yield _clause("RFC 2544 section 23 (GEN-15)", "wait 2 s for late frames, 5 s between trials",
                   f"wait {p['residual_wait_s']:g} s, pause {p['pause_s']:g} s",
@@ -99,7 +99,9 @@ def _throughput(data: RunData, p: Mapping[str, Any]) -> Iterator[Clause]:
              "mlrsearch": "MLRsearch with the RFC 2544 goal"}  # fmt: skip
     yield _clause("RFC 2544 section 26.1 (TP-02)", "the highest rate without loss, by any search",
                   words[p["search"]], True)  # fmt: skip
-    searched = [r for r in data.records if r["benchmark"] == "throughput"]
+    searched = [
+        r for r in data.records if r["benchmark"] == "throughput" and not r.get("not_measured")
+    ]
     known = [r for r in searched if r["tester_ceiling"]]
     if searched:
         limited = sum(bool(r["tester_limited"]) for r in searched)
@@ -186,6 +188,38 @@ def _reset(data: RunData, p: Mapping[str, Any]) -> Iterator[Clause]:
                   f"{s['hook']}, {s['repetitions']} times", None)  # fmt: skip
 
 
+def _connection_rate(data: RunData, p: Mapping[str, Any]) -> Iterator[Clause]:
+    yield _validated(p)
+    yield _clause("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
+                  "none may; no tolerance can be set", True)  # fmt: skip
+    yield _clause("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
+                  "emptied and, where the device tells, counted", True)  # fmt: skip
+    yield _repeated(data, "connection-rate")
+
+
+def _teardown(data: RunData, p: Mapping[str, Any]) -> Iterator[Clause]:
+    del p
+    yield _clause("RFC 9693 section 4.8 (ST-10)", "N / (t(N) - t(0)), the device empties its table",
+                  "both times taken with the same command", True)  # fmt: skip
+    yield _repeated(data, "teardown")
+
+
+def _capacity(data: RunData, p: Mapping[str, Any]) -> Iterator[Clause]:
+    del data
+    c = p["connections"]["capacity"]
+    yield _clause("RFC 9693 section 4.9 (ST-12)", "exponential, then binary search for the capacity",
+                  f"from {c['first']:,} on, beta {c['beta']:g}, gamma {c['gamma']:g}, "
+                  f"E {c['error']:,}", True)  # fmt: skip
+    yield _validated(p)
+
+
+def _validated(p: Mapping[str, Any]) -> Clause:
+    c = p["connections"]
+    done = f"each once, at {c['alpha']:g} R" if c["validate_connections"] else "not tried"
+    return _clause("RFC 9693 section 4.6 (ST-07)", "every connection is validated", done,
+                   bool(c["validate_connections"]))  # fmt: skip
+
+
 def _repeated(data: RunData, benchmark: str) -> Clause:
     made = [
         r["repetitions"]
@@ -224,4 +258,7 @@ _BENCHMARKS: Mapping[str, Callable[[RunData, Mapping[str, Any]], Iterator[Clause
     "back-to-back": _bursts,
     "system-recovery": _recovery,
     "reset": _reset,
+    "connection-rate": _connection_rate,
+    "teardown": _teardown,
+    "capacity": _capacity,
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.figures.loss import loss_curve
+from v6t.analysis.figures.points import points_figure
+from v6t.analysis.figures.rates import rate_by_size
 from v6t.analysis.figures.scaling import mixture_curve, scaling_curve
 from v6t.analysis.report.blocks import Block, Drawing
 from v6t.analysis.scaling import (
@@ -12,19 +15,28 @@ from v6t.analysis.scaling import (
     S_CPU,
     T_HARMONIC,
     T_MIN,
+    core_count,
     core_scaling,
     load_scaling,
     overlay_harmonic,
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheets import Sheet, count, sheet, sizes_of
+from v6t.analysis.sheets import Record, Sheet, count, percent, sheet, sizes_of
+from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign import RunOf
 
-_CORES = ("cores", "workers")
+CORES = ("cores", "workers")
+SIZES = "frame_sizes"
+LINES = 7
+"""Lines that a figure tells apart; more make further figures."""
 _MIX = frozenset({"n", "m"})
+_UNITS = {
+    "frames per second": "frames per second per direction",
+    "connections per second": "connections per second",
+}
 
 
 def curves(
@@ -35,80 +47,179 @@ def curves(
     Args:
         experiment: its name.
         runs: its runs.
-        every: all runs of the campaign; native traffic alone is measured by ``ipv6-router``.
+        every: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
         figures: whether to draw.
     """
     blocks: list[Block] = []
     axes = list(dict.fromkeys(a for r in runs for a in r.axes))
+    curved = False
     for number, axis in enumerate(axes):
         name = f"{experiment}-{number}".replace(".", "-")
         values = [r.axes.get(axis) for r in runs]
-        if all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
-            blocks += _scaling(axis, runs, f"scaling-{name}", figures)
-        elif all(isinstance(v, Mapping) and set(v) == _MIX for v in values):
-            blocks += _mixture(axis, runs, every, f"mixture-{name}", figures)
+        if all(isinstance(v, Mapping) and set(v) == _MIX for v in values):
+            found = list(_mixture(axis, runs, every, f"mixture-{name}", figures))
+        else:
+            found = list(_scaling(axis, runs, f"scaling-{name}", figures))
+        curved = curved or bool(found)
+        blocks += found
+    if figures:
+        blocks += _overlays(runs, experiment.replace(".", "-"), curved)
     return blocks
 
 
-def _rates(runs: Sequence[RunOf], axis: str) -> dict[str, dict[Any, float]]:
-    """Throughput by value of the axis, by everything else that tells runs and points apart."""
-    found: dict[str, dict[Any, float]] = {}
+def _titled(runs: Sequence[RunOf], benchmark: str) -> dict[str, list[tuple[RunOf, Record]]]:
+    """Measured records of a benchmark by their titles."""
+    found: dict[str, list[tuple[RunOf, Record]]] = {}
     for run in runs:
-        others = [str(v) for a, v in run.axes.items() if a not in (axis, "frame_sizes")]
         for record in run.records:
-            if record["benchmark"] == "throughput" and record["median"]:
-                label = ", ".join([*others, sizes_of(record), record["direction"]])
-                value = run.axes[axis]
-                key = value["m"] / value["n"] if isinstance(value, Mapping) else value
-                found.setdefault(label, {})[key] = record["median"]
+            if record["benchmark"].startswith(benchmark) and not record.get("not_measured"):
+                found.setdefault(record["title"], []).append((run, record))
     return found
 
 
-def _scaling(axis: str, runs: Sequence[RunOf], name: str, figures: bool) -> list[Block]:
-    if axis == "frame_sizes":
-        return []
-    lines = {label: line for label, line in _rates(runs, axis).items() if len(line) > 1}
-    if not lines:
-        return []
+def _rated(runs: Sequence[RunOf]) -> dict[str, list[tuple[RunOf, Record]]]:
+    """Records with one rate: throughput in its forms, and connection rates."""
+    return _titled(runs, "throughput") | _titled(runs, "connection-rate")
+
+
+def _others(run: RunOf, *without: str) -> list[str]:
+    """What else varies, in words."""
+    from v6t.analysis.report.campaign import shown
+
+    return [shown(v) for a, v in run.axes.items() if a not in (SIZES, "modes", *without)]
+
+
+def _scaling(axis: str, runs: Sequence[RunOf], name: str, figures: bool) -> Iterator[Block]:
+    """Scale-up over a number (SC-01 to SC-03, SC-07); nothing where the axis is none."""
+    values = [_number(axis, r.axes.get(axis)) for r in runs]
+    if axis == SIZES or None in values or len(set(values)) < 2:
+        return
     short = axis.rpartition(".")[2]
-    of_cores = short in _CORES and all(1 in line for line in lines.values())
+    for part, (title, found) in enumerate(_rated(runs).items()):
+        lines: dict[str, dict[Any, Record]] = {}
+        for run, record in found:
+            label = ", ".join([*_others(run, axis), sizes_of(record), record["direction"]])
+            lines.setdefault(label, {})[_number(axis, run.axes[axis])] = record
+        lines = {label: line for label, line in lines.items() if _scalable(line)}
+        if not lines:
+            continue
+        of_cores = short in CORES and all(1 in line for line in lines.values())
+        unit = _UNITS[next(iter(found))[1]["unit"]]
+        yield _scaling_sheet(title, short, unit, lines, of_cores)
+        if figures:
+            caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
+                " Grey: as many times the rate of one core." if of_cores else ""
+            )
+            drawn = scaling_curve(lines, short, unit, f"{name}-{part}", ideal=of_cores)
+            yield Drawing(drawn, caption, caption)
+
+
+def _scalable(line: Mapping[Any, Record]) -> bool:
+    return len(line) > 1 and all(r["median"] for r in line.values())
+
+
+def _number(axis: str, value: Any) -> float | None:
+    """The number on an axis: a value, or how many cores a list of them names."""
+    if axis.rpartition(".")[2] in CORES:
+        return core_count(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value
+
+
+def _scaling_sheet(
+    title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, Record]], of_cores: bool
+) -> Sheet:
     rows = []
     for label, line in lines.items():
-        scale = core_scaling(line) if of_cores else load_scaling(line)
+        medians = {n: record["median"] for n, record in line.items()}
+        scale = core_scaling(medians) if of_cores else load_scaling(medians)
         rows += [
-            (label, f"{value:,}", count(line[value]), f"{scale[value]:.3f}") for value in scale
+            (
+                label,
+                f"{n:,}",
+                *(count(line[n][k]) for k in ("median", "p1", "p99")),
+                f"{scale[n]:.3f}",
+                percent(line[n]["dispersion"]),
+            )
+            for n in scale
         ]
     formula = S_CPU if of_cores else S_C
-    blocks: list[Block] = [
-        sheet(
-            f"Scale-up over {short}: {formula}",
-            ["<point", short, "median fps per direction", "scale-up"],
-            rows,
-        )
-    ]
-    if figures:
-        caption = f"Throughput over {short}, median, frames per second per direction."
-        blocks.append(Drawing(scaling_curve(lines, short, name), caption, caption))
-    return blocks
+    names = ["<point", short, f"median\n{unit}", "P1", "P99", "scale-up", "dispersion\n%"]
+    return sheet(f"{title} over {short}: {formula}", names, rows)
+
+
+def _overlays(runs: Sequence[RunOf], name: str, curved: bool) -> Iterator[Block]:
+    """Rates against frame sizes, or of what has names, and loss curves, of all runs together."""
+    for number, (title, found) in enumerate(_rated(runs).items() if not curved else ()):
+        sizes = {sizes_of(record) for _, record in found}
+        if len(sizes) > 1 and title.startswith("Throughput"):
+            for part, some in enumerate(_parts(found)):
+                caption = f"{title} against frame size: median, bars from P1 to P99, and the "
+                caption += "theoretical maximum of the medium for the larger (IPv6) frame."
+                drawn = rate_by_size(some, f"{name}-sizes-{number}-{part}", _media(runs, some))
+                yield Drawing(drawn, caption, caption)
+        elif len(found) > 1:
+            rows = [
+                (", ".join([*_others(run), sizes_of(record), record["direction"]]), record)
+                for run, record in found
+            ]
+            unit = _UNITS[found[0][1]["unit"]]
+            caption = f"{title}: median, bars from P1 to P99, {unit}."
+            drawn = points_figure(rows, unit, f"{name}-points-{number}")
+            yield Drawing(drawn, caption, caption)
+    for number, (title, found) in enumerate(_titled(runs, "frame-loss").items()):
+        every = [r for some in _parts(found) for r in some]
+        for first in range(0, len(every), LINES):
+            caption = f"{title} against the offered rate: median, bars from P1 to P99."
+            drawn = loss_curve(every[first : first + LINES], f"{name}-loss-{number}-{first}")
+            yield Drawing(drawn, caption, caption)
+
+
+def _parts(found: Sequence[tuple[RunOf, Record]]) -> Iterator[list[Record]]:
+    """Records whose lines one figure can tell apart, each named by what varies."""
+    lines: dict[str, list[Record]] = {}
+    for run, record in found:
+        label = " ".join([*_others(run), record["direction"]])
+        lines.setdefault(label, []).append({**record, "direction": label})
+    names = list(lines)
+    for first in range(0, len(names), LINES):
+        yield [r for name in names[first : first + LINES] for r in lines[name]]
+
+
+def _media(runs: Sequence[RunOf], records: Sequence[Record]) -> dict[str, float]:
+    """The medium's maximum by frame size; of the fastest medium where there are several."""
+    line_rate = max(r.data.config["line_rate_bps"] for r in runs if r.data is not None)
+    return {
+        sizes_of(r): float(max_frame_rate_fps(line_rate, r["frame_sizes"]["ipv6"])) for r in records
+    }
 
 
 def _mixture(
     axis: str, runs: Sequence[RunOf], every: Sequence[RunOf], name: str, figures: bool
-) -> list[Block]:
-    blocks: list[Block] = []
+) -> Iterator[Block]:
+    """Mixtures of translated and native frames beside two models (MIX-02)."""
+    lines: dict[tuple[str, ...], dict[float, float]] = {}
+    for run in runs:
+        for record in run.records:
+            if record["benchmark"] == "throughput" and record.get("median"):
+                share = run.axes[axis]["m"] / run.axes[axis]["n"]
+                place = (*_others(run, axis), sizes_of(record), record["direction"])
+                lines.setdefault(place, {})[share] = record["median"]
     natives = _natives(every)
-    for number, (label, line) in enumerate(_rates(runs, axis).items()):
-        native = natives.get((runs[0].testbed, *_place(label)))
-        if 1.0 not in line or len(line) < 2 or native is None:
+    for number, (place, line) in enumerate(lines.items()):
+        octets, direction = place[-2].partition("/")[0], place[-1]
+        native = line.get(0.0) or natives.get((runs[0].testbed, octets, direction))
+        if 1.0 not in line or len(line) < 2 or not native:
             continue
-        translated = line[1.0]
-        blocks.append(_mixture_sheet(label, line, translated, native))
+        label = ", ".join(place)
+        mixed = {share: rate for share, rate in line.items() if share}
+        yield _mixture_sheet(label, mixed, line[1.0], native)
         if figures:
-            measured = sorted([*line.items(), (0.0, native)])
-            figure = mixture_curve(measured, translated, native, f"{name}-{number}")
+            measured = sorted([*mixed.items(), (0.0, native)])
+            figure = mixture_curve(measured, line[1.0], native, f"{name}-{number}")
             caption = f"Mixtures of translated and native traffic beside two models, {label}."
-            blocks.append(Drawing(figure, caption, caption))
-    return blocks
+            yield Drawing(figure, caption, caption)
 
 
 def _natives(every: Sequence[RunOf]) -> dict[tuple[str, ...], float]:
@@ -118,14 +229,8 @@ def _natives(every: Sequence[RunOf]) -> dict[tuple[str, ...], float]:
         for run in every
         if run.data is not None and run.data.config["plugin"] == "ipv6-router"
         for record in run.records
-        if record["benchmark"] == "throughput" and record["median"]
+        if record["benchmark"] == "throughput" and record.get("median")
     }
-
-
-def _place(label: str) -> tuple[str, str]:
-    """Octets of the IPv6 frame and direction at the end of a label."""
-    octets, direction = label.split(", ")[-2:]
-    return octets.partition("/")[0], direction
 
 
 def _mixture_sheet(
@@ -141,5 +246,6 @@ def _mixture_sheet(
                 *(c for m in models for c in (count(m), f"{residual_percent(rate, m):+.2f}")),
             )
         )
+    rows.append(("0%", count(native), *("-",) * 4))
     names = ["translated", "measured fps", T_MIN, "residual %", T_HARMONIC, "residual %"]
-    return sheet(f"Mixtures, {label}", names, rows)
+    return sheet(f"Mixtures, {label}, frames per second per direction", names, rows)

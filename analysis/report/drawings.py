@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from v6t.analysis.figures import delays, loss, rates
+from v6t.analysis.figures.canvas import CYCLE
 from v6t.analysis.report.blocks import Drawing
 from v6t.analysis.report.rundata import RunData
 from v6t.analysis.sheets import Record, sizes_of
@@ -63,18 +64,33 @@ def _throughput(data: RunData, benchmark: str, records: Sequence[Record]) -> Ite
 
 
 def _frame_loss(_data: RunData, benchmark: str, records: Sequence[Record]) -> Iterator[Drawing]:
-    yield Drawing(
-        loss.loss_curve(records, f"{benchmark}-curve"),
-        "Frame loss against the offered rate as a share of the medium's maximum for the frame "
-        "size: median, bars from P1 to P99; of both directions together where both were loaded.",
-        "Frame loss curve: " + "; ".join(f"{sizes_of(r)} {r['direction']}" for r in records) + ".",
-    )
-    yield Drawing(
-        loss.forwarded_curve(records, f"{benchmark}-forwarded"),
-        "Frames forwarded against frames offered, per second and all directions together: a flat "
-        "line beyond the knee is a device that stays stable under overload.",
-        "Forwarded against offered frames per second.",
-    )
+    for part, some in enumerate(_readable(records)):
+        points = "; ".join(f"{sizes_of(r)} {r['direction']}" for r in some) + "."
+        name = f"-{part}" if part else ""
+        yield Drawing(
+            loss.loss_curve(some, f"{benchmark}-curve{name}"),
+            "Frame loss against the offered rate as a share of the medium's maximum for the frame "
+            "size: median, bars from P1 to P99; of both directions together where both were "
+            "loaded.",
+            "Frame loss curve: " + points,
+        )
+        yield Drawing(
+            loss.forwarded_curve(some, f"{benchmark}-forwarded{name}"),
+            "Frames forwarded against frames offered, per second and all directions together: a "
+            "flat line beyond the knee is a device that stays stable under overload.",
+            "Forwarded against offered frames per second: " + points,
+        )
+
+
+def _readable(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """As many lines as a figure tells apart; more in further figures, a direction each."""
+    if len(records) <= len(CYCLE):
+        yield records
+        return
+    for mode in dict.fromkeys(r["direction"] for r in records):
+        here = [r for r in records if r["direction"] == mode]
+        for first in range(0, len(here), len(CYCLE)):
+            yield here[first : first + len(CYCLE)]
 
 
 def _timing(data: RunData, benchmark: str, records: Sequence[Record]) -> Iterator[Drawing]:
@@ -150,6 +166,7 @@ _FIGURES: Mapping[str, _Draw] = {
     "throughput": _throughput,
     "throughput-frame-timeout": _throughput,
     "frame-loss": _frame_loss,
+    "frame-loss-frame-timeout": _frame_loss,
     "latency": _timing,
     "pdv": _timing,
     "ipdv": _timing,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import groupby
 
 from v6t.analysis.report.blocks import (
     Block,
+    Cards,
+    Columns,
     Document,
     Drawing,
     Facts,
     Folded,
     Items,
     Link,
+    Links,
     Listing,
     Section,
     Text,
@@ -54,7 +58,13 @@ def _section(section: Section) -> str:
 
 
 def _blocks(blocks: Sequence[Block]) -> str:
-    return "".join(map(_block, blocks))
+    """Blocks one below the other; figures that follow one another stand side by side."""
+    found = []
+    for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
+        made = list(map(_block, some))
+        text = "".join(made)
+        found.append(f'<div class="figures">{text}</div>\n' if drawn and len(made) > 1 else text)
+    return "".join(found)
 
 
 def _block(block: Block) -> str:
@@ -64,10 +74,20 @@ def _block(block: Block) -> str:
         items = "".join(f"<li>{_plain(i)}</li>" for i in block.items)
         return f'<ul class="{block.tone}">{items}</ul>\n'
     if isinstance(block, Facts):
-        rows = "".join(
-            f'<tr><th scope="row">{_plain(k)}</th><td>{_plain(v)}</td></tr>' for k, v in block.rows
+        return _facts(block)
+    if isinstance(block, Cards):
+        cards = "".join(
+            f"<li><strong>{_plain(number)}</strong> <span>{_plain(unit)}</span> "
+            f"<small>{_plain(what)}</small></li>"
+            for number, unit, what in block.cards
         )
-        return f'<div class="scroll"><table class="facts">{rows}</table></div>\n'
+        return f'<ul class="cards">{cards}</ul>\n'
+    if isinstance(block, Columns):
+        columns = "".join(
+            "<div>" + (f"<h3>{_plain(title)}</h3>" if title else "") + f"{_facts(facts)}</div>"
+            for title, facts in block.columns
+        )
+        return f'<div class="columns">{columns}</div>\n'
     if isinstance(block, Drawing):
         return (
             f'<figure role="img" aria-label="{_plain(block.description)}">{block.svg}'
@@ -77,10 +97,25 @@ def _block(block: Block) -> str:
         return f"<pre>{_plain(block.text)}</pre>\n"
     if isinstance(block, Link):
         return f'<p><a href="{_plain(block.target)}">{_plain(block.text)}</a></p>\n'
+    if isinstance(block, Links):
+        items = "".join(
+            f'<li><a href="{_plain(link.target)}">{_plain(link.text)}</a></li>'
+            for link in block.links
+        )
+        return f'<ul class="links">{items}</ul>\n'
     if isinstance(block, Folded):
         summary = _plain(block.summary)
-        return f"<details><summary>{summary}</summary>\n{_blocks(block.blocks)}</details>\n"
+        brief = ' class="brief"' * block.brief
+        inner = _blocks(block.blocks)
+        return f"<details{brief}><summary>{summary}</summary>\n{inner}</details>\n"
     return _table(block)
+
+
+def _facts(facts: Facts) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{_plain(k)}</th><td>{_plain(v)}</td></tr>' for k, v in facts.rows
+    )
+    return f'<div class="scroll"><table class="facts">{rows}</table></div>\n'
 
 
 def _table(sheet: Sheet) -> str:

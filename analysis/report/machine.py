@@ -54,7 +54,7 @@ def to_json(data: RunData, paper: str | None = None) -> str:
                 "metric": ref.entry["metric"],
                 "frame_sizes": record["frame_sizes"],
                 "direction": ref.direction,
-                "unit": ref.entry["unit"],
+                "unit": ref.unit,
                 "published": ref.published,
                 "measured": ref.measured,
                 "same_conditions": ref.alike,

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 from v6t.analysis.report.blocks import (
     Block,
+    Cards,
+    Columns,
     Document,
     Drawing,
     Facts,
     Folded,
     Items,
     Link,
+    Links,
     Listing,
     Text,
 )
@@ -39,6 +42,11 @@ def _block(block: Block) -> list[str]:
         return [*(f"* {_plain(item)}" for item in block.items), ""]
     if isinstance(block, Facts):
         return [*(f"* **{_plain(k)}**: {_plain(v)}" for k, v in block.rows), ""]
+    if isinstance(block, Cards):
+        return [*(f"* **{_plain(n)}** {_plain(u)}: {_plain(w)}" for n, u, w in block.cards), ""]
+    if isinstance(block, Columns):
+        head = {title: [f"### {_plain(title)}", ""] if title else [] for title, _ in block.columns}
+        return [x for t, f in block.columns for x in (*head[t], *_block(f))]
     if isinstance(block, Drawing):
         return [f"*Figure in the HTML report: {_plain(block.caption)}*", ""]
     if isinstance(block, Listing):
@@ -47,6 +55,8 @@ def _block(block: Block) -> list[str]:
         return [fence, block.text.rstrip("\n"), fence, ""]
     if isinstance(block, Link):
         return [f"[{_plain(block.text)}]({block.target})", ""]
+    if isinstance(block, Links):
+        return [*(f"* [{_plain(link.text)}]({link.target})" for link in block.links), ""]
     if isinstance(block, Folded):
         return [f"**{_plain(block.summary)}**", "", *(x for b in block.blocks for x in _block(b))]
     return list(_table(block))

@@ -46,6 +46,7 @@ class RunData:
         rfc_frame_sizes: IPv6 frame sizes RFC 8219 lists for it.
         settings: all settings of the procedures with their defaults.
         trials: the journal.
+        bottleneck: ``bottleneck.json``: what limits the device at the rates found.
     """
 
     name: str
@@ -58,6 +59,7 @@ class RunData:
     rfc_frame_sizes: Sequence[int] = ()
     settings: Json = field(default_factory=dict)
     trials: Sequence[RunTrial] = ()
+    bottleneck: Sequence[Json] = ()
 
     @property
     def records(self) -> Sequence[Record]:

@@ -27,6 +27,22 @@ p.good, p.warning, p.bad, ul.warning, ul.bad { border-left: .4rem solid; padding
 .warning { border-color: #e69f00 !important; }
 .bad { border-color: #d55e00 !important; }
 ul.warning, ul.bad { padding-left: 2rem; }
+.columns { columns: 2 24rem; column-gap: 2rem; margin-bottom: 1rem; }
+.columns > div { break-inside: avoid; }
+.columns table { width: 100%; }
+.columns .facts th { width: 9rem; }
+h3 { font-size: 1rem; margin: .8rem 0 -.4rem; }
+ul.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr));
+  gap: .8rem; list-style: none; padding: 0; margin: 1rem 0; }
+ul.cards li { border: 1px solid var(--line); border-top: .3rem solid var(--accent);
+  padding: .6rem .9rem; }
+ul.cards strong { display: block; font-size: 1.6rem; line-height: 1.2;
+  font-variant-numeric: tabular-nums; }
+ul.cards span { font-size: .85rem; }
+ul.cards small { display: block; color: #444; font-size: .85rem; margin-top: .3rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(34rem, 1fr));
+  gap: 0 1.5rem; align-items: start; }
+ul.links { columns: 4 16rem; font-size: .9rem; padding-left: 1.2rem; }
 pre { background: var(--soft); padding: .8rem; overflow-x: auto; font-size: .8rem; }
 figure { margin: 1rem 0 1.6rem; }
 figure svg { max-width: 100%; height: auto; display: block; }
@@ -36,7 +52,16 @@ summary { cursor: pointer; font-weight: 600; }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav { display: none; }
-  figure, table, tr { break-inside: avoid; }
+  figure, tr, ul.cards li, .columns > div { break-inside: avoid; }
+  h2, h3, caption, summary { break-after: avoid; }
+  thead { display: table-header-group; }
+  table { font-size: 7.5pt; }
+  th, td { padding: .12rem .3rem; }
+  .figures { display: block; }
+  figure svg { max-height: 9cm; }
+  details { border: 0; padding: 0; }
+  details.brief::details-content { content-visibility: visible; block-size: auto; }
+  details:not(.brief):not([open]) { display: none; }
   .scroll, pre { overflow: visible; }
   pre { white-space: pre-wrap; }
   a { color: inherit; text-decoration: none; }

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.report.blocks import Block, Items, Text
+from v6t.analysis.report.blocks import Block, Folded, Items, Text
 from v6t.analysis.report.rundata import RunData
 from v6t.analysis.sheets import Sheet, count, sheet, sizes_of
 from v6t.analysis.statistics import median
 
 MOST_LISTED = 50
+_NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def trust(data: RunData) -> list[Block]:
@@ -53,20 +54,19 @@ def trust(data: RunData) -> list[Block]:
     health = _health(data)
     if health.rows:
         blocks.append(health)
-    evidence = list(_evidence(data))
-    if evidence:
-        blocks.append(Items(evidence))
-    return blocks
+    return [*blocks, *_limits(data)]
 
 
 def _invalid(found: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Sheet:
-    reasons = Counter(
-        (r["benchmark"], sizes_of(r), r["direction"], reason.partition(":")[2].strip() or reason)
-        for r, t in found
-        for reason in t["reasons"][:1]
-    )
-    rows = [(*place, str(times)) for place, times in reasons.most_common(MOST_LISTED)]
-    names = ["<benchmark", "<octets", "<direction", "<reason", "trials"]
+    # reasons that differ in their numbers only are one; the first stands for all
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for record, trial in found:
+        for reason in trial["reasons"][:1]:
+            place = (record["benchmark"], sizes_of(record), record["direction"])
+            alike.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
+    most = sorted(alike.items(), key=lambda item: -len(item[1]))[:MOST_LISTED]
+    rows = [(*key[:3], reasons[0], str(len(reasons))) for key, reasons in most]
+    names = ["<benchmark", "<octets", "<direction", "<reason (of the first)", "trials"]
     return sheet("Invalid trials", names, rows)
 
 
@@ -120,6 +120,38 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
             yield from _numbers(f"{name} {key}".strip(), inner)
 
 
+def _limits(data: RunData) -> Iterator[Block]:
+    """What the device was short of at the rates found, as its driver saw it (BN-01)."""
+    evidence = list(_evidence(data))
+    if evidence:
+        yield Items(evidence)
+    if data.bottleneck:
+        names = ["<octets", "<direction", "fps per direction", "samples", "<what limits it"]
+        rows = [
+            (
+                sizes_of(entry),
+                entry["direction"],
+                count(entry["rate_fps"]),
+                str(entry["samples"]),
+                entry["says"],
+            )
+            for entry in data.bottleneck
+        ]
+        yield sheet("What limits the device, watched every second", names, rows)
+        seen = [
+            f"{sizes_of(e)} {e['direction']}: {line}"
+            for e in data.bottleneck
+            for line in e["evidence"]
+        ]
+        if seen:
+            yield Folded(f"{len(seen)} observations behind it", [Items(seen)])
+    elif data.config["dut"]["driver"] != "reference" and not data.simulated:
+        yield Text(
+            "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
+            "once more and does."
+        )
+
+
 def _evidence(data: RunData) -> Iterator[str]:
     """What the tester or the device's driver says about the bottleneck."""
     tester = data.manifest.get("tester") or {}
@@ -130,3 +162,9 @@ def _evidence(data: RunData) -> Iterator[str]:
             yield told
         elif isinstance(told, Mapping):
             yield from (f"{k}: {v}" for k, v in told.items())
+    for entry in data.results.get("bottleneck", ()):
+        yield (
+            f"{entry['device']} at {count(entry['rate_fps'])} fps {entry['direction']}, "
+            f"{entry['frame_sizes']['ipv6']}/{entry['frame_sizes']['ipv4']} octets: "
+            f"{entry['says']} ({'; '.join(entry['evidence'])})"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.commands.options import assignments, report_flag
+from v6t.core.commands.options import assignments, names, report_flag
 from v6t.profiles.errors import UsageError
 
 
@@ -16,6 +16,11 @@ from v6t.profiles.errors import UsageError
               help="Continue the campaign in DIR.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the campaigns that come with v6t.")
 @click.option("--dry-run", is_flag=True, help="Show runs and time; do nothing.")
+@click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE",
+              help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
+              "left out where there is only one.")  # fmt: skip
+@click.option("--experiment", "only", multiple=True, callback=names, metavar="NAMES",
+              help="These experiments only.")  # fmt: skip
 @click.option("--tester", help="Another tester than the testbeds'; sim rehearses.")
 @click.option("--preset", help="Another preset than the file's.")
 @click.option("--reps", type=int, help="Repetitions.")
@@ -29,6 +34,8 @@ def command(
     resume: Path | None,
     listing: bool,
     dry_run: bool,
+    testbeds: tuple[str, ...],
+    only: tuple[str, ...],
     tester: str | None,
     preset: str | None,
     reps: int | None,
@@ -47,7 +54,7 @@ def command(
         session.show_packaged()
         return 0
     if resume is not None:
-        if file or output or tester or preset or reps or set_procedure or dry_run:
+        if any((file, output, testbeds, only, tester, preset, reps, set_procedure, dry_run)):
             raise UsageError("--resume continues what was planned; nothing else goes with it")
         return session.continue_campaign(resume, report, group)
     if file is None:
@@ -55,7 +62,7 @@ def command(
     from v6t.core.campaign import Overrides, lay_out
     from v6t.core.campaignfile import locate
 
-    changes = Overrides(tester, preset, reps, tuple(set_procedure.items()))
+    changes = Overrides(_beds(testbeds), only, tester, preset, reps, tuple(set_procedure.items()))
     campaign = lay_out(locate(file), changes)
     if dry_run:
         session.show_plan(campaign)
@@ -63,3 +70,16 @@ def command(
     if output is None:
         raise UsageError("where to?", "give a new directory with -o")
     return session.begin(campaign, output, report)
+
+
+def _beds(given: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+    """Testbed files by the names they stand for; without a name by an empty one."""
+    found: dict[str, Path] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals:
+            name, file = "", text
+        if name in found:
+            raise UsageError("--testbed is given twice for the same testbed", "write NAME=FILE")
+        found[name] = Path(file)
+    return tuple(found.items())

@@ -15,10 +15,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def driver_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Completion of driver names."""
-    from v6t.drivers.duts.registry import DRIVERS
+    from v6t.drivers.duts.registry import names
 
     del ctx, param
-    return [n for n in DRIVERS if n.startswith(incomplete)]
+    return [n for n in names() if n.startswith(incomplete)]
 
 
 def dut_flags(command: F) -> F:
@@ -53,7 +53,9 @@ def dut_flags(command: F) -> F:
     return command
 
 
-@click.group(short_help="configure, verify, watch and restore the device under test")
+@click.group(
+    short_help="configure, verify, watch and restore the device under test", no_args_is_help=False
+)
 def command() -> None:
     """The device under test by itself.
 
@@ -87,6 +89,7 @@ def apply(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="configure, read back, send frames both ways, restore")
 @dut_flags
+@click.option("--frame-size", type=int, help="IPv6 frame size, octets with FCS.")
 def verify(as_json: bool, **given: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
     from v6t.core import dutcontrol
@@ -103,7 +106,7 @@ def status(as_json: bool, **given: Any) -> None:
     """Show whether the device is configured, by whom, and what it says of itself."""
     from v6t.core import dutcontrol
 
-    found = dutcontrol.status(_resolve(given), _say)
+    found = dutcontrol.status(_resolve(given, any_technology=True), _say)
     if as_json:
         click.echo(dutcontrol.as_json(found))
         return
@@ -127,7 +130,7 @@ def restore(as_json: bool, **given: Any) -> None:
     """Undo what v6t did, after whatever happened, from any host that can log in."""
     from v6t.core import dutcontrol
 
-    told = dutcontrol.restore(_resolve(given), _say)
+    told = dutcontrol.restore(_resolve(given, any_technology=True), _say)
     if as_json:
         click.echo(dutcontrol.as_json(told))
         return
@@ -160,14 +163,21 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
         click.echo(printed(told))
 
 
-def _resolve(given: dict[str, Any]) -> Any:
-    from v6t.core.config import Flags, resolve
+def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
+    """The resolved run; where it does not matter what the device is, nobody need say it."""
+    from v6t.core.config import Flags, driver_named, resolve
 
+    plugin = given["plugin"]
+    if any_technology and plugin is None and given["run_file"] is None:
+        from v6t.core.dutcontrol import any_plugin
+
+        plugin = any_plugin(given["dut"] or driver_named(given["testbed"]))
     flags = Flags(
-        plugin=given["plugin"],
+        plugin=plugin,
         params=given["params"],
         dut=given["dut"],
         dut_params=given["dut_params"],
+        frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
     )
     return resolve(given["run_file"], given["testbed"], flags)
 

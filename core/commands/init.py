@@ -21,17 +21,23 @@ if TYPE_CHECKING:
               help="Take over a siitperf.conf.")  # fmt: skip
 @click.option("--from-maptperf", "maptperf", type=click.Path(path_type=Path), metavar="FILE",
               help="Take over a maptperf.conf or mapperf.conf.")  # fmt: skip
+@click.option("--from-run", "run", type=click.Path(path_type=Path), metavar="DIR",
+              help="Take over the configuration of an earlier run.")  # fmt: skip
 @click.option("--plugin", help="With --from-maptperf: mape-br or mapt-br; default: mape-br where "
               "the file names the BR's address.")  # fmt: skip
 def command(
-    directory: Path, siitperf: Path | None, maptperf: Path | None, plugin: str | None
+    directory: Path,
+    siitperf: Path | None,
+    maptperf: Path | None,
+    run: Path | None,
+    plugin: str | None,
 ) -> None:
     """Write run.yaml and testbed.yaml with every setting explained.
 
     Taken over from another tester, run.yaml ends with what became of each of its parameters.
     """
-    if siitperf and maptperf:
-        raise UsageError("one file at a time: --from-siitperf or --from-maptperf")
+    if sum(map(bool, (siitperf, maptperf, run))) > 1:
+        raise UsageError("one file at a time: --from-siitperf, --from-maptperf or --from-run")
     if plugin and not maptperf:
         raise UsageError("--plugin goes with --from-maptperf")
     if siitperf:
@@ -42,6 +48,11 @@ def command(
         from v6t.core.migrate_maptperf import read_maptperf
 
         _take_over(maptperf, lambda path: read_maptperf(path, plugin), directory, "Maptperf")
+    elif run:
+        from v6t.core.restore import restore
+
+        for path in restore(run, directory):
+            click.echo(path)
     else:
         from v6t.core.examples import write_examples
 

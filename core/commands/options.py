@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from v6t.core import completing
+from v6t.core.completing import plugin_names
 from v6t.profiles.errors import UsageError
 
+__all__ = ["assignments", "names", "plugin_names", "report_flag", "resolve_flags", "run_flags"]
+
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def plugin_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Completion of plugin names, from entry points alone."""
-    from v6t.core.registry import names
-
-    del ctx, param
-    return [n for n in names() if n.startswith(incomplete)]
 
 
 def assignments(
@@ -58,17 +54,27 @@ def run_flags(command: F) -> F:
     decorators = [
         click.argument("run_file", required=False, type=click.Path(path_type=Path)),
         click.option("--plugin", shell_complete=plugin_names, help="Technology to measure."),
+        click.option(
+            "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
+        ),
         click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
-        click.option("--tester", help="auto, embedded, sim or trex."),
-        click.option("--preset", help="quick (a demonstration) or rfc."),
+        click.option(
+            "--tester", shell_complete=completing.testers, help="auto, embedded, sim or trex."
+        ),
+        click.option(
+            "--preset", shell_complete=completing.presets, help="quick (a demonstration) or rfc."
+        ),
         click.option(
             "--measure",
             "benchmarks",
             multiple=True,
             callback=names,
             metavar="NAMES",
+            shell_complete=completing.benchmarks,
             help="What to measure, separated by commas: throughput, throughput-frame-timeout, "
-            "frame-loss, back-to-back, latency, pdv, ipdv, system-recovery, reset.",
+            "frame-loss, frame-loss-frame-timeout, back-to-back, latency, pdv, ipdv, "
+            "system-recovery, reset, flows, rss-probe; stateful technologies: connection-rate, "
+            "teardown, capacity, too.",
         ),
         click.option(
             "--frame-size",
@@ -78,7 +84,11 @@ def run_flags(command: F) -> F:
             help="IPv6 frame size, octets with FCS; repeatable.",
         ),
         click.option(
-            "--mode", "modes", multiple=True, help="forward, reverse or bidirectional; repeatable."
+            "--mode",
+            "modes",
+            multiple=True,
+            shell_complete=completing.modes,
+            help="forward, reverse or bidirectional; repeatable.",
         ),
         click.option("--reps", type=int, help="Repetitions."),
         click.option("--duration", type=float, help="Seconds of each trial."),
@@ -93,18 +103,19 @@ def run_flags(command: F) -> F:
         click.option(
             "--adaptive",
             is_flag=True,
-            help="Repeat until the median is known to 1 %; throughput only.",
+            help="Repeat until the median is known to 1 %; throughput and frame loss only.",
         ),
         click.option("--tags", type=int, help="Tagged frames of a latency stream."),
         click.option("--rate", type=float, help="Rate of latency, PDV and IPDV [fps]."),
         click.option(
-            "--frame-timeout", type=float, help="Deadline of throughput-frame-timeout [ms]."
+            "--frame-timeout", type=float, help="Deadline of the benchmarks named so [ms]."
         ),
         click.option(
             "--set-procedure",
             multiple=True,
             callback=assignments,
             metavar="NAME=VALUE",
+            shell_complete=completing.procedure,
             help="Any other setting, for example latency.duration_s=120; repeatable.",
         ),
         click.option(
@@ -113,22 +124,29 @@ def run_flags(command: F) -> F:
             multiple=True,
             callback=assignments,
             metavar="NAME=VALUE",
+            shell_complete=completing.parameters,
             help="Plugin parameter; repeatable.",
         ),
-        click.option("--dut", help="Device driver."),
+        click.option("--dut", shell_complete=completing.drivers, help="Device driver."),
         click.option(
             "--set-dut",
             multiple=True,
             callback=assignments,
             metavar="NAME=VALUE",
-            help="Parameter of the reference device only.",
+            help="Parameter of the reference device, or option of the device driver.",
         ),
         click.option(
             "--set-tester",
             multiple=True,
             callback=assignments,
             metavar="NAME=VALUE",
+            shell_complete=completing.tester_options,
             help="Tester option.",
+        ),
+        click.option(
+            "--force",
+            is_flag=True,
+            help="Take TRex's ports from their owner, and say who that was.",
         ),
         click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
         click.option("--label", help="Words for the directory name and the results."),
@@ -142,11 +160,12 @@ def resolve_flags(given: dict[str, Any]) -> Any:
     """The resolved run behind :func:`run_flags`; takes its flags out of ``given``."""
     from v6t.core.config import Flags, resolve
 
+    force = given.pop("force")
     flags = Flags(
         plugin=given.pop("plugin"),
-        params=given.pop("params"),
+        params=_with_variant(given.pop("params"), given.pop("variant")),
         tester=given.pop("tester"),
-        tester_options=given.pop("set_tester"),
+        tester_options={**given.pop("set_tester"), **({"force": "true"} if force else {})},
         dut=given.pop("dut"),
         dut_params=given.pop("set_dut"),
         preset=_preset(given.pop("preset")),
@@ -176,3 +195,14 @@ def _preset(name: str | None) -> str | None:
     if name not in (None, "quick", "rfc"):
         raise UsageError(f"there is no preset '{name}'", "quick or rfc")
     return name
+
+
+def _with_variant(params: dict[str, str], variant: str | None) -> dict[str, str]:
+    if variant is None:
+        return params
+    if params.get("variant", variant) != variant:
+        raise UsageError(
+            f"--variant {variant} and --set variant={params['variant']} contradict each other",
+            "give one of them",
+        )
+    return {**params, "variant": variant}

@@ -90,6 +90,17 @@ class Driver(ABC):
         del intent
         return None
 
+    def table(self, intent: Intent) -> Reading | None:
+        """What limits its table of sessions (sizes, timeouts), by the device's own names."""
+        del intent
+        return None
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Idle connections live so long [s]; None: for ever, or unknown."""
+        del intent
+        found = getattr(self.options, "timeout_s", None)
+        return None if found is None else float(found)
+
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """What to watch under load, by name."""
         del intent

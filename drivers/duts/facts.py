@@ -20,6 +20,9 @@ LINUX = {
     "default6": "ip -j -6 route show default",
     "cpus": "cat /sys/devices/system/cpu/online",
     "conntrack_max": "cat /proc/sys/net/netfilter/nf_conntrack_max",
+    # a network namespace shows the host's limit and may not change it
+    "conntrack_fixed": "f=/proc/sys/net/netfilter/nf_conntrack_max; "
+    "[ ! -e $f ] || [ -w $f ] || echo read-only",
     "gc_thresh3": "cat /proc/sys/net/ipv4/neigh/default/gc_thresh3",
 }
 """Sections of every Linux device."""

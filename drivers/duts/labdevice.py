@@ -46,6 +46,13 @@ class LabDut:
                 "a device reached over SSH cannot be between the cables of the lab",
                 "use --tester trex with this testbed, or ssh.lab instead of ssh.host",
             )
+        machine = [n for n in ("cores", "governor", "clock_khz") if getattr(options, n, 0)]
+        if machine:
+            raise UsageError(
+                f"the lab's device has no cores of its own: {', '.join(machine)} would change this "
+                "machine",
+                f"leave dut.options.{machine[0]} out, or use a device elsewhere",
+            )
         if (options.left, options.right) != (LEFT, RIGHT):
             raise UsageError(
                 "the interfaces of the lab's device are called left and right",
@@ -58,6 +65,7 @@ class LabDut:
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
         self._server: labssh.LabSsh | None = None
+        self._addressed = False
         self.session: Session | None = None
 
     def namespace(self) -> int:
@@ -80,11 +88,13 @@ class LabDut:
     def start(self, lab: Lab) -> None:
         """Name the interfaces' addresses, then configure and verify it like a device elsewhere."""
         del lab  # its namespace is ours
-        self._address_interfaces()
+        if not self._addressed:
+            self.address()
         session = Session(self.driver, self._transport(), self.intent, self._keep, self._say)
         session.open()
         self.session = session
         session.apply()
+        session.verify()
 
     def flush(self) -> None:
         """Empty its state."""
@@ -141,8 +151,9 @@ class LabDut:
             time.sleep(0.1)
         raise DutError("the lab's device is still in use", "wait for the end of the other v6t")
 
-    def _address_interfaces(self) -> None:
+    def address(self) -> None:
         """What an operator sees to before: MAC addresses as in the testbed file, and ARP."""
+        self._addressed = True
         links = self.intent.links
         lines = [
             "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"

@@ -37,6 +37,7 @@ PermitRootLogin prohibit-password
 UsePAM no
 PrintMotd no
 LogLevel VERBOSE
+Subsystem sftp internal-sftp
 SetEnv SHLVL=9
 """
 """SHLVL keeps bash from reading this machine's .bashrc, which says nothing about a device."""

@@ -107,6 +107,8 @@ class Step:
         before: a shell line that prints what is to be restored; its output must be the same again
             after the undo.
         was: what output of ``before`` means.
+        gone: a shell line that succeeds if what was changed no longer exists: an interface that
+            was taken away took the change with it.
         check: the read-back.
         silent: any output of the command is an error (programs whose exit status says nothing).
         deadline_s: how long it may take [s].
@@ -120,6 +122,7 @@ class Step:
     undo_text: str = ""
     before: str = ""
     was: Was = Was.VALUE
+    gone: str = ""
     check: Check | None = None
     silent: bool = False
     deadline_s: float = 60.0

@@ -35,7 +35,7 @@ class DutOptions(BaseModel):
     @field_validator("left", "right")
     @classmethod
     def _interface(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9_.:/-]{1,40}", value):
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,39}", value) or ".." in value:
             raise ValueError(f"'{value}' is no interface name")
         return value
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     U8 = NDArray[np.uint8]
 
+IPV4_IN_IPV6 = 4
+
 
 @dataclass(frozen=True)
 class ExpectProfile:
@@ -27,6 +29,10 @@ class ExpectProfile:
             never set.
         any_identification: the identification of IPv4 packets may be anything.
         any_flow_label: the flow label of IPv6 packets may be anything.
+        absent_checksum: the UDP checksum may be 0, which RFC 768 keeps for "none was computed".
+        tunnel_hop_limit: hop limit of IPv6 headers put before IPv4 packets, as they leave the device;
+            0: the reference's.
+        tunnel_keeps_ttl: the TTL of IPv4 packets is not decremented before they are put into IPv6.
         least_octets: frames are padded to so many octets, FCS off; 0: not padded.
         why: the source of these values, for the manifest.
     """
@@ -35,6 +41,9 @@ class ExpectProfile:
     df: Literal["reference", "set", "clear"] = "reference"
     any_identification: bool = False
     any_flow_label: bool = False
+    absent_checksum: bool = False
+    tunnel_hop_limit: int = 0
+    tunnel_keeps_ttl: bool = False
     least_octets: int = 0
     why: str = ""
 
@@ -85,9 +94,12 @@ class ProfiledJudge:
     def normalise(self, frames: U8) -> U8:
         """Frames with what may be anything set to zero, to be compared with each other."""
         p = self.profile
-        if not (p.any_identification or p.any_flow_label) or not len(frames):
+        if not len(frames):
             return frames
-        out = frames.copy()
+        out = _without_checksum(frames) if p.absent_checksum else frames
+        if not (p.any_identification or p.any_flow_label):
+            return out
+        out = out.copy()
         at = _l3(out)
         for offset in np.unique(at):
             rows = at == offset
@@ -117,7 +129,20 @@ class ProfiledJudge:
             elif p.df == "clear":
                 packets[:, 6] &= 0xBF
             inet.finish_ipv4(packets, 0)
+        else:
+            self._tunnelled(packets)
         return frames, alive
+
+    def _tunnelled(self, packets: U8) -> None:
+        p = self.profile
+        rows = np.flatnonzero(packets[:, 6] == IPV4_IN_IPV6)
+        if p.tunnel_hop_limit:
+            packets[rows, 7] = p.tunnel_hop_limit
+        if p.tunnel_keeps_ttl and len(rows):
+            inner = packets[rows, 40:]
+            inner[:, 8] += 1
+            inet.finish_ipv4(inner, 0)
+            packets[rows, 40:] = inner
 
     def _padded(self, frames: U8, length: NDArray[np.int32]) -> ProfiledAnswer:
         least = self.profile.least_octets
@@ -131,6 +156,24 @@ class ProfiledJudge:
             frames[np.ix_(length == size, range(int(size), least))] = 0
         length[short] = least
         return ProfiledAnswer(frames, length)
+
+
+def _without_checksum(frames: U8) -> U8:
+    """UDP checksum 0 where it is right or 0 already, 0xFFFF where it is wrong."""
+    out = frames.copy()
+    kinds = 8 * _l3(frames) + _version(frames)
+    for kind in np.unique(kinds):
+        rows = np.flatnonzero(kinds == kind)
+        part = out[rows]
+        headers = inet.headers_of(part[0])
+        if headers.udp is None:
+            continue
+        right = inet.udp_sum(part, headers) == 0xFFFF
+        field = part[:, headers.udp + 6 : headers.udp + 8]
+        right |= ~field.any(axis=1)
+        field[:] = np.where(right, 0, 0xFF)[:, None]
+        out[rows] = part
+    return out
 
 
 def _without_identification(packets: U8) -> U8:

@@ -30,6 +30,7 @@ class Undo:
         command, text: shell line and its standard input; no command: nothing to take back.
         before: command that prints the state.
         old: what it printed before the step.
+        gone: succeeds if what the step changed no longer exists.
     """
 
     number: int
@@ -38,6 +39,29 @@ class Undo:
     text: str = ""
     before: str = ""
     old: str = ""
+    gone: str = ""
+
+    @property
+    def look(self) -> str:
+        """Command that prints the state now; what is gone is as it was."""
+        if not self.gone:
+            return self.before
+        return (
+            f"if {self.gone}; then printf '%s\\n' {shlex.quote(self.old)}; else {self.before}\nfi"
+        )
+
+    def differs(self, now: str) -> bool:
+        """Whether the state is not what it was before the step.
+
+        More than before may be somebody else's; less, or something where nothing was, is ours.
+        A kernel setting that no longer exists vanished with its interface.
+        """
+        if not self.old.strip():
+            return bool(now.strip())
+        lines = set(now.splitlines())
+        names = {line.partition(" = ")[0] for line in lines}
+        missing = set(self.old.splitlines()) - lines
+        return any(" = " not in line or line.partition(" = ")[0] in names for line in missing)
 
 
 @dataclass(frozen=True)
@@ -94,15 +118,17 @@ def undo_of(number: int, step: Step, old: str) -> Undo:
     words = " ".join(shlex.quote(w) for w in old.split())
     command = command.replace("{old}", shlex.quote(old.rstrip("\n"))).replace("{words}", words)
     text = step.undo_text.replace("{old}", old)
-    return Undo(number, step.why, command, text if command else "", step.before, old)
+    return Undo(number, step.why, command, text if command else "", step.before, old, step.gone)
 
 
 def script(record: Record) -> str:
     """Text of ``undo.sh``: last step first, each once, ``left N`` for those that fail."""
     lines = [
         "#!/bin/sh",
-        f"# takes back what {record.owner} did for {record.technology} ({record.driver}),",
-        f"# begun {record.started}; harmless to run twice",
+        _comment(
+            f"takes back what {record.owner} did for {record.technology} ({record.driver}), begun "
+            f"{record.started}; harmless to run twice"
+        ),
         "trap '' HUP PIPE",
         "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL",
         f"cd {shlex.quote(record.directory)} || exit 1",
@@ -114,9 +140,10 @@ def script(record: Record) -> str:
     for entry in reversed(record.undo):
         if not entry.command:
             continue
-        lines += ["", "# " + " ".join(entry.why.split()), f"if todo {entry.number}; then", "("]
+        lines += ["", _comment(entry.why), f"if todo {entry.number}; then"]
+        lines += [f"if {entry.gone}; then s=0; else ("] if entry.gone else ["("]
         lines.append(here_document(entry.command, entry.text))
-        lines.append("); s=$?")
+        lines.append("); s=$?" + ("; fi" if entry.gone else ""))
         if entry.before:  # it may have vanished with something else: what counts is the state
             was = shlex.quote(entry.old.strip("\n"))
             lines.append(f'[ $s = 0 ] || [ "$( ({entry.before}\n) 2>/dev/null )" = {was} ] && s=0')
@@ -125,10 +152,19 @@ def script(record: Record) -> str:
     return "\n".join(lines)
 
 
+def _comment(text: str) -> str:
+    """One line, whatever is in the text."""
+    return "# " + " ".join(text.split())
+
+
 def here_document(command: str, text: str) -> str:
     """A command with its standard input, as one writes it in a shell."""
     if not text:
-        return f"{command} </dev/null" if "\n" not in command else command
+        if "\n" in command:
+            return command
+        if any(c in command for c in ";|&"):  # else the last command of a pipeline reads nothing
+            command = f"{{ {command}\n}}"
+        return f"{command} </dev/null"
     mark = "END"
     while f"\n{mark}\n" in f"\n{text}\n":
         mark += "_"

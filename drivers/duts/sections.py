@@ -23,8 +23,8 @@ def script(commands: Mapping[str, str]) -> str:
         commands: by name, a name is one word.
     """
     return "\n".join(
-        f"echo; echo '{MARK} {name}'; ( {command}\n) 2>/dev/null </dev/null; "
-        f'echo; echo "{MARK}= $?"'
+        f"echo; echo '{MARK} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
+        f'echo; echo "{MARK}= $s"'
         for name, command in commands.items()
     )
 

@@ -10,17 +10,17 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts import sections
+from v6t.drivers.duts.describing import described, standing
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.lock import Lock
 from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, shown
-from v6t.drivers.duts.record import PROGRESS, SCRIPT, Record, describe, left_of, summary, undo_of
+from v6t.drivers.duts.record import PROGRESS, SCRIPT, Record, describe, left_of, undo_of
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
 from v6t.profiles.errors import DutError, V6tError
@@ -63,6 +63,7 @@ class Session:
         self._lock: Lock | None = None
         self.facts: Facts | None = None
         self.plan: Plan | None = None
+        self._configured: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ class Session:
 
     def survey(self) -> Facts:
         """Read what the device is."""
-        read = self._read(self.driver.survey())
+        read = self._read(self.driver.survey(), noted="")
         self.facts = self.driver.facts({name: part.text for name, part in read.items()})
         return self.facts
 
@@ -132,6 +133,7 @@ class Session:
         except BaseException as cause:
             self._undo_after(cause)
             raise
+        self._say(f"{self.name}: configured as {self.intent.technology} in {len(entries)} steps")
         return plan
 
     def verify(self) -> list[str]:
@@ -144,12 +146,23 @@ class Session:
             DutError: the first thing that is not as it should be.
         """
         with self._telling():
-            return self._verify()
+            told = self._verify()
+        self._say(f"{self.name}: {len(told)} read-backs agree")
+        return told
 
     def _verify(self) -> list[str]:
         plan = self.plan or self.make_plan()
         checks = dict(enumerate(plan.all_checks))
-        read = self._read({str(n): check.command for n, check in checks.items()})
+        read = self._read(
+            {
+                **{str(n): check.command for n, check in checks.items()},
+                **{f"now-{name}": command for name, command in self.driver.survey().items()},
+            },
+            noted="now-",
+        )
+        self._configured = {
+            name.removeprefix("now-"): part.text for name, part in read.items() if name[0] == "n"
+        }
         told = []
         for number, check in checks.items():
             trouble = check.judge(read[str(number)].text)
@@ -245,6 +258,7 @@ class Session:
             )
         different = self._differences(record)
         store.remove()
+        self._say(f"{self.name}: what {record.owner} did is undone")
         if different:
             raise DutError(
                 f"{self.name}: put back, but not as it was: " + "; ".join(different),
@@ -254,28 +268,12 @@ class Session:
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
-        found: dict[str, Any] = {"kind": self.driver.name, "device": self.name}
-        if self.facts is not None:
-            found["system"] = self.facts.system
-            found["version"] = self.facts.version
-            found["facts"] = dict(self.facts.sections)
-        if self.plan is not None:
-            found["commands"] = [s.command + (f" <<< {s.text!r}" if s.text else "")
-                                 for s in self.plan.steps]  # fmt: skip
-            found["notes"] = list(self.plan.notes)
-        found["profile"] = asdict(self.driver.profile(self.intent))
-        return found
+        found = described(self.driver, self.intent, self.facts, self.plan, self._configured)
+        return {**found, "device": self.name}
 
     def status(self) -> dict[str, Any]:
         """Who holds it and what is configured."""
-        record = self.pending()
-        return {
-            "device": self.name,
-            "configured": None if record is None else dict(summary(record)),
-            "driver": None if record is None else record.driver,
-            "technology": None if record is None else record.technology,
-            "undo": "" if record is None else record.by_hand,
-        }
+        return {"device": self.name, **standing(self.pending())}
 
     def _store(self) -> Store:
         return Store(self.transport, self._directory, self._keep)
@@ -283,8 +281,15 @@ class Session:
     def _owner(self) -> str:
         return f"{getpass.getuser()}@{platform.node()} process {os.getpid()}"
 
-    def _read(self, commands: Mapping[str, str]) -> dict[str, sections.Section]:
-        """Run commands that change nothing, all in one round trip."""
+    def _read(
+        self, commands: Mapping[str, str], noted: str | None = None
+    ) -> dict[str, sections.Section]:
+        """Run commands that change nothing, all in one round trip.
+
+        Args:
+            commands: by name.
+            noted: how names of those begin whose answers may hold any octets; None: no answer may.
+        """
         if not commands:
             return {}
         done = self.transport.run(sections.script(commands))
@@ -294,7 +299,8 @@ class Session:
                 raise ConnectionLost(
                     f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
                 )
-            if "\\x" in found[name].text and not done.clean:
+            odd = "\\x" in found[name].text and not done.clean
+            if odd and (noted is None or not name.startswith(noted)):
                 raise DutError(
                     f"{self.name}: the answer to '{command[:160]}' is no UTF-8: "
                     f"{shown(found[name].text)}"
@@ -355,12 +361,10 @@ class Session:
         """Steps whose state is not what it was."""
         found = []
         asked = {str(u.number): u for u in record.undo if u.before and u.command}
-        read = self._read({number: u.before for number, u in asked.items()})
+        read = self._read({number: u.look for number, u in asked.items()})
         for number, entry in asked.items():
             now = read[number].text
-            was, lines = entry.old.strip(), set(now.splitlines())
-            # more than before may be somebody else's; less, or something where nothing was, is ours
-            if (not was and now.strip()) or not set(entry.old.splitlines()) <= lines:
+            if entry.differs(now):
                 found.append(f"{entry.why}: {shown(entry.old)} before, {shown(now)} now")
         return found
 

@@ -44,6 +44,8 @@ class SshTransport:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._connection: asyncssh.SSHClientConnection | None = None
+        self._hops: list[asyncssh.SSHClientConnection] = []
+        self._secret: str | None = None
 
     def open(self) -> None:
         """Connect and log in; the host key must be known."""
@@ -75,8 +77,10 @@ class SshTransport:
         if loop is None or self._thread is None:
             return
         connection, self._connection = self._connection, None
-        if connection is not None:
-            loop.call_soon_threadsafe(connection.abort)
+        hops, self._hops = self._hops, []
+        for each in (connection, *reversed(hops)):
+            if each is not None:
+                loop.call_soon_threadsafe(each.abort)
         loop.call_soon_threadsafe(loop.stop)
         self._thread.join(GRACE_S)
         if not self._thread.is_alive():
@@ -100,41 +104,59 @@ class SshTransport:
     async def _connect(self, settings: Any) -> asyncssh.SSHClientConnection:
         import asyncssh
 
-        host = self._options.host or "localhost"
+        where = [self.name]
         try:
             return await asyncio.wait_for(
-                asyncssh.connect(host, options=settings, sock=self._sock),
-                self._options.connect_deadline_s,
+                self._connected(settings, where), self._options.connect_deadline_s
             )
         except asyncssh.HostKeyNotVerifiable as exc:
             raise DutError(
-                f"{self.name}: the host key is not the known one: {exc.reason}",
+                f"{where[-1]}: the host key is not the known one: {exc.reason}",
                 "compare its fingerprint on the device's console, then correct known_hosts "
                 "(ssh-keygen -R, ssh-keyscan); v6t never accepts a key by itself",
             ) from exc
         except asyncssh.PermissionDenied as exc:
             raise DutError(
-                f"{self.name}: the login was refused: {exc.reason}",
+                f"{where[-1]}: the login was refused: {exc.reason}",
                 "check user and key (`ssh -v` shows which are tried)",
             ) from exc
         except (asyncio.TimeoutError, TimeoutError) as exc:
             raise DutError(
-                f"{self.name}: no login within {self._options.connect_deadline_s:g} s",
+                f"{where[-1]}: no login within {self._options.connect_deadline_s:g} s",
                 "is the device up, and is port 22 open?",
             ) from exc
         except (OSError, asyncssh.Error) as exc:
             text = getattr(exc, "reason", "") or getattr(exc, "strerror", "") or str(exc)
             raise DutError(
-                f"{self.name}: cannot be reached: {text}", "check address, port and sshd"
+                f"{where[-1]}: cannot be reached: {text}", "check address, port and sshd"
             ) from exc
 
-    def _settings(self) -> Any:
-        try:
-            import asyncssh
-        except ImportError as exc:
-            raise UsageError(
-                "SSH needs the Python package asyncssh", "pip install asyncssh"
-            ) from exc
+    async def _connected(self, settings: Any, where: list[str]) -> asyncssh.SSHClientConnection:
+        """Hosts on the way one through the other, then the device; ``where`` grows meanwhile."""
+        import asyncssh
+
+        through: Any = ()
+        for hop in self._options.hops:
+            where.append(f"{self.name}, through {hop.text}")
+            own = {"username": hop.user, "port": hop.port}
+            given = {**self._given(), **{k: v for k, v in own.items() if v}}
+            options = asyncssh.SSHClientConnectionOptions(host=hop.host, **given)
+            self._refuse_unchecked(options)
+            through = await asyncssh.connect(hop.host, options=options, tunnel=through)
+            self._hops.append(through)
+        where.append(self.name)
+        host = self._options.host or "localhost"
+        # the configuration once more: asyncssh looks for the hosts of its ProxyJump in it
+        return await asyncssh.connect(
+            host,
+            options=settings,
+            config=_files(self._options.config) or None,
+            sock=self._sock,
+            tunnel=through,
+        )
+
+    def _given(self) -> dict[str, Any]:
+        """What the device's host and those on the way to it have in common."""
         o = self._options
         given: dict[str, Any] = {
             "connect_timeout": o.connect_deadline_s,
@@ -148,14 +170,23 @@ class SshTransport:
         }
         if o.identity:
             given["agent_path"] = None
+        if o.known_hosts:
+            given["known_hosts"] = _files(o.known_hosts, must=True)
+        return given
+
+    def _settings(self) -> Any:
+        try:
+            import asyncssh
+        except ImportError as exc:
+            raise UsageError(
+                "SSH needs the Python package asyncssh", "pip install asyncssh"
+            ) from exc
+        o = self._options
+        given = self._given()
         if o.user:
             given["username"] = o.user
         if o.port:
             given["port"] = o.port
-        if o.jump:
-            given["tunnel"] = o.jump
-        if o.known_hosts:
-            given["known_hosts"] = _files(o.known_hosts, must=True)
         password = self._password()
         given["password"] = password
         if not password:
@@ -166,18 +197,30 @@ class SshTransport:
             text = getattr(exc, "reason", "") or getattr(exc, "strerror", "") or str(exc)
             name = f" {exc.filename}" if isinstance(exc, OSError) and exc.filename else ""
             raise UsageError(f"{self.name}: the SSH settings cannot be used:{name} {text}") from exc
+        self._refuse_unchecked(settings)
+        return settings
+
+    def _refuse_unchecked(self, settings: Any) -> None:
         if settings.known_hosts is None:
             raise UsageError(
                 f"{self.name}: the SSH configuration switches the check of host keys off",
                 "give ssh.known_hosts in the testbed file",
             )
-        return settings
 
     def _password(self) -> str | None:
+        """Asked for once: a connection is made again without anybody at the terminal."""
         from_environment = os.environ.get("V6T_DUT_PASSWORD")
         if from_environment or not self._options.ask_password:
             return from_environment
-        return getpass.getpass(f"password for {self.name}: ")
+        if self._secret is None:
+            try:
+                self._secret = getpass.getpass(f"password for {self.name}: ")
+            except EOFError as exc:
+                raise UsageError(
+                    f"{self.name}: there is no terminal to ask for the password",
+                    "set V6T_DUT_PASSWORD, or better use a key",
+                ) from exc
+        return self._secret
 
     async def _run(self, command: str, text: str, limit_s: float) -> Output:
         import asyncssh

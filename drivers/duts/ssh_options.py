@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+_NAME = r"[A-Za-z0-9_.%][A-Za-z0-9_.%-]*"
+_ADDRESS = r"\[?[0-9A-Fa-f:.%a-z]+\]?"
+_HOP = re.compile(rf"(?:({_NAME})@)?({_NAME}|\[[0-9A-Fa-f:.]+\])(?::(\d+))?")
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A host on the way."""
+
+    text: str
+    user: str
+    host: str
+    port: int
 
 
 class SshOptions(BaseModel):
@@ -12,10 +28,12 @@ class SshOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    host: str = ""
+    host: str = Field(default="", pattern=rf"^({_NAME}|{_ADDRESS})?$")
     """Name, address or alias of ``~/.ssh/config``."""
     port: int | None = Field(default=None, ge=1, le=65535)
-    user: str = ""
+    """TCP port of sshd."""
+    user: str = Field(default="", pattern=rf"^({_NAME})?$")
+    """Login name."""
     identity: tuple[str, ...] = ()
     """Private key files; without any: those of the configuration, and the agent's."""
     known_hosts: str = ""
@@ -23,16 +41,37 @@ class SshOptions(BaseModel):
     config: str = "~/.ssh/config"
     """OpenSSH client configuration; empty: none."""
     jump: str = ""
-    """``[user@]host[:port]`` to go through (ProxyJump)."""
+    """``[user@]host[:port]`` to go through (ProxyJump); several with commas. They are logged in to
+    with the same keys and known hosts, never with the device's password."""
     become: Literal["", "sudo -n", "doas -n"] = ""
     """How an ordinary user becomes root on the device."""
     ask_password: bool = False
     """Ask for a password at the terminal; it is never written anywhere. ``$V6T_DUT_PASSWORD``
     is taken without asking."""
     connect_deadline_s: float = Field(default=15.0, gt=0, le=600)
+    """How long logging in may take [s]."""
     command_deadline_s: float = Field(default=30.0, gt=0, le=3600)
+    """How long a command may take that changes nothing [s]."""
     lab: str = ""
     """Instead of a host: an sshd that v6t starts within the lab's device namespace of this name."""
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hosts of ``jump``."""
+        found = []
+        for text in filter(None, self.jump.split(",")):
+            match = _HOP.fullmatch(text)
+            if match is None:
+                raise ValueError(f"jump '{text}' is not [user@]host[:port]")
+            user, host, port = match.groups()
+            found.append(Hop(text, user or "", host.strip("[]"), int(port or 0)))
+        return tuple(found)
+
+    @model_validator(mode="after")
+    def _jumps(self) -> SshOptions:
+        if self.hops and self.lab:
+            raise ValueError("jump leads nowhere: the lab's own device is on this machine")
+        return self
 
     @model_validator(mode="after")
     def _somewhere(self) -> SshOptions:

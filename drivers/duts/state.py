@@ -17,8 +17,7 @@ class SessionState:
             session: open and applied.
         """
         self._session = session
-        options = session.driver.options
-        self.timeout_s: float | None = getattr(options, "timeout_s", None)
+        self.timeout_s: float | None = session.driver.timeout_s(session.intent)
 
     def flush(self) -> None:
         """Empty the table; the driver sees that it is empty."""
@@ -32,6 +31,14 @@ class SessionState:
         found = reading.parse(self._session.transport.run(reading.command).out)
         count = found.get("sessions")
         return None if count is None else int(count)
+
+    def table(self) -> dict[str, float]:
+        """What limits the table, by the device's own names; empty: it does not tell."""
+        session = self._session
+        reading = session.driver.table(session.intent)
+        if reading is None:
+            return {}
+        return dict(reading.parse(session.transport.run(reading.command).out))
 
 
 class HookState:

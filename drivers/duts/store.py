@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
@@ -49,6 +50,7 @@ class Store:
         """
         text, undo = record.to_json(), script(record)
         if self._keep is not None:
+            self._keep.mkdir(exist_ok=True)
             _write(self._keep / LOCAL_SCRIPT, undo)
             _write(self._keep / LOCAL_RECORD, text)
         self._put(SCRIPT, undo)
@@ -77,6 +79,8 @@ class Store:
         if self._keep is not None:
             for name in (LOCAL_RECORD, LOCAL_SCRIPT):
                 (self._keep / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # others' files are in it
+                self._keep.rmdir()
 
     def _put(self, name: str, text: str) -> None:
         path = f"{self._place}/{name}"

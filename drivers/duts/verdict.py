@@ -73,6 +73,25 @@ def judge(samples: Sequence[Sample]) -> Verdict:
     return _by_cores(cores, losses, tuple(evidence))
 
 
+def judge_both(verdicts: Mapping[str, Verdict]) -> str:
+    """What several devices one after the other say together (BN-02); empty for a single one.
+
+    Args:
+        verdicts: by device, from left to right.
+    """
+    if len(verdicts) < 2:
+        return ""
+    full = [name for name, v in verdicts.items() if v.limited_by == "cpu"]
+    short = [name for name, v in verdicts.items() if v.limited_by in ("queue", "contention")]
+    limiting = full or short
+    if len(limiting) == 1:
+        why = "has no time left" if full else "loses frames with time left"
+        return f"{limiting[0]} limits: it {why}, the others have room"
+    if limiting:
+        return f"{' and '.join(limiting)} limit together: give one of them more cores and repeat"
+    return "none of them is seen to limit: look at the tester and the cables"
+
+
 def growing(samples: Sequence[Sample]) -> dict[str, float]:
     """Counters of lost frames that grew, and by how much."""
     if len(samples) < 2:

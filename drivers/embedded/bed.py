@@ -26,7 +26,8 @@ class LabDevice(Protocol):
     """A device under test that is set up inside the lab's device namespace.
 
     One that brings a network namespace of its own has a method ``namespace`` as well: it makes
-    the namespace and returns the id of a process in it.
+    the namespace and returns the id of a process in it. One of several parts has ``namespaces``
+    instead, and the MTUs of the cables between its parts, ``mtus_between``.
     """
 
     def start(self, lab: Lab) -> None:
@@ -50,30 +51,38 @@ class LabDevice(Protocol):
 class ReferenceDevice:
     """A plugin's own reference translation behind two AF_PACKET rings."""
 
-    def __init__(self, judge: Judge, octets: int, faults: Faults | None = None) -> None:
+    def __init__(
+        self, judge: Judge, octets: int, faults: Faults | None = None, *, turned: bool = False
+    ) -> None:
         """Remember; nothing is started yet.
 
         Args:
             judge: its brain.
             octets: longest frame, without FCS.
             faults: how it misbehaves.
+            turned: the judge's left is the device's right.
         """
         self._judge = judge
         self._octets = octets
         self._faults = faults
+        self._sides = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
         self._worker: Worker | None = None
 
     def start(self, lab: Lab) -> None:
         """Start the process in the device's namespace."""
         if lab.device is None:
             raise ValueError("a loopback lab has no place for a device")
+        self.start_in(lab.device.pid)
+
+    def start_in(self, pid: int) -> None:
+        """Start the process in the network namespace of another."""
         self._worker = Worker(
             "reference device",
             {
                 "kind": "dut",
-                "namespace": lab.device.pid,
-                "left": LEFT,
-                "right": RIGHT,
+                "namespace": pid,
+                "left": self._sides[0],
+                "right": self._sides[1],
                 "frame_octets": self._octets,
                 "judge": self._judge,
                 "faults": self._faults,
@@ -119,9 +128,13 @@ class Bed:
         """Make the lab, start the device."""
         left, right = self._links.left.mtu, self._links.right.mtu
         own = getattr(self.device, "namespace", None)
+        several = getattr(self.device, "namespaces", None)
         try:
+            pids = several() if several else [own() if own else None]
+            between = getattr(self.device, "mtus_between", ())
+            loopback = self.device is None
             lab = self.lab = Lab(
-                left, right, loopback=self.device is None, device_pid=own() if own else None
+                left, right, loopback=loopback, device_pids=pids, mtus_between=between
             )
             if self.device is not None:
                 self.device.start(lab)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     U8 = NDArray[np.uint8]
 
 CHUNK = 1 << 16
-COUNTED = 1 << 20
+COUNTED = 1 << 23
 """Up to so many connections their endpoints before the device are counted one by one."""
 
 
@@ -43,6 +43,7 @@ class Connections:
     _number: int = -1
     _initial: Stream | None = None
     _source: FrameSource | None = None
+    _inside: tuple[int, int | None] = (0, None)
 
     def arm(
         self, judge: Judge | None, at: TableAt | None, streams: StreamSet, learn: bool
@@ -104,19 +105,37 @@ class Connections:
         return {
             "repeated": repeated,
             "example": shown,
-            "inside": inside_endpoints(self._initial, table.count),
+            "inside": self._inside_of(self._initial, table.count),
             "outside": table.endpoints(),
         }
 
+    def _inside_of(self, stream: Stream, count: int) -> int | None:
+        """Counted once for each number of connections: they are always the same."""
+        if self._inside[0] != count:
+            self._inside = count, inside_endpoints(stream, count)
+        return self._inside[1]
+
 
 def inside_endpoints(stream: Stream, count: int) -> int | None:
-    """Distinct initiator addresses and ports among the first frames of a stream."""
+    """Distinct initiator addresses and ports among the first frames of a stream.
+
+    Behind a tunnel the address is that of the tunnel and the inner one together (ST-18).
+    """
     if count > COUNTED:
         return None
     expander = Expander(stream)
-    where = tuple_at(expander.headers)
     found = [
-        marks(expander.frames(first, min(CHUNK, count - first))[:, where])
+        marks(_tuples(expander.frames(first, min(CHUNK, count - first)), expander.headers))
         for first in range(0, count, CHUNK)
     ]
     return len(np.unique(np.concatenate(found)))
+
+
+def _tuples(frames: U8, headers: inet.Headers) -> U8:
+    """Source, destination, ports ``(n, octets)``, the outer addresses before the inner ones."""
+    inner = frames[:, tuple_at(headers)]
+    if headers.inner is None:
+        return inner
+    outer = frames[:, headers.l3 + 8 : headers.l3 + 40]
+    parts = (outer[:, :16], inner[:, :4], outer[:, 16:], inner[:, 4:])
+    return np.concatenate(parts, axis=1)

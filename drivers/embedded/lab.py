@@ -6,12 +6,16 @@
       left  ================== left
       right ================== right
 
-In loopback there is one pair, both ends in the tester's namespace. The interfaces are mute: no
-IPv6, no ARP, no addresses, and MAC addresses other than those in test frames, so that the
-kernel's own stack drops these at once and only packet sockets see them.
+In loopback there is one pair, both ends in the tester's namespace. A device of several parts has
+a namespace for each: the right interface of one is joined to the left one of the next. The
+interfaces are mute: no IPv6, no ARP, no addresses, and MAC addresses other than those in test
+frames, so that the kernel's own stack drops these at once and only packet sockets see them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
 
 from v6t.drivers.embedded.channel import Worker
 from v6t.profiles.errors import EnvironmentLacking
@@ -28,7 +32,8 @@ class Lab:
         mtu_right: int,
         *,
         loopback: bool = False,
-        device_pid: int | None = None,
+        device_pids: Sequence[int | None] = (None,),
+        mtus_between: Sequence[int] = (),
     ) -> None:
         """Build it.
 
@@ -36,7 +41,9 @@ class Lab:
             mtu_left: MTU of the left cable [octets].
             mtu_right: MTU of the right one.
             loopback: join the tester's two ports directly.
-            device_pid: a process whose network namespace is the device's; None: a new one.
+            device_pids: for each part of the device from left to right, a process whose network
+                namespace is the part's; None: a new one.
+            mtus_between: MTUs of the cables between them [octets].
 
         Raises:
             EnvironmentLacking: the kernel refuses namespaces or veth pairs.
@@ -45,16 +52,17 @@ class Lab:
         self._holders: list[Worker] = []
         try:
             self.tester = self._namespace("tester namespace")
-            self.device = None if loopback else self._namespace("device namespace", device_pid)
-            if self.device is None:
-                mtu = max(mtu_left, mtu_right)
-                self._cable(LEFT, mtu, self.tester.pid, RIGHT)
-                self._up(self.tester, [LEFT, RIGHT], mtu)
+            pids = () if loopback else device_pids
+            self.devices = [self._namespace("device namespace", pid) for pid in pids]
+            self.device = self.devices[0] if self.devices else None
+            """The only part of the device, or the leftmost; None in loopback."""
+            if loopback:
+                self._cable(self.tester, LEFT, max(mtu_left, mtu_right), self.tester, RIGHT)
             else:
-                for name, mtu in ((LEFT, mtu_left), (RIGHT, mtu_right)):
-                    self._cable(name, mtu, self.device.pid, name)
-                    self._up(self.tester, [name], mtu)
-                    self._up(self.device, [name], mtu)
+                self._cable(self.tester, LEFT, mtu_left, self.devices[0], LEFT)
+                for (one, other), mtu in zip(pairwise(self.devices), mtus_between, strict=True):
+                    self._cable(one, RIGHT, mtu, other, LEFT)
+                self._cable(self.tester, RIGHT, mtu_right, self.devices[-1], RIGHT)
         except BaseException:
             self.close()
             raise
@@ -79,15 +87,14 @@ class Lab:
         )
         return holder
 
-    def _cable(self, name: str, mtu: int, peer_pid: int, peer: str) -> None:
-        _ip(
-            self.tester,
-            f"link add {name} mtu {mtu} type veth peer name {peer} mtu {mtu} netns {peer_pid}",
-        )
-
     @staticmethod
-    def _up(holder: Worker, names: list[str], mtu: int) -> None:
-        _ip(holder, *(f"link set dev {name} mtu {mtu} arp off up" for name in names))
+    def _cable(holder: Worker, name: str, mtu: int, other: Worker, peer: str) -> None:
+        _ip(
+            holder,
+            f"link add {name} mtu {mtu} type veth peer name {peer} mtu {mtu} netns {other.pid}",
+        )
+        _ip(holder, f"link set dev {name} mtu {mtu} arp off up")
+        _ip(other, f"link set dev {peer} mtu {mtu} arp off up")
 
 
 def _ip(holder: Worker, *commands: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,13 @@ class Faults:
         drop_every: every n-th frame is lost; 0: none.
         duplicate_every: every n-th frame is sent twice.
         corrupt_octet: this octet of every frame is inverted; -1: none.
+        slow_ns: every frame takes so much longer [ns]: a slower device, to compare with.
     """
 
     drop_every: int = 0
     duplicate_every: int = 0
     corrupt_octet: int = -1
+    slow_ns: int = 0
 
 
 @dataclass
@@ -89,6 +92,8 @@ class ReferenceDut:
     def _pass(self, way: _Way) -> bool:
         groups = way.rx.take(BATCH)
         for frames, _ in groups:
+            if self._faults.slow_ns:
+                time.sleep(len(frames) * self._faults.slow_ns / 1e9)
             answer = self._judge.expect(way.direction, frames)
             for length in np.unique(answer.length):
                 chosen = answer.length == length

@@ -13,7 +13,7 @@ from v6t.drivers.connjudge import TableAt, connection_source, foreground
 from v6t.drivers.embedded.ring import TxRing
 from v6t.drivers.replay import FrameSource
 from v6t.drivers.statetable import StateTable
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import Starts, Trial
 from v6t.profiles import trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.mixing import counts, order_with_index
@@ -39,17 +39,19 @@ class Pace:
     Attributes:
         segments: frames and frames per second of each stretch, one after the other.
         second_s: when the second stretch begins [s after the start].
+        starts: flows that begin one after the other; None: all at once.
     """
 
     segments: tuple[tuple[int, float], ...]
     second_s: float = 0.0
+    starts: Starts | None = None
 
     @classmethod
     def of(cls, trial: Trial) -> Pace:
         """The pace of a trial."""
         first = (trial.first_frames, trial.rate_fps)
         if trial.then is None:
-            return cls((first,))
+            return cls((first,), starts=trial.starts)
         rest = trial.frames - trial.first_frames
         return cls((first, (rest, trial.then.rate_fps)), trial.duration_s)
 
@@ -73,6 +75,22 @@ class Pace:
         if number < count or len(self.segments) == 1:
             return number / rate
         return self.second_s + (number - count) / self.segments[1][1]
+
+    def turns(self, first: int, index: NDArray[np.integer]) -> NDArray[np.bool_] | None:
+        """Which frames of a batch are sent; None: all.
+
+        Args:
+            first: place of the batch's first frame in the stream of its direction.
+            index: numbers of its frames within their classes.
+        """
+        if self.starts is None:
+            return None
+        begun = (index % self.starts.flows) * self.starts.interval_s
+        if first / self.segments[0][1] >= (self.starts.flows - 1) * self.starts.interval_s:
+            return None
+        due = np.arange(first, first + len(index)) / self.segments[0][1]
+        waiting: NDArray[np.bool_] = due >= begun
+        return waiting
 
 
 @dataclass
@@ -142,6 +160,7 @@ class Sender:
         frames = pace.frames
         lateness = 0.0
         done = 0
+        skipped = [0] * len(weights)
         before = self._ring.refused
         give_up = start + pace.time_of(frames) * GIVE_UP + 0.5
         while (now := time.monotonic()) < start:
@@ -163,19 +182,43 @@ class Sender:
                 lengths = self._fill_one(room, done, nonce)
             else:
                 lengths = self._fill_mixed(room, weights, done, nonce)
-            self._ring.commit(count, lengths)
+            if pace.starts is None:
+                self._ring.commit(count, lengths)
+            else:
+                self._commit_begun(pace, room, lengths, done, skipped)
             done += count
         sending_time_s = time.monotonic() - start
         unsent = self._ring.unsent() - before
         names = [s.stream.name for s in self._sources]
-        sent = counts(weights, done)
+        sent = [n - s for n, s in zip(counts(weights, done), skipped, strict=True)]
         sent[0] -= unsent
+        required = [n - s for n, s in zip(counts(weights, frames), skipped, strict=True)]
         return {
-            "required": dict(zip(names, counts(weights, frames), strict=True)),
+            "required": dict(zip(names, required, strict=True)),
             "sent": dict(zip(names, sent, strict=True)),
             "sending_time_s": sending_time_s,
             "lateness_s": lateness,
         }
+
+    def _commit_begun(
+        self,
+        pace: Pace,
+        room: U8,
+        lengths: int | NDArray[np.uint32],
+        first: int,
+        skipped: list[int],
+    ) -> None:
+        """Send those frames of a batch whose flows have begun; count the others by class."""
+        which, index = order_with_index([s.stream.weight for s in self._sources], first, len(room))
+        sent = pace.turns(first, index)
+        if sent is None or sent.all():
+            self._ring.commit(len(room), lengths)
+            return
+        for number in range(len(skipped)):
+            skipped[number] += int(np.count_nonzero(~sent & (which == number)))
+        count = int(np.count_nonzero(sent))
+        room[:count] = room[sent]
+        self._ring.commit(count, lengths if isinstance(lengths, int) else lengths[sent])
 
     def _fill_one(self, room: U8, first: int, nonce: int) -> int:
         source = self._sources[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import select
-import shlex
 import subprocess
 import tempfile
 import time
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.drivers.trex import guard
-from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.drivers.trex.remote import Remote
+from v6t.profiles.errors import TesterError
 
 DEADLINE_S = 20.0
 WATCH_S = 0.25
@@ -41,22 +41,22 @@ class ClientWorker:
         self,
         python: str,
         *,
-        ssh: str = "",
+        remote: Remote | None = None,
         namespace_pid: int | None = None,
     ) -> None:
         """Start it; nothing is imported yet.
 
         Args:
             python: interpreter to use (3.8 to 3.13).
-            ssh: ``user@host`` to run on, through OpenSSH's client and its configuration.
+            remote: host to run on; None: this one.
             namespace_pid: run inside the network namespace of this process.
 
         Raises:
             EnvironmentLacking: the interpreter cannot be started.
         """
         program: Sequence[str] = [python, "-u", "-c", _BOOT]
-        if ssh:
-            program = ssh_command(ssh, program)
+        if remote is not None:
+            program = remote.command(program)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         self._process = subprocess.Popen(
             guard.command(program, namespace_pid),
@@ -155,17 +155,6 @@ class ClientWorker:
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"status {self._process.returncode}"
-
-
-def ssh_command(host: str, program: Sequence[str]) -> list[str]:
-    """``program`` on another host. Host keys are checked as OpenSSH is configured to.
-
-    Raises:
-        EnvironmentLacking: the host's name looks like an option.
-    """
-    if host.startswith("-") or not host.strip():
-        raise EnvironmentLacking(f"'{host}' is no host for ssh")
-    return ["ssh", "-o", "BatchMode=yes", "-T", host, "exec " + shlex.join(program)]
 
 
 def _worker_text() -> bytes:

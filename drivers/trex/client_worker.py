@@ -15,9 +15,11 @@ import html
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 import types
 import warnings
@@ -60,6 +62,7 @@ class Worker(object):
         self.ports: List[int] = []
         self.address = ("", 0)
         self.service = False
+        self.directory = ""
 
     # ---------------------------------------------------------------- requests
 
@@ -73,6 +76,7 @@ class Worker(object):
             "python": sys.version.split()[0],
             "executable": sys.executable,
             "pid": os.getpid(),
+            "cpus": sorted(os.sched_getaffinity(0)),
             "scapy": scapy.__file__,
             "zmq": getattr(zmq, "__file__", ""),
         }
@@ -154,23 +158,26 @@ class Worker(object):
         self.streams[str(port)] = streams
         return len(streams)
 
-    def trial(self, bursts, receive, residual_s, give_up_s, control, samples, synchronized):
+    def trial(
+        self, bursts, receive, residual_s, give_up_s, control, samples, recordings, synchronized
+    ):
         """One trial: install, start, watch, wait, read.
 
         bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None}]}
         receive: ports that receive test frames; samples: {port: {"filter", "limit"}};
+        recordings: {port: {"filter", "limit", "path"}}, kept in files of the server;
         control: BPF filter of frames that are no test frames, or ''.
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
         client.remove_all_streams(ports=self.ports)
         for port in ports:
-            client.add_streams(
-                [self._stream(port, b) for b in bursts[str(port)] if b["frames"]], ports=[port]
-            )
+            for burst in bursts[str(port)]:  # one by one: lists are long, the server takes 4 MB
+                if burst["frames"]:
+                    client.add_streams([self._stream(port, burst)], ports=[port])
         client.clear_stats(ports=self.ports)
         drops_before = self._queue_drop()
-        captures = self._start_captures(receive, samples, control)
+        captures = self._start_captures(receive, samples, control, recordings)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
         clean(client)
         before = time.monotonic()
@@ -192,33 +199,22 @@ class Worker(object):
             "queue_drop": drops - drops_before,
             "start_took_s": began - before,
             "sending_s": None if ended is None else ended - began,
+            "began_ago_s": time.monotonic() - began,
             "captures": collected,
             "cpu": watched["cpu"],
             "rx_cpu": watched["rx_cpu"],
             "events": watched["events"],
         }
 
-    def capture(self, port, filter, limit, path, snaplen):
-        """Start recording received frames: to a file on the server, or in its memory."""
-        self._need_service()
-        options = {"endpoint": "file:///" + path} if path else {}
-        started = self.client.start_capture(
-            rx_ports=[port], limit=limit, bpf_filter=filter, snaplen=snaplen, **options
-        )
-        return started["id"]
+    def scratch(self):
+        """A new directory on the server's host, for recordings; it goes with this process."""
+        self.directory = self.directory or tempfile.mkdtemp(prefix="v6t-")
+        return self.directory
 
-    def capture_status(self, capture):
-        """Frames recorded so far."""
-        found = self.client.get_capture_status().get(capture)
-        return found and {k: found[k] for k in ("count", "matched", "bytes", "state") if k in found}
-
-    def capture_stop(self, capture, fetch):
-        """End a recording; its frames, if they were kept in memory."""
-        frames: List[Any] = []
-        if fetch:
-            self.client.fetch_capture_packets(capture, frames, pkt_count=fetch)
-        self.client.stop_capture(capture)
-        return [{"ts": f["ts"], "data": f["binary"].hex()} for f in frames]
+    def forget(self, path):
+        """Remove a recording."""
+        os.unlink(path)
+        return None
 
     def stop(self):
         """Stop all traffic now."""
@@ -229,6 +225,8 @@ class Worker(object):
     def close(self):
         """Stop traffic, give ports back, disconnect."""
         client, self.client = self.client, None
+        if self.directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
         if client is None:
             return None
         try:
@@ -314,9 +312,9 @@ class Worker(object):
         self.client.set_service_mode(ports=self.ports, enabled=True)
         self.service = True
 
-    def _start_captures(self, receive, samples, control):
+    def _start_captures(self, receive, samples, control, recordings):
         captures: List[Any] = []
-        if not samples and not control:
+        if not samples and not control and not recordings:
             return captures
         self._need_service()
         for port in receive:
@@ -331,6 +329,15 @@ class Worker(object):
                     rx_ports=[port], limit=1000, bpf_filter=control, snaplen=128
                 )
                 captures.append(("control", port, got["id"]))
+            kept = recordings.get(str(port))
+            if kept:
+                got = self.client.start_capture(
+                    rx_ports=[port],
+                    limit=kept["limit"],
+                    bpf_filter=kept["filter"],
+                    endpoint="file:///" + kept["path"],
+                )
+                captures.append(("recording", port, got["id"]))
         return captures
 
     def _collect(self, captures):
@@ -339,7 +346,8 @@ class Worker(object):
         for kind, port, number in captures:
             entry = {"kind": kind, "port": port, "matched": status[number]["matched"], "frames": []}
             frames: List[Any] = []
-            self.client.fetch_capture_packets(number, frames, pkt_count=status[number]["count"])
+            if kind != "recording":
+                self.client.fetch_capture_packets(number, frames, pkt_count=status[number]["count"])
             self.client.stop_capture(number)
             entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
             collected.append(entry)

@@ -19,7 +19,7 @@ from v6t.drivers.trex.hdr import Histogram, decode
 from v6t.drivers.trex.marking import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
-from v6t.profiles.model import Direction, Role
+from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
 
 CONTROL_FILTER = "arp or icmp or icmp6 or ether proto 0x88cc or (vlan and (arp or icmp or icmp6))"
@@ -35,13 +35,29 @@ class Sent:
     Attributes:
         streams: what is sent.
         bursts: how much of it.
-        tx_port, rx_port: TRex's port numbers.
+        tx_port: TRex's port number.
+        rx_ports: where frames may come back; the first is the sender's own partner.
     """
 
     streams: StreamSet
     bursts: Sequence[Burst]
     tx_port: int
-    rx_port: int
+    rx_ports: tuple[int, ...]
+
+    @property
+    def rx_port(self) -> int:
+        """The sender's partner."""
+        return self.rx_ports[0]
+
+    @property
+    def stamped(self) -> bool:
+        """Every frame carries TRex's trailer."""
+        return len(self.stamped_bursts) == len(self.bursts)
+
+    @property
+    def stamped_bursts(self) -> tuple[Burst, ...]:
+        """Those whose frames do."""
+        return tuple(b for b in self.bursts if b.pg_id is not None)
 
     @property
     def frames(self) -> int:
@@ -94,16 +110,31 @@ def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None
         classes[name] = _added(classes[name], counted) if name in classes else counted
         histograms[name] = histograms.get(name, Histogram(())).merged(histogram)
         if burst.tags:
-            tags[name] = histogram
+            tags[name] = tags.get(name, Histogram(())).merged(histogram)
     arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"])
-    return Counted(classes, max(0, arrived - recognised), histograms, tags)
+    return Counted(classes, arrived - recognised, histograms, tags)
+
+
+def together(counted: Sequence[Counted]) -> Counted:
+    """The parts of one direction that several pairs of ports sent."""
+    classes: dict[str, ClassCount] = {}
+    histograms: dict[str, Histogram] = {}
+    tags: dict[str, Histogram] = {}
+    for one in counted:
+        for name, count in one.classes.items():
+            classes[name] = _added(classes[name], count) if name in classes else count
+        for mine, whole in ((one.histograms, histograms), (one.tags, tags)):
+            for name, histogram in mine.items():
+                whole[name] = whole.get(name, Histogram(())).merged(histogram)
+    # a frame may come back to another pair than its sender's
+    return Counted(classes, max(0, sum(c.control for c in counted)), histograms, tags)
 
 
 def _group(raw: Mapping[str, Any], sent: Sent, burst: Burst) -> tuple[ClassCount, Histogram]:
     """Counts and delays of one latency group."""
     flow = raw["groups"].get("flow_stats", {}).get(str(burst.pg_id), {})
     group = raw["groups"].get("latency", {}).get(str(burst.pg_id), {})
-    received = int(flow.get("rx_pkts", {}).get(str(sent.rx_port), 0))
+    received = sum(int(flow.get("rx_pkts", {}).get(str(port), 0)) for port in sent.rx_ports)
     left = int(flow.get("tx_pkts", {}).get(str(sent.tx_port), 0))
     errors = group.get("err_cntrs", {})
     surplus = max(int(errors.get("dup", 0)), received - left, 0)
@@ -127,40 +158,57 @@ def _added(a: ClassCount, b: ClassCount) -> ClassCount:
     )
 
 
-def distributions(counted: Counted, sent: Sent, *, tags: bool) -> dict[str, Distribution]:
-    """Delays by class as the procedures want them; what has no delay was lost."""
+def distributions(counted: Counted, sent: Sequence[Sent], *, tags: bool) -> dict[str, Distribution]:
+    """Delays by class as the procedures want them; what has no delay was lost.
+
+    Args:
+        counted: one direction.
+        sent: what its pairs of ports were asked for.
+        tags: of tagged frames alone.
+    """
+    asked: dict[str, int] = {}
+    for one in sent:
+        for burst in one.bursts:
+            stream = one.streams.streams[burst.index]
+            if stream.role is not Role.NEGATIVE and burst.pg_id is not None:
+                share = burst.frames if burst.tags or not tags else 0
+                asked[stream.name] = asked.get(stream.name, 0) + share
     found = {}
-    for number, stream in enumerate(sent.streams.streams):
-        if stream.role is Role.NEGATIVE:
-            continue
-        mine = [b for b in sent.bursts if b.index == number and (b.tags or not tags)]
-        asked = sum(b.frames for b in mine)
-        histogram = (counted.tags if tags else counted.histograms).get(stream.name, Histogram(()))
-        lost = max(0, asked - histogram.total)
-        found[stream.name] = Distribution.of(
-            {(low + high) * 500: count for low, high, count in histogram.buckets}, lost=lost
+    for name, frames in asked.items():
+        histogram = (counted.tags if tags else counted.histograms).get(name, Histogram(()))
+        found[name] = Distribution.of(
+            {(low + high) * 500: count for low, high, count in histogram.buckets},
+            lost=max(0, frames - histogram.total),
         )
     return found
 
 
-def by_ports(raw: Mapping[str, Any], sent: Sent) -> Counted:
-    """Counts of port counters, less the control frames a capture counted."""
+def by_ports(raw: Mapping[str, Any], sent: Sequence[Sent]) -> Counted:
+    """Counts of port counters, less the control frames a capture counted; delays of stamped frames.
+
+    Args:
+        raw: the worker's answer.
+        sent: what the pairs of ports of one direction were asked for.
+    """
+    receiving = {one.rx_port for one in sent}
     control = sum(
         int(c["matched"])
         for c in raw["captures"]
-        if c["kind"] == "control" and c["port"] == sent.rx_port
+        if c["kind"] == "control" and c["port"] in receiving
     )
-    arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"]) - control
-    left = int(raw["ports"][str(sent.tx_port)]["opackets"])
+    arrived = sum(int(raw["ports"][str(p)]["ipackets"]) for p in receiving) - control
+    left = sum(int(raw["ports"][str(one.tx_port)]["opackets"]) for one in sent)
     surplus = max(0, arrived - left)
     count = ClassCount(
         role="foreground",
-        required=sent.frames,
+        required=sum(one.frames for one in sent),
         sent=left,
         received=max(0, arrived - surplus),
         surplus=surplus,
     )
-    return Counted({"test frames": count}, control, {}, {})
+    some = [replace(one, bursts=stamped) for one in sent if (stamped := one.stamped_bursts)]
+    timed = together([by_trailer(raw, one) for one in some])
+    return Counted({"test frames": count}, control, timed.histograms, timed.tags)
 
 
 def delay_summary(histograms: Mapping[str, Histogram]) -> dict[str, float] | None:
@@ -178,12 +226,13 @@ def delay_summary(histograms: Mapping[str, Histogram]) -> dict[str, float] | Non
     }
 
 
-def faults(raw: Mapping[str, Any], sent: Mapping[Direction, Sent], cpu_limit: float) -> list[str]:
+def faults(raw: Mapping[str, Any], sent: Sequence[Sent], cpu_limit: float) -> list[str]:
     """What the tester itself did wrong: such a trial says nothing about the device (SELF-05)."""
     found = list(dict.fromkeys(raw["events"]))
     if raw["sending_s"] is None:
         found.append("TRex was still sending long after the trial's end and was stopped")
-    for direction, one in sent.items():
+    for one in sent:
+        direction = one.streams.direction
         transmit, receive = raw["ports"][str(one.tx_port)], raw["ports"][str(one.rx_port)]
         if transmit["opackets"] != one.frames:
             found.append(

@@ -12,7 +12,7 @@ import base64
 from dataclasses import dataclass, replace
 from typing import Any
 
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import Trial, directions_of
 from v6t.profiles import instructions as ins
 from v6t.profiles.errors import UsageError
 from v6t.profiles.inet import Headers, headers_of
@@ -107,25 +107,46 @@ def _checksum(header: bytes | bytearray) -> int:
     return ~total & 0xFFFF
 
 
-def bursts(streams: StreamSet, trial: Trial, *, stamp: bool) -> list[Burst]:
+def bursts(
+    streams: StreamSet, trial: Trial, *, stamp: bool, part: int = 0, parts: int = 1
+) -> list[Burst]:
     """Exact bursts of one trial: each class its share of rate and frames (GEN-14).
 
     Tagged frames are streams of their own, clones of the class they belong to, whose frames are
-    taken from the class's main stream (LAT-06): tags and main stream together are the load.
+    taken from the class's main stream (LAT-06): tags and main stream together are the load. At
+    rates at which TRex cannot stamp every frame, the main streams go unstamped, and where every
+    frame was to be timed, as many as possible are tagged instead (PDV-03).
+
+    Args:
+        streams: of one direction.
+        trial: what is asked of the direction.
+        stamp: frames carry TRex's trailer as far as TRex can.
+        part, parts: which of several pairs of ports this is, and how many there are.
 
     Raises:
-        UsageError: the stamped rate is more than TRex can do, or the tags are more than the frames.
+        UsageError: a timeout at a rate at which TRex cannot stamp every frame, or more tags than
+            frames.
     """
     weights = [s.weight for s in streams.streams]
-    shares = counts(weights, trial.frames)
-    if stamp and trial.rate_fps > MAX_STAMPED_FPS:
-        raise UsageError(
-            f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, "
-            f"not {trial.rate_fps:.0f}",
-            "use counting: ports with several cores for higher rates",
-        )
+    frames = _share(trial.frames, part, parts)
+    rate_fps = trial.rate_fps * frames / trial.frames
+    shares = counts(weights, frames)
     asked = trial.delays
-    tags = counts(weights, asked.tags) if asked is not None else [0] * len(weights)
+    limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
+    every = stamp and trial.rate_fps <= limit_fps
+    if stamp and not every and trial.frame_timeout_s is not None:
+        raise UsageError(
+            f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, which a timeout for "
+            f"every frame needs; {trial.rate_fps:.0f} per direction are more",
+            "bound the search by the line_rate of the testbed",
+        )
+    sample = 0
+    if stamp and not every and asked is not None:
+        sample = asked.tags or int(trial.frames * limit_fps / trial.rate_fps)
+    elif asked is not None:
+        sample = asked.tags
+    wanted = _share(sample, part, parts)
+    tags = counts(weights, wanted) if wanted else [0] * len(weights)
     found = []
     for index, (stream, share, position, tagged) in enumerate(
         zip(streams.streams, shares, first_positions(weights), tags, strict=True)
@@ -133,14 +154,14 @@ def bursts(streams: StreamSet, trial: Trial, *, stamp: bool) -> list[Burst]:
         if tagged > share:
             raise UsageError(f"{tagged} tags do not fit into {share} frames of '{stream.name}'")
         main = share - tagged
-        rate = trial.rate_fps * stream.weight / sum(weights)
+        rate = rate_fps * stream.weight / sum(weights)
         found.append(
             Burst(
                 index,
                 rate * main / share if share else rate,
                 main,
-                1e6 * position / trial.rate_fps,
-                stream.stream_id if stamp else None,
+                1e6 * position / rate_fps,
+                stream.stream_id if every else None,
             )
         )
         if tagged and asked is not None:
@@ -149,6 +170,37 @@ def bursts(streams: StreamSet, trial: Trial, *, stamp: bool) -> list[Burst]:
             group = stream.stream_id + TAG_GROUPS
             found.append(Burst(index, tagged / rest_s, tagged, first_us, group, tags=True))
     return found
+
+
+def _share(whole: int, part: int, parts: int) -> int:
+    return whole * (part + 1) // parts - whole * part // parts
+
+
+def first_frames(streams: StreamSet, trial: Trial, part: int, parts: int) -> list[int]:
+    """Number of the first frame of each stream that a pair of ports sends, within the whole."""
+    weights = [s.weight for s in streams.streams]
+    firsts = [0] * len(weights)
+    for before in range(part):
+        mine = counts(weights, _share(trial.frames, before, parts))
+        firsts = [a + b for a, b in zip(firsts, mine, strict=True)]
+    return firsts
+
+
+def with_macs(streams: StreamSet, tester_mac: str, dut_mac: str) -> StreamSet:
+    """The set as another pair of ports sends it.
+
+    Args:
+        streams: of the first pair.
+        tester_mac, dut_mac: source and destination.
+    """
+    head = bytes.fromhex((dut_mac + tester_mac).replace(":", ""))
+    found = []
+    for stream in streams.streams:
+        packet = head + base64.b64decode(stream.trex["packet"]["binary"])[12:]
+        binary = base64.b64encode(packet).decode()
+        trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
+        found.append(replace(stream, trex=trex))
+    return StreamSet(streams.direction, tuple(found))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

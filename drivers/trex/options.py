@@ -6,12 +6,67 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from v6t.drivers.trex.remote import Remote
 from v6t.profiles.errors import UsageError
 
 Counting = Literal["auto", "trailer", "ports"]
 Start = Literal["auto", "never", "always"]
 Port = Annotated[int, Field(ge=0, le=15)]
+Mac = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$")]
+
+
+def _distinct_interfaces(value: tuple[str, str] | None) -> tuple[str, str] | None:
+    if value is None:
+        return None
+    for name in value:
+        if not re.fullmatch(r"[A-Za-z0-9_.:@/=,-]+", name):
+            raise ValueError(f"'{name}' is no interface: PCI address, name or --vdev=... wanted")
+    if value[0] == value[1]:
+        raise ValueError("left and right are the same interface")
+    return value
+
+
+def _distinct_ports(value: tuple[int, int]) -> tuple[int, int]:
+    if value[0] == value[1]:
+        raise ValueError("left and right are the same port")
+    return value
+
+
+Ports = Annotated[tuple[Port, Port], AfterValidator(_distinct_ports)]
+Interfaces = Annotated[tuple[str, str] | None, AfterValidator(_distinct_interfaces)]
+
+
+class Side(BaseModel):
+    """MAC addresses on one link."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tester_mac: Mac
+    """The tester's end."""
+    dut_mac: Mac
+    """The device's end."""
+
+
+class Pair(BaseModel):
+    """Two further ports that carry their share of every direction."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ports: Ports
+    """TRex's port numbers of left and right."""
+    interfaces: Interfaces = None
+    """Left and right of a server that v6t starts."""
+    left: Side | None = None
+    """MAC addresses, where they are not those of the first pair."""
+    right: Side | None = None
 
 
 class TrexOptions(BaseModel):
@@ -28,11 +83,17 @@ class TrexOptions(BaseModel):
     ssh: str = ""
     """``user@host``: installation, server and client are on that host (OpenSSH configuration)."""
     rpc_port: int = Field(default=4501, ge=1, le=65535)
+    """Where the server answers requests."""
     pub_port: int = Field(default=4500, ge=1, le=65535)
-    ports: tuple[Port, Port] = (0, 1)
+    """Where it publishes events."""
+    ssh_config: str = ""
+    """Configuration file for OpenSSH's client; empty: the user's own."""
+    ports: Ports = (0, 1)
     """TRex's port numbers of left and right."""
-    interfaces: tuple[str, str] | None = None
+    interfaces: Interfaces = None
     """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
+    pairs: tuple[Pair, ...] = Field(default=(), max_length=7)
+    """Further pairs of ports; every pair sends its share of the frames."""
     lab: bool = False
     """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``."""
     cores: int = Field(default=1, ge=1, le=64)
@@ -52,34 +113,14 @@ class TrexOptions(BaseModel):
     cache: int = Field(default=0, ge=0, le=10_000)
     """Frames kept ready per stream (field-engine cache); 0: every frame is computed."""
     rows: int = Field(default=0, ge=0, le=65_535)
-    """Frames computed beforehand and kept as lists of their changing octets; 0: none."""
+    """Frames computed beforehand and kept as lists of their changing octets; 0: only where the
+    traffic repeats after at most 8,192 frames anyway."""
     sample: int = Field(default=200, ge=0, le=10_000)
     """Received frames per direction and trial that are compared octet by octet, about."""
     cpu_limit: float = Field(default=85.0, gt=0, le=100)
     """A trial during which the data path was busier than this is invalid [%]."""
     extra_arguments: tuple[str, ...] = ()
     """Further arguments of ``t-rex-64``."""
-
-    @field_validator("interfaces")
-    @classmethod
-    def _plain(cls, value: tuple[str, str] | None) -> tuple[str, str] | None:
-        if value is None:
-            return None
-        for name in value:
-            if not re.fullmatch(r"[A-Za-z0-9_.:@/=,-]+", name):
-                raise ValueError(
-                    f"'{name}' is no interface: PCI address, name or --vdev=... wanted"
-                )
-        if value[0] == value[1]:
-            raise ValueError("left and right are the same interface")
-        return value
-
-    @field_validator("ports")
-    @classmethod
-    def _different(cls, value: tuple[int, int]) -> tuple[int, int]:
-        if value[0] == value[1]:
-            raise ValueError("left and right are the same port")
-        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> TrexOptions:
@@ -89,13 +130,19 @@ class TrexOptions(BaseModel):
             )
         if self.lab and (self.ssh or self.start == "never" or self.interfaces):
             raise ValueError("lab: true starts TRex here, on the lab's own interfaces")
+        if self.lab and self.pairs:
+            raise ValueError("the lab has one pair of cables")
+        if len(set(self.all_ports)) < len(self.all_ports):
+            raise ValueError("two pairs share a port")
+        if self.pairs and self.interfaces and self.all_interfaces is None:
+            raise ValueError("a pair lacks its interfaces")
         if self.cache and self.rows:
             raise ValueError("cache and rows are two ways to the same end: choose one")
         if self.cache and self.counting == "trailer":
             raise ValueError(
                 "TRex keeps no cache of frames it stamps: use rows, or counting: ports"
             )
-        if self.core_list and len(self.core_list) != self.cores + 2:
+        if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
         return self
 
@@ -117,6 +164,41 @@ class TrexOptions(BaseModel):
                 ) from exc
             reason = problem["msg"].removeprefix("Value error, ")
             raise UsageError(f"TRex option {name}: {reason}" if name else reason) from exc
+
+    @property
+    def all_ports(self) -> tuple[int, ...]:
+        """Of all pairs: left, right, left, right ..."""
+        return self.ports + tuple(port for pair in self.pairs for port in pair.ports)
+
+    @property
+    def all_interfaces(self) -> tuple[str, ...] | None:
+        """In the order of TRex's port numbers; None where one is not named."""
+        named = [self.interfaces, *(pair.interfaces for pair in self.pairs)]
+        found: list[str] = []
+        for both in named:
+            if both is None:
+                return None
+            found += both
+        return tuple(name for _, name in sorted(zip(self.all_ports, found, strict=True)))
+
+    def all_macs(self, links: Any) -> list[tuple[str, str]]:
+        """Own and device's MAC address by port, in the order of TRex's port numbers.
+
+        Args:
+            links: of the first pair, left and right.
+        """
+        found = [(links.left.tester_mac, links.left.dut_mac)]
+        found.append((links.right.tester_mac, links.right.dut_mac))
+        for pair in self.pairs:
+            for side, default in ((pair.left, links.left), (pair.right, links.right)):
+                of = side or default
+                found.append((of.tester_mac, of.dut_mac))
+        return [macs for _, macs in sorted(zip(self.all_ports, found, strict=True))]
+
+    @property
+    def remote(self) -> Remote | None:
+        """Where installation, server and client are, if not here."""
+        return Remote(self.ssh, self.ssh_config) if self.ssh else None
 
     @property
     def by_trailer(self) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from v6t.drivers.trex import guard
-from v6t.drivers.trex.channel import ssh_command
+from v6t.drivers.trex.remote import Remote, until_input_ends
 from v6t.profiles.errors import TesterError
 
 START_S = 60.0
@@ -28,7 +29,7 @@ class Server:
         *,
         wrapper: bool,
         namespace_pid: int | None = None,
-        ssh: str = "",
+        remote: Remote | None = None,
     ) -> None:
         """Start it; :meth:`wait` until it answers.
 
@@ -38,18 +39,21 @@ class Server:
             arguments: after ``-i --cfg FILE``.
             wrapper: start ``t-rex-64``, which binds NICs to DPDK, instead of ``_t-rex-64``.
             namespace_pid: run inside the network namespace of this process.
-            ssh: ``user@host`` to run on.
+            remote: host to run on; None: this one.
         """
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the server)
         self._config: Path | None = None
         directory = str(trex_dir)
-        if ssh:
-            script = (
-                f'cfg=$(mktemp) && printf %s {shlex.quote(config)} > "$cfg" && '
-                f"cd {shlex.quote(directory)} && "
-                f"{_program_text(directory, arguments, wrapper)}"
+        if remote is not None:
+            text = _program_text(directory, arguments, wrapper)
+            program = remote.command(
+                until_input_ends(
+                    f'cfg=$(mktemp) && printf %s {shlex.quote(config)} > "$cfg" && '
+                    f"cd {shlex.quote(directory)}",
+                    text,
+                    'rm -f "$cfg"',
+                )
             )
-            program = ssh_command(ssh, ["sh", "-c", script])
             environment, where = None, None
         else:
             handle, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".yaml")
@@ -62,7 +66,8 @@ class Server:
             where = directory
         self._process = subprocess.Popen(
             guard.command(program, namespace_pid),
-            stdin=subprocess.DEVNULL,
+            # the end of this is the end of a remote server
+            stdin=subprocess.DEVNULL if remote is None else subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
             cwd=where,
@@ -104,6 +109,10 @@ class Server:
 
     def close(self) -> None:
         """Stop it and everything it started. May be called twice."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=2 * guard.GRACE_S)
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -125,4 +134,6 @@ def _libraries(directory: str) -> str:
 def _program_text(directory: str, arguments: Sequence[str], wrapper: bool) -> str:
     binary = "./t-rex-64" if wrapper else "./_t-rex-64"
     words = shlex.join(arguments)
-    return f'LD_LIBRARY_PATH={shlex.quote(_libraries(directory))} {binary} -i --cfg "$cfg" {words}'
+    return (
+        f'env LD_LIBRARY_PATH={shlex.quote(_libraries(directory))} {binary} -i --cfg "$cfg" {words}'
+    )

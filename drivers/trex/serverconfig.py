@@ -28,13 +28,16 @@ def is_pci(interface: str) -> bool:
     return _PCI.fullmatch(interface) is not None
 
 
-def core_plan(cores: int, available: Sequence[int], given: Sequence[int] = ()) -> list[int]:
+def core_plan(
+    cores: int, available: Sequence[int], given: Sequence[int] = (), *, low_end: bool = True
+) -> list[int]:
     """CPU numbers: master, latency, then data path cores. Empty: too few, all share one.
 
     Args:
         cores: data path cores wanted.
         available: CPU numbers this process may use.
         given: what the user wants instead.
+        low_end: one CPU may do everything if there are too few.
 
     Raises:
         EnvironmentLacking: several data path cores on a machine without them.
@@ -43,7 +46,7 @@ def core_plan(cores: int, available: Sequence[int], given: Sequence[int] = ()) -
         return list(given)
     if len(available) >= cores + 2:
         return list(available[: cores + 2])
-    if cores > 1:
+    if not low_end:
         raise EnvironmentLacking(
             f"{cores} data path cores need {cores + 2} CPUs, this machine offers {len(available)}",
             "ask for fewer cores",
@@ -64,7 +67,7 @@ def server_config(
     """Text of the configuration file.
 
     Args:
-        ports: left and right.
+        ports: left and right, pair after pair.
         plan: see :func:`core_plan`; empty: TRex's ``low_end`` mode on the last available CPU.
         socket: NUMA node.
         rpc_port: where the server answers requests.
@@ -86,14 +89,18 @@ def server_config(
         lines += [f"    - src_mac: '{port.tester_mac}'", f"      dest_mac: '{port.dut_mac}'"]
     if plan:
         master, latency, *threads = plan
+        share = len(threads) * 2 // len(ports)
         lines += [
             "  platform:",
             f"    master_thread_id: {master}",
             f"    latency_thread_id: {latency}",
             "    dual_if:",
-            f"      - socket: {socket}",
-            f"        threads: [{', '.join(map(str, threads))}]",
         ]
+        for first in range(0, len(threads), share):
+            lines += [
+                f"      - socket: {socket}",
+                f"        threads: [{', '.join(map(str, threads[first : first + share]))}]",
+            ]
     else:
         lines += ["  low_end: true", f"  low_end_core: {available[-1]}"]
     return "\n".join(lines) + "\n"

@@ -1,35 +1,49 @@
-"""TRex as tester: attaches to a server or starts one, runs trials, counts across translation."""
+"""TRex as tester: exact bursts, counted across translation; pairs of ports share a direction."""
 
 from __future__ import annotations
 
-import itertools
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.drivers.connjudge import foreground
 from v6t.drivers.embedded.bed import Bed, LabDevice
-from v6t.drivers.embedded.lab import LEFT, RIGHT
-from v6t.drivers.tester import Judge
+from v6t.drivers.embedded.connecting import establishing, validating
+from v6t.drivers.tester import Judge, Phase
 from v6t.drivers.trex import counting, sampling
-from v6t.drivers.trex.channel import DEADLINE_S, ClientWorker, WorkerError
-from v6t.drivers.trex.installation import find_interpreter, require
-from v6t.drivers.trex.marking import bursts, stamped, with_cache
+from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.connecting import IDS_PER_DIRECTION, Connecting
+from v6t.drivers.trex.marking import bursts, first_frames, stamped, with_cache, with_macs
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server import Server
-from v6t.drivers.trex.serverconfig import PortConfig, core_plan, is_pci, server_config
+from v6t.procedures.tracking import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
-from v6t.profiles.errors import EnvironmentLacking, TesterError
-from v6t.profiles.model import Direction, Role
+from v6t.profiles.errors import TesterError
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import DIRECTIONS, Direction, Role
+from v6t.profiles.portions import beginning_at
 from v6t.profiles.rows import with_rows
-from v6t.profiles.streams import StreamSet
+from v6t.profiles.streams import Stream, StreamSet
 
-DIRECTIONS: tuple[Direction, Direction] = ("forward", "reverse")
 OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
-VIRTUAL_DRIVERS = ("net_af_packet", "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
-_names = itertools.count()
+
+
+@dataclass(frozen=True)
+class Cable:
+    """Ports of one pair in one direction.
+
+    Attributes:
+        tx, rx: TRex's port numbers.
+        sending, receiving: MAC addresses (tester, device) where they are not the first pair's.
+    """
+
+    tx: int
+    rx: int
+    sending: tuple[str, str] | None = None
+    receiving: tuple[str, str] | None = None
 
 
 class TrexTester:
@@ -42,7 +56,9 @@ class TrexTester:
         """Delays need stamped frames, which only counting by trailer has."""
         if self._options.by_trailer is False or self._options.cores > 1 or not self._trailer:
             return frozenset()
-        return frozenset({"tags", "every-frame", "ipdv", "frame-timeout"})
+        if self._options.pairs:
+            return frozenset({"tags", "every-frame", "frame-timeout"})
+        return frozenset({"tags", "every-frame", "ipdv", "frame-timeout", "connections"})
 
     def __init__(
         self,
@@ -64,52 +80,34 @@ class TrexTester:
             delays: delays will be asked for: a server that cannot give them is refused at once.
         """
         self._options = options
-        self._delays = delays
-        self._links = links
         self._loopback = loopback
+        self._links = links
         self._bed = Bed(links, None if loopback else device) if options.lab else None
-        self._server: Server | None = None
-        self._worker: ClientWorker | None = None
-        self._facts: dict[str, Any] = {}
-        self._client: dict[str, Any] = {}
-        self._started: list[str] = []
-        self._flags: list[str] | None = None
-        self._trailer = True
+        self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
+        self._installed: dict[int, StreamSet] = {}
         self._judge: Judge | None = None
         self._ticks_hz: float | None = None
-        self._displaced: dict[str, str] = {}
-        left, right = options.ports
-        self._ports: dict[Direction, tuple[int, int]] = {
-            "forward": (left, right),
-            "reverse": (right, left),
-        }
+        self._connecting = Connecting(self.attachment, options.remote)
+        self._cables = _cables(options)
+
+    @property
+    def _trailer(self) -> bool:
+        return self.attachment.trailer
 
     def open(self) -> None:
         """Find client and server, start what is missing, take the ports."""
         try:
-            self._open()
+            self.attachment.open()
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
-        options = self._options
-        if self._bed is not None:
-            lab = self._bed.open()
-            lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
-        self._start_worker()
-        if options.start == "always" or self._bed is not None or not self._try_connect():
-            self._start_server()
-        self._check_facts()
-        self._trailer = self._choose_counting()
-        answer = self._ask("acquire", ports=list(options.ports), force=options.force)
-        self._displaced = {p: o for p, o in answer["owners"].items() if o}
-
     def load(self, streams: Mapping[Direction, StreamSet], judge: Judge) -> None:
-        """Hand streams to the worker."""
+        """Make streams ready; a trial installs those it sends."""
         self._judge = None if self._loopback else judge
         self._streams = {}
+        self._installed.clear()
         for direction, stream_set in streams.items():
             listed = with_rows(stream_set, self._options.rows)
             ready = stamped(listed) if self._trailer else listed
@@ -120,12 +118,13 @@ class TrexTester:
                 )
             if not self._trailer:  # TRex keeps no cache of frames it stamps
                 ready = with_cache(ready, self._options.cache)
+            if len(ready.streams) * len(self._cables[direction]) > IDS_PER_DIRECTION:
+                raise TesterError(
+                    f"{len(ready.streams)} traffic classes on {len(self._cables[direction])} pairs "
+                    f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers"
+                )
             self._streams[direction] = ready
-            self._ask(
-                "load",
-                port=self._ports[direction][0],
-                streams=[dict(s.trex) for s in ready.streams],
-            )
+        self._connecting.load(self._streams, judge, loopback=self._loopback)
 
     def measure(self, trial: Trial) -> TrialResult:
         """One trial: install exact bursts, start all, wait for late frames, count."""
@@ -133,54 +132,66 @@ class TrexTester:
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         time.sleep(trial.pause_s)
-        sent = {d: self._sent(d, trial) for d in directions}
-        ipdv = trial.delays is not None and trial.delays.ipdv
-        samples = self._samples(sent, ipdv)
-        started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        overtime_s = trial.duration_s * OVERTIME + 5
-        raw = self._ask(
-            "trial",
-            watch=self._server_lives,
-            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S,
-            bursts={str(one.tx_port): [b.to_json() for b in one.bursts] for one in sent.values()},
-            receive=[one.rx_port for one in sent.values()],
-            residual_s=trial.residual_wait_s,
-            give_up_s=overtime_s,
-            control="" if self._trailer else counting.CONTROL_FILTER,
-            samples=samples,
-            synchronized=False,
-        )
-        return self._result(trial, sent, raw, started)
+        if trial.connections is not None:
+            sent = [self._in_connections(d, trial, trial.connections) for d in directions]
+        else:
+            sent = [one for d in directions for one in self._shares(d, trial)]
+        return self._exchange(trial, sent)[0]
+
+    def establish(self, trial: Trial, connections: Connections) -> Phase:
+        """Phase 1: every frame is recorded in a file of the server and learned from there.
+
+        See :class:`v6t.drivers.tester.StatefulTester`.
+
+        Raises:
+            TesterError: the recording cannot be had.
+        """
+        time.sleep(trial.pause_s)
+        asked = establishing(trial, connections)
+        every = self._streams["forward"]
+        streams = StreamSet("forward", (foreground(every),))
+        (cable,) = self._cables["forward"]
+        sent = counting.Sent(streams, bursts(streams, asked, stamp=True), cable.tx, (cable.rx,))
+        recording = self._connecting.recording(cable.rx, connections)
+        result, raw = self._exchange(asked, [sent], recording)
+        return self._connecting.learned(connections, result, raw)
+
+    def validate(self, trial: Trial, connections: Connections) -> Phase:
+        """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
+        asked = validating(trial, connections)
+        (cable,) = self._cables["reverse"]
+        streams, burst = self._connecting.validation(self._streams["reverse"], asked.rate_fps)
+        sent = counting.Sent(streams, burst, cable.tx, (cable.rx,))
+        result, raw = self._exchange(asked, [sent])
+        return self._connecting.phase(result, raw, "reverse")
+
+    def now(self) -> float:
+        """The monotonic clock [s]."""
+        return time.monotonic()
 
     @property
     def device(self) -> LabDevice | None:
         """What stands between the lab's cables, if there is a lab."""
         return None if self._bed is None else self._bed.device
 
+    def device_state(self) -> Any:
+        """See :meth:`v6t.drivers.embedded.tester.EmbeddedTester.device_state`."""
+        own = getattr(self.device, "state", None)
+        return own() if own is not None else None
+
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
-        facts = self._facts
         described: dict[str, Any] = {
             "kind": self.name,
             "engine": "Cisco TRex, stateless",
-            "version": facts.get("version", {}),
-            "processor": facts.get("core_type"),
-            "data_path_cores": facts.get("dp_core_count"),
-            "ports": [
-                {k: p.get(k) for k in ("index", "driver", "hw_mac", "speed", "link", "numa")}
-                for p in facts.get("port_info", [])
-            ],
-            "client": {k: self._client.get(k) for k in ("python", "executable")},
-            "started_by_v6t": self._server is not None,
-            "server_arguments": self._started,
+            **self.attachment.describe(),
+            "pairs_of_ports": 1 + len(self._options.pairs),
             "counting": "trailer" if self._trailer else "port counters less control frames",
             "loopback": self._loopback,
             "distinct_frames": self._options.rows
             or (not self._trailer and self._options.cache)
             or "as the traffic says: every frame is computed",
         }
-        if self._displaced:
-            described["displaced"] = self._displaced
         if self._bed is not None:
             described["device"] = self._bed.describe()
         return described
@@ -197,202 +208,115 @@ class TrexTester:
 
     def close(self) -> None:
         """Stop traffic, give ports back, stop what was started."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._connecting.close()
+        self.attachment.close()
         if self._bed is not None:
             self._bed.close()
 
-    # ------------------------------------------------------------- opening
-
-    def _server_lives(self) -> None:
-        if self._server is not None and not self._server.alive:
-            words = self._server.last_words()
-            raise TesterError(f"the TRex server ended during a trial: {words}")
-
-    def _ask(self, op: str, /, **arguments: Any) -> Any:
-        if self._worker is None:
-            raise TesterError("TRex is not open")
-        try:
-            return self._worker.ask(op, **arguments)
-        except WorkerError as exc:
-            if exc.kind == "taken":
-                raise WorkerError(
-                    exc.message, exc.kind, "wait for its owner, or take it with force: true"
-                ) from exc
-            raise
-
-    def _namespace(self) -> int | None:
-        lab = self._bed.lab if self._bed is not None else None
-        return None if lab is None else lab.tester.pid
-
-    def _start_worker(self) -> None:
-        options = self._options
-        if options.ssh:
-            if not options.trex_dir:
-                raise EnvironmentLacking("ssh needs trex_dir: where TRex is on that host")
-            trex_dir, python = options.trex_dir, options.python or "python3"
-        else:
-            installation = require(options.trex_dir)
-            trex_dir = str(installation.path.resolve())
-            python, _ = find_interpreter(installation, options.python)
-        self._trex_dir = trex_dir
-        self._worker = ClientWorker(python, ssh=options.ssh, namespace_pid=self._namespace())
-        self._client = self._ask("hello", deadline_s=60, trex_dir=trex_dir)
-
-    def _connect(self) -> None:
-        o = self._options
-        self._facts = self._ask(
-            "connect", server=o.server, rpc_port=o.rpc_port, pub_port=o.pub_port, timeout_s=3
-        )
-
-    def _try_connect(self) -> bool:
-        try:
-            self._connect()
-        except WorkerError as exc:
-            if exc.kind != "connect":
-                raise
-            if self._options.start == "never":
-                raise EnvironmentLacking(
-                    f"no TRex server answers at {self._options.server}:{self._options.rpc_port}: "
-                    f"{exc.message}",
-                    "start one with `./t-rex-64 -i --software --hdrh -c 1`, or say start: auto",
-                ) from exc
-            return False
-        return True
-
-    def _start_server(self) -> None:
-        options = self._options
-        interfaces = (LEFT, RIGHT) if self._bed is not None else options.interfaces
-        if interfaces is None:
-            raise EnvironmentLacking(
-                "no TRex server answers, and none can be started: its interfaces are not named",
-                "name them in the testbed (tester.options.interfaces), or start TRex yourself",
-            )
-        available = sorted(os.sched_getaffinity(0))
-        plan = core_plan(options.cores, available, options.core_list)
-        sides = (self._links.left, self._links.right)
-        config = server_config(
-            [
-                PortConfig(name, link.tester_mac, link.dut_mac)
-                for name, link in zip(interfaces, sides, strict=True)
-            ],
-            plan,
-            socket=options.socket,
-            rpc_port=options.rpc_port,
-            pub_port=options.pub_port,
-            prefix=f"v6t{os.getpid()}n{next(_names)}",
-            available=available,
-        )
-        # software mode finds the trailer whatever the headers became; one core keeps sequence
-        # numbers and histograms whole (TRX-03)
-        by_trailer = options.by_trailer is not False and options.cores == 1
-        mode = ["--software", "--hdrh"] if by_trailer else []
-        self._started = [
-            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores),
-            *options.extra_arguments,
-        ]  # fmt: skip
-        self._server = Server(
-            self._trex_dir,
-            config,
-            self._started,
-            wrapper=any(is_pci(name) for name in interfaces),
-            namespace_pid=self._namespace(),
-            ssh=options.ssh,
-        )
-        self._server.wait(self._answers)
-
-    def _answers(self) -> bool:
-        try:
-            self._connect()
-        except WorkerError as exc:
-            if exc.kind != "connect":
-                raise
-            return False
-        return True
-
-    def _check_facts(self) -> None:
-        facts = self._facts
-        mode = facts.get("version", {}).get("mode")
-        if mode not in {None, "STL"}:
-            raise TesterError(
-                f"the TRex server runs in mode {mode}, but v6t needs the stateless mode",
-                "restart it without --astf",
-            )
-        known = [p["index"] for p in facts["ports"]]
-        for port in self._options.ports:
-            if port not in known:
-                raise TesterError(f"the TRex server has no port {port}: it has {known}")
-
-    def _choose_counting(self) -> bool:
-        """True: by trailer. A server that cannot do what is asked is refused or restarted."""
-        trouble = self._trouble()
-        if trouble and self._options.restart and self._server is None:
-            self._ask("shutdown")
-            self._start_server()
-            trouble = self._trouble()
-        if trouble:
-            raise TesterError(
-                f"the running TRex server cannot give this measurement: {trouble}",
-                "restart it with `-c 1 --software --hdrh`, or say restart: true",
-            )
-        wanted = self._options.by_trailer
-        return self._stamps() if wanted is None else wanted
-
-    def _stamps(self) -> bool:
-        """Whether this server finds the trailer whatever the headers became."""
-        facts = self._facts
-        virtual = all(
-            facts["ports"][p].get("is_virtual") or facts["ports"][p]["driver"] in VIRTUAL_DRIVERS
-            for p in self._options.ports
-        )
-        software = virtual or (self._flags is not None and "--software" in self._flags)
-        return int(facts.get("dp_core_count", 1)) == 1 and software
-
-    def _trouble(self) -> str:
-        """Why the server cannot give the measurement; empty if it can, or nobody can tell."""
-        self._flags = self._started or self._ask("server_flags")
-        wanted = self._options.by_trailer
-        cores = int(self._facts.get("dp_core_count", 1))
-        if (wanted or self._delays) and cores > 1:
-            return (
-                f"it has {cores} data path cores, which share neither sequence numbers nor "
-                "histograms, but frames are to be told apart by their trailer"
-            )
-        if self._delays and self._flags is not None and "--hdrh" not in self._flags:
-            return "it keeps no delay histograms (--hdrh)"
-        if (wanted or self._delays) and self._flags is not None and not self._stamps():
-            return "it recognises frames by their headers, which the device changes (--software)"
-        return ""
-
     # ------------------------------------------------------------ measuring
 
-    def _sent(self, direction: Direction, trial: Trial) -> counting.Sent:
-        streams = self._streams[direction]
-        tx, rx = self._ports[direction]
-        return counting.Sent(
-            streams,
-            bursts(streams, trial, stamp=self._trailer),
-            tx,
-            rx,
-        )
+    def _shares(self, direction: Direction, trial: Trial) -> list[counting.Sent]:
+        """What each pair of ports sends of a direction."""
+        streams, cables = self._streams[direction], self._cables[direction]
+        back = tuple(c.rx for c in cables)
+        if len(cables) == 1:
+            burst = bursts(streams, trial, stamp=self._trailer)
+            return [counting.Sent(streams, burst, cables[0].tx, back)]
+        found = []
+        for part, cable in enumerate(cables):
+            firsts = first_frames(streams, trial, part, len(cables))
+            own = tuple(
+                _numbered(beginning_at(s, first), part * len(streams.streams))
+                for s, first in zip(streams.streams, firsts, strict=True)
+            )
+            mine = StreamSet(direction, own)
+            burst = bursts(mine, trial, stamp=self._trailer, part=part, parts=len(cables))
+            partners = (cable.rx, *(rx for rx in back if rx != cable.rx))
+            found.append(counting.Sent(mine, burst, cable.tx, partners))
+        return found
 
-    def _samples(self, sent: Mapping[Direction, counting.Sent], ipdv: bool) -> dict[str, Any]:
+    def _in_connections(
+        self, direction: Direction, trial: Trial, connections: Connections
+    ) -> counting.Sent:
+        (cable,) = self._cables[direction]
+        streams = self._connecting.phase_two(self._streams[direction], trial, connections)
+        stamp = len(streams.streams) <= IDS_PER_DIRECTION
+        if not stamp and trial.delays is not None:
+            raise TesterError(
+                f"delays in {connections.count} connections need more than TRex's "
+                f"{IDS_PER_DIRECTION} identifiers per direction",
+                "use fewer connections for latency and PDV",
+            )
+        return counting.Sent(streams, bursts(streams, trial, stamp=stamp), cable.tx, (cable.rx,))
+
+    def _install(self, one: counting.Sent) -> None:
+        if self._installed.get(one.tx_port) is one.streams:
+            return
+        streams = one.streams
+        cable = next(c for c in self._cables[streams.direction] if c.tx == one.tx_port)
+        if cable.sending is not None:
+            streams = with_macs(streams, *cable.sending)
+        self.attachment.ask(
+            "load", port=one.tx_port, streams=[dict(s.trex) for s in streams.streams]
+        )
+        self._installed[one.tx_port] = one.streams
+
+    def _exchange(
+        self,
+        trial: Trial,
+        sent: Sequence[counting.Sent],
+        recording: Mapping[str, Any] | None = None,
+    ) -> tuple[TrialResult, Mapping[str, Any]]:
+        for one in sent:
+            self._install(one)
+        stamp = all(one.stamped for one in sent)
+        if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
+            raise TesterError(
+                f"TRex cannot stamp {trial.rate_fps:.0f} frames per second and direction, and port "
+                "counters cannot tell frames that must be dropped from others",
+                "leave out negative traffic, or bound the search by the line_rate of the testbed",
+            )
+        ipdv = trial.delays is not None and trial.delays.ipdv
+        if ipdv and not stamp:
+            raise TesterError(
+                f"IPDV needs a stamp in every frame, TRex cannot stamp {trial.rate_fps:.0f} per "
+                "second and direction",
+                "choose a lower rate for IPDV",
+            )
+        started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        overtime_s = trial.duration_s * OVERTIME + 5
+        raw = self.attachment.ask(
+            "trial",
+            watch=self.attachment.server_lives,
+            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S,
+            bursts={str(one.tx_port): [b.to_json() for b in one.bursts] for one in sent},
+            receive=sorted({one.rx_port for one in sent}),
+            residual_s=trial.residual_wait_s,
+            give_up_s=overtime_s,
+            control="" if stamp else counting.CONTROL_FILTER,
+            samples=self._samples(sent, ipdv) if stamp else {},
+            recordings=dict(recording or {}),
+            synchronized=False,
+        )
+        answered = time.monotonic()
+        if recording:
+            self._connecting.learn()
+        raw = {**raw, "began": answered - float(raw["began_ago_s"])}
+        return self._result(trial, sent, raw, started, stamp), raw
+
+    def _samples(self, sent: Sequence[counting.Sent], ipdv: bool) -> dict[str, Any]:
         """Which received frames the worker keeps: single ones, or runs of neighbours for IPDV."""
         wanted = self._options.sample
-        if not self._trailer or not (wanted or ipdv):
+        if not (wanted or ipdv):
             return {}
         samples = {}
-        for one in sent.values():
+        for one in sent:
             longest = max(b.frames for b in one.bursts)
             if ipdv:
                 pattern = counting.neighbours_filter(one.frames, sampling.IPDV_FRAMES)
                 limit = 2 * sampling.IPDV_FRAMES
             else:
-                pattern, _ = counting.sample_filter(longest, wanted)
+                pattern, _ = counting.sample_filter(longest, max(1, wanted // len(one.bursts)))
                 limit = 4 * wanted + 100
             samples[str(one.rx_port)] = {"filter": pattern, "limit": limit}
         return samples
@@ -400,51 +324,97 @@ class TrexTester:
     def _result(
         self,
         trial: Trial,
-        sent: Mapping[Direction, counting.Sent],
+        sent: Sequence[counting.Sent],
         raw: Mapping[str, Any],
         started: str,
+        stamp: bool,
     ) -> TrialResult:
-        captured = {d: counting.captured(raw, one.rx_port) for d, one in sent.items()}
-        found = {d: sampling.marks(frames) for d, frames in captured.items()}
+        ways = [d for d in DIRECTIONS if any(one.streams.direction == d for one in sent)]
+        mine = {d: [one for one in sent if one.streams.direction == d] for d in ways}
+        captured = {d: self._captured(raw, mine[d]) for d in ways}
+        found = {d: sampling.marks(captured[d]) for d in ways}
         for marks in found.values():
             self._ticks_hz = sampling.tick_rate_hz(marks) or self._ticks_hz
-        directions: dict[str, DirectionResult] = {}
-        for direction, one in sent.items():
-            if self._trailer:
-                counted = counting.by_trailer(raw, one, trial.frame_timeout_s)
-            else:
-                counted = counting.by_ports(raw, one)
-            asked = trial.delays
-            frames = captured[direction]
-            some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
-            compared = sampling.compare(some, one.streams, self._judge)
-            directions[direction] = DirectionResult(
-                classes=counted.classes,
-                sending_time_s=self._sending_time(trial, one, found[direction], raw),
-                control=counted.control,
-                checked=compared.checked,
-                matched=compared.matched,
-                mismatch=compared.mismatch,
-                delay_us=counting.delay_summary(counted.histograms),
-                delays=None
-                if asked is None
-                else counting.distributions(counted, one, tags=bool(asked.tags)),
-                ipdv=sampling.ipdv(captured[direction], one, self._ticks_hz, self._judge)
-                if asked is not None and asked.ipdv and self._ticks_hz
-                else None,
-            )
         return TrialResult(
-            directions=directions,
+            directions={
+                d: self._direction(trial, mine[d], raw, captured[d], found[d], stamp) for d in ways
+            },
             faults=tuple(counting.faults(raw, sent, self._options.cpu_limit)),
             started=started,
             tester={
-                "counting": "trailer" if self._trailer else "ports",
+                "counting": "trailer" if stamp else "ports",
+                "timed": "every frame" if stamp else "tagged frames",
                 "cpu": [round(c, 1) for c in raw["cpu"]],
                 "rx_cpu": [round(c, 1) for c in raw["rx_cpu"]],
                 "queue_full": raw["global"].get("queue_full", 0),
                 "event_time_s": raw["sending_s"],
             },
         )
+
+    def _direction(
+        self,
+        trial: Trial,
+        sent: Sequence[counting.Sent],
+        raw: Mapping[str, Any],
+        frames: sampling.Frames,
+        marks: list[sampling.Mark],
+        stamp: bool,
+    ) -> DirectionResult:
+        if stamp:
+            counted = counting.together(
+                [counting.by_trailer(raw, one, trial.frame_timeout_s) for one in sent]
+            )
+        else:
+            counted = counting.by_ports(raw, sent)
+        asked = trial.delays
+        some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
+        known = [s for one in sent for s in one.streams.streams]
+        streams = StreamSet(sent[0].streams.direction, tuple(known))
+        judge, source = self._judge_of(streams.direction), _sources(sent)
+        compared = sampling.compare(some, streams, judge, source)
+        return DirectionResult(
+            classes=counted.classes,
+            sending_time_s=max(self._sending_time(trial, one, marks, raw) for one in sent),
+            control=counted.control,
+            checked=compared.checked,
+            matched=compared.matched,
+            mismatch=compared.mismatch,
+            delay_us=counting.delay_summary(counted.histograms),
+            delays=None
+            if asked is None
+            else counting.distributions(counted, sent, tags=bool(asked.tags)),
+            ipdv=sampling.ipdv(frames, sent[0], self._ticks_hz, judge, source)
+            if asked is not None and asked.ipdv and self._ticks_hz
+            else None,
+        )
+
+    def _judge_of(self, direction: Direction) -> Callable[[Stream], Judge | None]:
+        def judge(stream: Stream) -> Judge | None:
+            return self._connecting.judge(direction, stream) or self._judge
+
+        return judge
+
+    def _captured(self, raw: Mapping[str, Any], sent: Sequence[counting.Sent]) -> sampling.Frames:
+        """Frames of one direction, as they would have come to the first pair of ports."""
+        direction = sent[0].streams.direction
+        there, here = self._links.left, self._links.right
+        if direction == "reverse":
+            there, here = here, there
+        found: sampling.Frames = []
+        for port in dict.fromkeys(one.rx_port for one in sent):
+            frames = counting.captured(raw, port)
+            cable = next(c for c in self._cables[direction] if c.rx == port)
+            # joined ports get frames as they were sent
+            macs = cable.sending and cable.sending[::-1] if self._loopback else cable.receiving
+            others = (
+                (there.dut_mac, there.tester_mac)
+                if self._loopback
+                else (here.tester_mac, here.dut_mac)
+            )
+            if macs is not None:
+                frames = [(when, sampling.with_macs(f, macs, others)) for when, f in frames]
+            found += frames
+        return found
 
     def _sending_time(
         self,
@@ -469,3 +439,33 @@ class TrexTester:
         if raw["sending_s"] is None:
             return trial.duration_s * OVERTIME + 5
         return max(trial.duration_s, float(raw["sending_s"]) - counting.EVENT_ERROR_S)
+
+
+def _cables(options: TrexOptions) -> dict[Direction, list[Cable]]:
+    """Ports and addresses of every pair, both ways."""
+    left, right = options.ports
+    found: dict[Direction, list[Cable]] = {
+        "forward": [Cable(left, right)],
+        "reverse": [Cable(right, left)],
+    }
+    for pair in options.pairs:
+        low, high = pair.ports
+        sides = [None if s is None else (s.tester_mac, s.dut_mac) for s in (pair.left, pair.right)]
+        found["forward"].append(Cable(low, high, sides[0], sides[1]))
+        found["reverse"].append(Cable(high, low, sides[1], sides[0]))
+    return found
+
+
+def _sources(sent: Sequence[counting.Sent]) -> sampling.SourceOf:
+    """Frames by stream: every pair of ports has a data path core of its own, with its own draws."""
+    cores = {s.stream_id: one.tx_port // 2 for one in sent for s in one.streams.streams}
+
+    def source(stream: Stream) -> Expander | None:
+        core = cores[stream.stream_id]
+        return Expander(stream, core) if core else None
+
+    return source
+
+
+def _numbered(stream: Stream, further: int) -> Stream:
+    return replace(stream, stream_id=stream.stream_id + further)

@@ -2,6 +2,7 @@
 
 import pytest
 from v6t.analysis.scaling import (
+    core_count,
     core_scaling,
     degradation_percent,
     load_scaling,
@@ -50,3 +51,12 @@ def test_a24_rates_of_media():
     assert max_frame_rate_fps(10e9, 104) == 10_080_645
     assert max_frame_rate_fps(25e9, 1518) == 2_031_859
     assert max_frame_rate_fps(10e6, 64, 20) == 12_019
+
+
+@pytest.mark.parametrize(
+    ("value", "cores"),
+    [(1, 1), (16, 16), ("1", 1), ("1-4", 4), ("1-3,5", 4), ("2,4,6", 3)]
+    + [(value, None) for value in (0, None, True, "", "all", "1-", "-4", "1,,2", 2.5)],
+)
+def test_cores_are_counted_in_numbers_and_lists(value, cores):
+    assert core_count(value) == cores

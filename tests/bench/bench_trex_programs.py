@@ -55,12 +55,12 @@ def profiles() -> dict[str, StreamSet]:
 
 def attempts(tester: TrexTester, compiled: StreamSet) -> float:
     """Nanoseconds of the data path core per attempted frame."""
-    tester._ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
+    tester.attachment.ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
     frames = int(OFFERED_FPS * SECONDS)
     burst = {
         "index": 0, "pps": OFFERED_FPS, "frames": frames, "isg": 0.0, "pg_id": None, "tags": False,
     }  # fmt: skip
-    raw = tester._ask(
+    raw = tester.attachment.ask(
         "trial",
         deadline_s=60,
         bursts={"0": [burst]},
@@ -69,6 +69,7 @@ def attempts(tester: TrexTester, compiled: StreamSet) -> float:
         give_up_s=SECONDS,
         control="",
         samples={},
+        recordings={},
         synchronized=False,
     )
     seconds = raw["sending_s"] or SECONDS
@@ -92,7 +93,7 @@ def main() -> None:
     lab = bed.open()  # a namespace of its own: no port of this machine is used
     lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
     tester = TrexTester(options, technology(run).links)
-    tester._namespace = lambda: lab.tester.pid  # type: ignore[method-assign]
+    tester.attachment.namespace = lambda: lab.tester.pid  # type: ignore[method-assign]
     try:
         tester.open()
         figures = in_turn(

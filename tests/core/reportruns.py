@@ -10,7 +10,7 @@ EVERYTHING = (
     *("throughput", "throughput-frame-timeout", "frame-loss", "back-to-back", "latency", "pdv"),
     *("ipdv", "system-recovery", "reset"),
 )
-FINE = {"repetitions": 6, "resolution_fps": 5_000.0}
+FINE = {"repetitions": 6, "resolution_fps": 5_000.0, "trial_duration_s": 1.0}
 
 
 def made(path, *benchmarks, plugin="mape-br", modes=("bidirectional",), seed=1, label=None, **rest):

@@ -17,8 +17,8 @@ COMMAND = [sys.executable, "-m", "v6t.core.cli"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
 
 RUN_FILES = [
-    *(".lock", "config.json", "journal.jsonl", "manifest.json", "results.csv", "results.json"),
-    "trials.csv",
+    *(".lock", "config.json", "journal.jsonl", "log.txt", "manifest.json"),
+    *("results.csv", "results.json", "trials.csv"),
 ]
 """What a finished run of one benchmark leaves in its directory."""
 

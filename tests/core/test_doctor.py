@@ -113,7 +113,12 @@ def test_client_and_server_are_examined(machine, tmp_path, monkeypatch):
         found = {f.what: f for f in doctor.examine(options)}
         assert "taken by alice" in found["port 1"].text
     found = {f.what: f for f in doctor.examine(options)}
+    assert found["TRex server"].state == "missing"
+    assert "name its interfaces" in found["TRex server"].text
+    options["interfaces"] = ["--vdev=net_memif0,id=0", "lo"]
+    found = {f.what: f for f in doctor.examine(options)}
     assert "v6t starts one" in found["TRex server"].text
+    assert found["interface lo"].state == "ok"
 
 
 def test_packages_that_only_look_like_trex(machine, tmp_path):

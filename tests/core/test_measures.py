@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from v6t.analysis.remarks import remarks
 from v6t.core.checks import check_abilities
 from v6t.core.config import Flags, resolve
 from v6t.core.hooks import DuringTrial, run_hook
@@ -21,7 +22,10 @@ from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError
 from v6t.tests.core.support import SIM, v6t
 
 SIX = ("throughput", "latency", "pdv", "ipdv", "frame-loss", "back-to-back")
-ALL = (*SIX, "throughput-frame-timeout", "system-recovery", "reset")
+ALL = (
+    *SIX,
+    *("throughput-frame-timeout", "frame-loss-frame-timeout", "system-recovery", "reset", "flows"),
+)
 QUICK = {"repetitions": 2, "resolution_fps": 20_000.0}
 QUICK_ALL = {**QUICK, "frame_timeout_ms": 5.0}
 DEVICE = {
@@ -282,6 +286,11 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
         (["--measure", "frame-loss", "--set-procedure", "frame_loss.step=0.2"], "frame_loss.step"),
         (["--measure", "frame-loss", "--set-procedure", "frame_loss.rates_fps=[]"], "no rates"),
         (["--adaptive", "--measure", "throughput,pdv"], "adaptive repetition is for throughput"),
+        (["--measure", "frame-loss-frame-timeout"], "frame-loss-frame-timeout needs a deadline"),
+        (
+            ["--measure", "frame-loss-frame-timeout", "--frame-timeout", "700"],
+            "it must be below 550 ms",
+        ),
         (["--measure", "throughput-frame-timeout"], "needs a deadline"),
         (
             ["--measure", "throughput-frame-timeout", "--frame-timeout", "5000"],
@@ -370,3 +379,22 @@ def test_hooks_that_fail(command, says):
 def test_a_hook_that_hangs():
     with pytest.raises(DutError, match="longer than"):
         run_hook("software-reset", "sleep 60", timeout_s=0.05)
+
+
+def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
+    device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
+    run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
+    execute(run, tmp_path / "out", Silent())
+    found = by_benchmark(tmp_path / "out")
+    ceiling = found["throughput"]["tester_ceiling"]
+    loss = found["frame-loss"]
+    assert loss["usable_fps"] == pytest.approx(0.9 * ceiling)
+    offered = [row["rate"] for row in loss["rates"]]
+    assert loss["above_usable"] == [rate for rate in offered if rate > 0.9 * ceiling]
+    assert 0 < len(loss["above_usable"]) < len(offered)
+    assert any("self-test covers only" in said for said in remarks([loss]))
+    slow = wanted("latency", rate_fps=50_000.0, device=device, **QUICK_LATENCY)
+    execute(slow, tmp_path / "slow", Silent())
+    latency = by_benchmark(tmp_path / "slow")["latency"]
+    assert latency["above_usable"] == []
+    assert not any("self-test" in said for said in remarks([latency]))

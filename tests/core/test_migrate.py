@@ -39,6 +39,59 @@ CPU-L-Recv 8
 MEM-Channels 2
 """
 
+# four million connections through a stateful NAT64: the study's 40,000 source, 100 destination ports
+NAT64 = """\
+IP-L-Vers 6
+IP-R-Vers 4
+IPv6-L-Real 2001:2::2
+IPv6-R-Virt 64:ff9b::198.19.0.2
+IPv4-R-Real 198.19.0.2
+MAC-L-Tester a0:36:9f:c5:fa:1c
+MAC-R-Tester a0:36:9f:c5:fa:1e
+MAC-L-DUT a0:36:9f:c5:e6:58
+MAC-R-DUT a0:36:9f:c5:e6:5a
+Forward 1
+Reverse 1
+Fwd-var-sport 3
+Fwd-var-dport 3
+Fwd-sport-min 1
+Fwd-sport-max 40000
+Fwd-dport-min 1
+Fwd-dport-max 100
+Rev-var-sport 3
+Rev-var-dport 3
+IP-L-var 0
+IP-R-var 0
+Stateful 1
+Enumerate-ports 3
+Enumerate-ips 0
+Responder-ports 3
+"""
+
+# the same for NAT44, with varying addresses on both sides
+NAT44 = """\
+IP-L-Vers 4
+IP-R-Vers 4
+IPv4-L-Real 198.18.0.2
+IPv4-R-Real 198.19.0.2
+IP-L-var 3
+IP-R-var 3
+IP-L-min 16
+IP-L-max 79
+IP-R-min 0x100
+IP-R-max 0x11f
+IPv4-L-offset 2
+IPv4-R-offset 2
+Fwd-sport-min 1024
+Fwd-sport-max 2047
+Fwd-dport-min 1024
+Fwd-dport-max 2047
+Stateful 1
+Enumerate-ports 3
+Enumerate-ips 3
+Responder-tuples 1
+"""
+
 # pseudorandom addresses and ports of an IPv4 router: the study's appendix
 ROUTER = """\
 IP-L-Vers 4
@@ -195,6 +248,8 @@ def test_pseudorandom_addresses_of_a_router(tmp_path):
         (ROUTER, "siitperf", migrate_siitperf.KNOWN),
         (MAPPERF, "maptperf", migrate_maptperf.KNOWN),
         (MAPTPERF, "maptperf", migrate_maptperf.KNOWN),
+        (NAT64, "siitperf", migrate_siitperf.KNOWN),
+        (NAT44, "siitperf", migrate_siitperf.KNOWN),
     ],
 )
 def test_every_parameter_is_accounted_for(text, peer, known, tmp_path):
@@ -235,9 +290,9 @@ def test_no_parameter_of_siitperf_is_forgotten(tmp_path):
     assert all(what for _, what in found.became), [g.name for g, what in found.became if not what]
 
 
-@pytest.mark.parametrize("text", [SIITPERF, MAPPERF, MAPTPERF])
+@pytest.mark.parametrize("text", [SIITPERF, ROUTER, MAPPERF, MAPTPERF])
 def test_what_was_taken_over_can_be_rehearsed(text, tmp_path):
-    peer = "siitperf" if text is SIITPERF else "maptperf"
+    peer = "siitperf" if text in (SIITPERF, ROUTER) else "maptperf"
     taken(tmp_path, text, peer=peer)
     here = tmp_path / "here"
     done = v6t(
@@ -248,6 +303,81 @@ def test_what_was_taken_over_can_be_rehearsed(text, tmp_path):
     (record,) = json.loads(done.out)["results"]
     assert 990_000 <= record["median"] <= 1_000_000
     assert record["matched"] == 1.0
+
+
+def test_a_stateful_nat64(tmp_path):
+    run = taken(tmp_path, NAT64, peer="siitperf")
+    assert run.plugin == "nat64"
+    plugin = technology(run)
+    assert str(plugin.params.prefix) == "64:ff9b::/96"
+    assert str(plugin.params.initiator_ipv6) == "2001:2::2"
+    assert str(plugin.params.responder_ipv4) == "198.19.0.2"
+    assert plugin.params.combinations == 4_000_000 == run.procedure.connections.count
+    ports = plugin.params.initiator_ports
+    assert (ports.min, ports.max) == (1024, 41023)
+    assert "Source ports 1-40000 begin at 1024 here" in (tmp_path / "here/run.yaml").read_text()
+    assert run.benchmarks == ("connection-rate", "throughput")
+    assert run.procedure.connections.reading == "pseudorandom"
+    assert run.links_left.tester_mac == "a0:36:9f:c5:fa:1c"
+
+
+def test_a_stateful_nat44_with_many_addresses(tmp_path):
+    run = taken(tmp_path, NAT44, peer="siitperf")
+    params = technology(run).params
+    assert (run.plugin, str(params.initiator_ipv4)) == ("nat44", "198.18.0.16")
+    assert (params.initiator_count, params.responder_count) == (64, 32)
+    assert str(params.responder_ipv4) == "198.19.1.0"
+    assert run.procedure.connections.count == 4_000_000
+    assert run.procedure.connections.reading == "linear"
+
+
+@pytest.mark.parametrize("text", [NAT64, NAT44])
+def test_stateful_tests_can_be_rehearsed(text, tmp_path):
+    taken(tmp_path, text, peer="siitperf")
+    here = tmp_path / "here"
+    done = v6t(
+        *("run", here / "run.yaml", "--testbed", here / "testbed.yaml", "--tester", "sim"),
+        *("--reps", 1, "--json", "-o", tmp_path / "out"),
+    )
+    assert done.status == 0, done
+    rate, throughput = json.loads(done.out)["results"]
+    assert rate["connections"] == 4_000_000
+    assert rate["validated"]
+    assert throughput["matched"] == 1.0
+
+
+def test_without_enumeration_every_frame_would_not_be_a_connection(tmp_path):
+    text = NAT64.replace("Enumerate-ports 3", "Enumerate-ports 0")
+    run = taken(tmp_path, text, peer="siitperf")
+    assert technology(run).params.enumerate_ports == 3
+    assert "enumerates neither ports nor addresses" in (tmp_path / "here/run.yaml").read_text()
+
+
+def test_what_trex_cannot_enumerate_is_refused_at_once(tmp_path):
+    source = tmp_path / "siitperf.conf"
+    source.write_text(NAT64.replace("Fwd-sport-max 40000", "Fwd-sport-max 39990"))
+    said = complaint(v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here"))
+    assert "makes no run of v6t: 39990 values of initiator_ports and 100" in said
+    assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize(("left", "right"), [(6, 4), (4, 4)])
+def test_no_parameter_of_a_stateful_test_is_forgotten(left, right, tmp_path):
+    def value(name):
+        if name.startswith("MAC"):
+            return f"02:00:00:00:00:{'L' in name:02x}"
+        if name.endswith(("Real", "Virt")):
+            return "2001:2::2" if "6" in name[:4] else f"198.1{8 + ('-R-' in name)}.0.2"
+        if "Vers" in name:
+            return left if "-L-" in name else right
+        return {"Stateful": 1, "Enumerate-ports": 3}.get(name, {"max": 9}.get(name[-3:], 1))
+
+    text = every(migrate_siitperf.KNOWN, value).replace("-var 1", "-var 0")
+    source = tmp_path / "siitperf.conf"
+    source.write_text(text.replace("Enumerate-ips 1", "Enumerate-ips 0"))
+    found = migrate_siitperf.read_siitperf(source)
+    assert [g.name for g, _ in found.became] == list(migrate_siitperf.KNOWN)
+    assert all(what for _, what in found.became), [g.name for g, what in found.became if not what]
 
 
 def test_a_parameter_that_is_not_known_is_said(tmp_path):
@@ -265,7 +395,10 @@ def test_a_parameter_that_is_not_known_is_said(tmp_path):
         ("IP-L-Vers 5\n", "siitperf.conf:1: IP-L-Vers cannot be 5"),
         ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "siitperf.conf:1: Num-L-Nets is no number"),
         ("Forward 0\nReverse 0\n", "nothing is sent"),
-        ("Stateful 1\n", "stateful test"),
+        ("Stateful 2\n", "the Initiator is on the right"),
+        ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "from IPv4 to IPv6 cannot be taken over"),
+        ("Stateful 3\n", "siitperf.conf:1: Stateful cannot be 3"),
+        ("Stateful 1\nIPv6-R-Virt x\n", "IPv6-R-Virt is no address: x"),
         ("IP-L-Vers\n", "siitperf.conf:1: a parameter and its value"),
         ("Hello world\n", "holds no parameter that is known"),
         ("IPv6-L-Real nonsense\n", "makes no run of v6t"),

@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 
 import jsonschema
 import pytest
+from v6t.analysis.figures import canvas, rates
 from v6t.analysis.report.machine import schema
 from v6t.core import reports
 
@@ -147,8 +148,8 @@ def test_every_benchmark_has_its_table_and_figures(run, page):
     for words in ("Throughput", "Frame loss", "Back-to-back", "Latency", "PDV", "IPDV", "System",
                   "Reset", "Clause by clause", "Every trial", "Headroom"):  # fmt: skip
         assert any(c and c.startswith(words) for c in captions), words
-    # rate by size, trace, repetitions (twice), loss curve, forwarded, delays of three benchmarks
-    assert page.elements.count("svg") == 3 + 3 + 2 + 3
+    # the setup, rate by size, trace, repetitions (twice), loss curve, forwarded, delays of three benchmarks
+    assert page.elements.count("svg") == 1 + 3 + 3 + 2 + 3
     for name in ("throughput-sizes", "frame-loss-curve", "latency-104-bidirectional"):
         assert any(i.startswith(f"{name}-") for i in page.ids), name
 
@@ -334,6 +335,54 @@ def test_a_report_that_cannot_be_written_costs_no_results(tmp_path, monkeypatch)
     assert f"Results: {out}" in done.out
 
 
+@pytest.mark.parametrize("error", [ImportError, RuntimeError, KeyError, ZeroDivisionError])
+def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise error("cannot draw")
+
+    monkeypatch.setattr(canvas, "axes", broken)
+    monkeypatch.setattr(rates, "axes", broken)
+    out = tmp_path / "out"
+    done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
+    assert done.status == 0
+    assert "figures of the report could not be drawn" in done.err
+    assert f"Report: {out / 'report.html'}" in done.out
+    text = (out / "report.html").read_text()
+    assert "<svg" not in text
+    assert "Clause by clause" in text
+
+
+def test_what_limits_the_device_is_told(run, tmp_path):
+    path = shutil.copytree(run, tmp_path / "run")
+    entry = {
+        "frame_sizes": {"ipv6": 104, "ipv4": 64},
+        "direction": "bidirectional",
+        "rate_fps": 123_456.0,
+        "samples": 6,
+        "idle_percent": {"0": [0.0]},
+        "limit": "cpu",
+        "says": "core 3 had no time left",
+        "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
+    }
+    (path / "bottleneck.json").write_text(json.dumps([entry]))
+    reports.write(path, formats=["html", "md"], figures=False)
+    found = Page((path / "report.html").read_text())
+    title = "What limits the device, watched every second"
+    assert found.tables[title][1] == [
+        "104/64", "bidirectional", "123,456", "6", "core 3 had no time left",
+    ]  # fmt: skip
+    assert "core 3: 0 % idle in 6 of 6 seconds" in found.text
+
+
+def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
+    path = made(tmp_path / "run", "throughput", frame_sizes=(104, 1518))
+    reports.write(path, formats=["md"])
+    small = json.loads((path / "results.json").read_text())["results"][0]
+    text = (path / "report.md").read_text().partition("## What was measured")[0]
+    assert f"**{small['median']:,.0f}** frames/s per direction" in text
+    assert text.count("frames/s per direction") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -366,19 +415,72 @@ def test_matplotlib_waits_until_it_is_needed():
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-def test_a_browser_draws_every_figure_without_complaint(run, tmp_path):
+OWN = ("file://", "data:", "chrome:", "chrome-extension:", "devtools:")
+MEASURE = """<script>
+const found = [...document.querySelectorAll("svg")].map(svg => {
+  for (let at = svg; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+  const box = svg.getBBox(), shown = svg.getBoundingClientRect();
+  return [box.width, box.height, shown.width, shown.height,
+          svg.querySelectorAll("path, rect, line, use").length];
+});
+const overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+const out = document.createElement("pre");
+out.id = "measured";
+out.textContent = JSON.stringify({found, overflow});
+document.body.append(out);
+</script>"""
+
+
+def browsed(path, profile, *more):
+    """A page as a browser's document, its complaints, and every address it asked for."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         pytest.skip("needs the package chromium")
+    log = profile.with_suffix(".netlog.json")
     command = [
         *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-        *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={tmp_path / 'profile'}"),
-        *("--window-size=1300,2000", f"file://{run / 'report.html'}"),
+        *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={profile}"),
+        *("--disable-background-networking", "--disable-component-update", "--no-first-run"),
+        *("--window-size=1300,2000", f"--log-net-log={log}", *more, f"file://{path}"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode != 0:
         pytest.skip("the browser of the package chromium does not start here")
-    assert "CONSOLE" not in done.stderr, done.stderr
+    # the browser itself asks for its updates; what a page asks for has an origin
+    events = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
+    asked = {e["url"] for e in events if e.get("initiator", "not an origin") != "not an origin"}
+    return done.stdout, done.stderr, asked
+
+
+def test_a_browser_draws_every_figure_without_complaint(run, tmp_path):
+    document, said, asked = browsed(run / "report.html", tmp_path / "profile")
+    assert "CONSOLE" not in said, said
+    assert [url for url in asked if not url.startswith(OWN)] == []
     before = Page((run / "report.html").read_text())
-    assert done.stdout.count("<svg") == before.elements.count("svg")
-    assert done.stdout.count("<table") == before.elements.count("table")
+    assert document.count("<svg") == before.elements.count("svg")
+    assert document.count("<table") == before.elements.count("table")
+
+
+def test_the_browser_test_notices_what_a_page_asks_for(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text('<!DOCTYPE html><img src="http://192.0.2.1/x.png"><script>nothing()</script>')
+    _, said, asked = browsed(page, tmp_path / "profile", "--timeout=2000")
+    assert "CONSOLE" in said
+    assert "http://192.0.2.1/x.png" in asked
+
+
+def test_every_figure_has_something_in_it_and_none_leaves_the_page(run, tmp_path):
+    text = (run / "report.html").read_text()
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    (tmp_path / "page.html").write_text(text.replace("</body>", MEASURE + "</body>"))
+    document, said, _ = browsed(tmp_path / "page.html", tmp_path / "profile")
+    assert "CONSOLE" not in said, said
+    measured = json.loads(re.search(r'<pre id="measured">(.*?)</pre>', document, re.S)[1])
+    assert measured["overflow"] <= 0
+    assert len(measured["found"]) == text.count("<svg") > 10
+    for width, height, shown_width, shown_height, shapes in measured["found"]:
+        assert width > 100
+        assert height > 40
+        assert 100 < shown_width <= 1300
+        assert shown_height > 40
+        assert shapes >= 5

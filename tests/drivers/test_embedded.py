@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -15,7 +16,7 @@ import pytest
 from v6t.core.config import Flags, resolve, technology
 from v6t.core.testers import compile_point, make_tester
 from v6t.drivers.embedded.privilege import available
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import Starts, Trial
 from v6t.procedures.validity import judge_trial
 
 from . import faketrex
@@ -117,6 +118,25 @@ def test_a_corrupted_octet_is_named(tmp_path):
     with Bench(bed=bed) as bench:
         _, result = bench.measure(mode="forward")
         assert "IPv4 total length" in result.directions["forward"].mismatch["why"]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_flows_begin_one_after_the_other(n):
+    """SC-04: of five flows of 400 fps together, flow i has no frames in its first i*50 ms."""
+    with Bench(size=128, params={"n": str(n), "m": "1"}) as bench:
+        asked = replace(bench.trial(rate=2000.0, residual=0.5), starts=Starts(5, 0.05))
+        result = next(filter(None, (whole(bench, asked) for _ in range(4))), None)
+        assert result is not None
+        for counted in result.directions.values():
+            assert counted.total("required") == counted.total("sent") == 800
+            assert {c.required for c in counted.classes.values()} == {800 // n}
+            assert counted.checked == counted.matched > 0
+
+
+def whole(bench, asked):
+    """The result of a trial that passed; None if a busy machine spoilt it."""
+    result = bench.tester.measure(asked)
+    return result if judge_trial(asked, result, sending_time_tolerance=1.2).passed else None
 
 
 CHATTER = """

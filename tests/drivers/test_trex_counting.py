@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def trial(rate, duration, **more):
     return Trial("throughput", "t", 104, 64, "bidirectional", rate, duration, **more)
 
 
-PORTS = {"forward": (0, 1), "reverse": (1, 0)}
+PORTS = {"forward": (0, (1,)), "reverse": (1, (0,))}
 SENT = {
     d: counting.Sent(s, bursts(s, trial(2000.0, 1.0), stamp=True), *PORTS[d])
     for d, s in STREAMS.items()
@@ -55,16 +56,16 @@ def test_recorded_counts(raw, direction):
     }
     assert counted.control == 0
     assert {n: h.total for n, h in counted.histograms.items()} == {"fg": 1800, "bg": 200}
-    assert counting.faults(raw, SENT, 85.0) == []
+    assert counting.faults(raw, list(SENT.values()), 85.0) == []
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_frames_are_the_expanders_translated(raw, direction):
-    frames = counting.captured(raw, PORTS[direction][1])
-    compared = sampling.compare(frames, STREAMS[direction], PLUGIN)
+    frames = counting.captured(raw, PORTS[direction][1][0])
+    compared = sampling.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
     assert compared.checked == compared.matched > 10
     frames[3] = (frames[3][0], frames[3][1][:40] + b"\xff" + frames[3][1][41:])
-    wrong = sampling.compare(frames, STREAMS[direction], PLUGIN)
+    wrong = sampling.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
     assert wrong.matched == compared.matched - 1
     assert wrong.mismatch["received"] == frames[3][1].hex()
 
@@ -94,7 +95,7 @@ def test_recorded_stamps_give_the_time_of_sending(raw):
 )
 def test_each_fault_of_the_tester_is_named_once(raw, change, says):
     change(raw)
-    found = counting.faults(raw, SENT, 85.0)
+    found = counting.faults(raw, list(SENT.values()), 85.0)
     assert len(found) == 1
     assert says in found[0]
 
@@ -116,7 +117,7 @@ def test_control_frames_are_what_is_left(raw):
 def test_ports_subtract_what_the_filter_counted(raw):
     raw["ports"]["1"]["ipackets"] = 1990
     raw["captures"].append({"kind": "control", "port": 1, "matched": 4, "frames": []})
-    counted = counting.by_ports(raw, SENT["forward"])
+    counted = counting.by_ports(raw, [SENT["forward"]])
     count = counted.classes["test frames"]
     assert (count.required, count.sent, count.received, counted.control) == (2000, 2000, 1986, 4)
 
@@ -168,8 +169,43 @@ def test_bursts_are_exact_and_share_the_rate():
         None,
         None,
     ]
-    with pytest.raises(UsageError, match="at most 5000000 frames"):
-        bursts(STREAMS["forward"], trial(6e6, 1.0), stamp=True)
+
+
+@pytest.mark.parametrize(("delays", "tagged"), [(None, 0), (DelayRequest(tags=500), 500)])
+def test_no_frame_is_stamped_beyond_what_trex_can_stamp(delays, tagged):
+    """5 million frames per second over both directions; tags go on."""
+    asked = trial(2.6e6, 1.0, delays=delays)
+    found = bursts(STREAMS["forward"], asked, stamp=True)
+    assert sum(b.frames for b in found) == 2_600_000
+    assert {b.pg_id for b in found if not b.tags} == {None}
+    assert sum(b.frames for b in found if b.tags) == tagged
+    assert counting.Sent(STREAMS["forward"], found, 0, (1,)).stamped is False
+    every = bursts(STREAMS["forward"], trial(2.5e6, 1.0), stamp=True)
+    assert None not in {b.pg_id for b in every}
+
+
+def test_pdv_beyond_that_times_as_many_frames_as_possible():
+    found = bursts(STREAMS["forward"], trial(5e6, 1.0, delays=DelayRequest()), stamp=True)
+    assert sum(b.frames for b in found if b.tags) == 2_500_000
+    assert sum(b.frames for b in found) == 5_000_000
+
+
+def test_a_timeout_for_every_frame_is_refused_beyond_that():
+    asked = trial(5e6, 1.0, frame_timeout_s=0.1)
+    with pytest.raises(UsageError, match="at most 5000000 frames per second, which a timeout"):
+        bursts(STREAMS["forward"], asked, stamp=True)
+
+
+def test_port_counters_and_delays_of_tagged_frames(raw):
+    """Counted by ports; the recorded groups' delays stand for a sample."""
+    one = SENT["forward"]
+    parts = [replace(b, tags=True) if b.index == 1 else replace(b, pg_id=None) for b in one.bursts]
+    mixed = replace(one, bursts=parts)
+    counted = counting.by_ports(raw, [mixed])
+    assert counted.classes["test frames"].required == 2000
+    assert set(counted.histograms) == {"bg"}
+    found = counting.distributions(counted, [mixed], tags=False)
+    assert {n: d.frames + d.lost for n, d in found.items()} == {"bg": 200}
 
 
 def test_tags_are_taken_from_the_load():
@@ -190,7 +226,7 @@ def test_tags_are_taken_from_the_load():
 def test_every_frame_has_a_delay_or_is_lost(raw):
     raw["groups"]["flow_stats"]["0"]["rx_pkts"]["1"] -= 3
     counted = counting.by_trailer(raw, SENT["forward"])
-    found = counting.distributions(counted, SENT["forward"], tags=False)
+    found = counting.distributions(counted, [SENT["forward"]], tags=False)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1800, "bg": 200}
     assert found["fg"].minimum_ns == 1000 * counted.histograms["fg"].buckets[0][0]
 
@@ -231,5 +267,5 @@ def test_recorded_differences_of_delays(raw):
     """A capture of single frames holds few neighbours: the other pairs are lost, not made up."""
     frames = counting.captured(raw, 1)
     hz = sampling.tick_rate_hz(sampling.marks(frames))
-    found = sampling.ipdv(frames, SENT["forward"], hz, PLUGIN)
+    found = sampling.ipdv(frames, SENT["forward"], hz, lambda stream: PLUGIN)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1799, "bg": 199}

@@ -6,12 +6,13 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from v6t.core.config import Flags, resolve, technology
 from v6t.core.testers import compile_point, make_tester
 from v6t.drivers.embedded.privilege import available
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import judge_trial
 from v6t.profiles.errors import TesterError
 
@@ -108,14 +109,18 @@ def _later(seconds, act):
 @pytest.mark.parametrize("victim", ["worker", "server", "interface"])
 def test_pulling_the_plug_ends_soon_with_the_cause(victim):
     tester = opened(loopback=False)
-    processes = [p for g in (tester._worker.pid, tester._server.pid) for p in faketrex.children(g)]
+    processes = [
+        p
+        for g in (tester.attachment.worker.pid, tester.attachment.server.pid)
+        for p in faketrex.children(g)
+    ]
 
     def pull():
         if victim == "interface":
             lab = tester._bed.lab
             lab.tester.ask("run", command=["ip", "link", "set", "dev", "left", "down"])
         else:
-            guard = tester._worker if victim == "worker" else tester._server
+            guard = tester.attachment.worker if victim == "worker" else tester.attachment.server
             for pid in faketrex.children(guard.pid):
                 os.kill(pid, signal.SIGKILL)
 
@@ -140,9 +145,11 @@ def test_stolen_ports_end_the_trial():
     from v6t.drivers.trex.channel import ClientWorker
 
     tester = opened(loopback=False)
-    thief = ClientWorker(tester._client["executable"], namespace_pid=tester._namespace())
+    thief = ClientWorker(
+        tester.attachment.client["executable"], namespace_pid=tester.attachment.namespace()
+    )
     try:
-        thief.ask("hello", trex_dir=tester._trex_dir, deadline_s=60)
+        thief.ask("hello", trex_dir=tester.attachment.directory, deadline_s=60)
         thief.ask("connect", server="127.0.0.1", rpc_port=4501, pub_port=4500, timeout_s=3)
         with pytest.raises(TesterError, match="already owned"):
             thief.ask("acquire", ports=[0, 1], force=False)
@@ -161,7 +168,7 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
 
     host = opened(loopback=True, options={"counting": "ports"})
     guest = TrexTester(TrexOptions(start="never", ports=(0, 1)), host._links, delays=True)
-    guest._namespace = host._namespace
+    guest.attachment.namespace = host.attachment.namespace
     try:
         with pytest.raises(TesterError, match="keeps no delay histograms") as caught:
             guest.open()
@@ -174,3 +181,22 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
     finally:
         guest.close()
         host.close()
+
+
+def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
+    from v6t.drivers.trex import marking
+
+    monkeypatch.setattr(marking, "MAX_STAMPED_FPS", 4000.0)
+    tester = opened(loopback=True)
+    try:
+        asked = trial(rate=4000.0, duration=1.0)
+        result = valid(tester, asked)
+        assert result.tester["counting"] == "ports"
+        for counted in result.directions.values():
+            assert counted.total("received") == counted.total("sent") == 4000
+        result = valid(tester, replace(asked, delays=DelayRequest()))
+        for counted in result.directions.values():
+            assert sum(d.frames for d in counted.delays.values()) == 2000
+        assert result.tester["timed"] == "tagged frames"
+    finally:
+        tester.close()

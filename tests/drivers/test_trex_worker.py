@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from v6t.core.config import Flags, resolve, technology
 from v6t.core.testers import compile_point
-from v6t.drivers.trex.channel import ClientWorker, WorkerError, ssh_command
+from v6t.drivers.trex import client_worker
+from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import Trial
@@ -99,6 +103,19 @@ def test_no_client_is_one_sentence(tmp_path):
         worker.close()
 
 
+@pytest.mark.parametrize("minor", [8, 13])
+def test_the_worker_is_written_for_old_and_new_interpreters(minor):
+    text = Path(client_worker.__file__).read_text()
+    tree = ast.parse(text, feature_version=(3, minor))
+    imported = {
+        (n.module if isinstance(n, ast.ImportFrom) else n.names[0].name).split(".")[0]
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.Import, ast.ImportFrom))
+    }
+    # Python's own modules, and what comes with the installation
+    assert imported - set(sys.stdlib_module_names) == {"scapy", "trex", "zmq"}
+
+
 def test_unknown_requests_and_errors_do_not_end_it(worker):
     with pytest.raises(WorkerError, match="no attribute"):
         worker.ask("nonsense")
@@ -110,10 +127,10 @@ def test_deadline(installation, monkeypatch):
     made = a_tester(installation)
     made.open()
     try:
-        made._worker.ask("load", port=0, streams=[{"flow_stats": {}}])
+        made.attachment.worker.ask("load", port=0, streams=[{"flow_stats": {}}])
         burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "tags": False}
         with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
-            made._worker.ask(
+            made.attachment.worker.ask(
                 "trial",
                 deadline_s=0.5,
                 bursts={"0": [burst]},
@@ -122,6 +139,7 @@ def test_deadline(installation, monkeypatch):
                 give_up_s=5,
                 control="",
                 samples={},
+                recordings={},
                 synchronized=False,
             )
     finally:
@@ -248,5 +266,5 @@ def test_a_server_does_not_outlive_its_guard(tmp_path):
 
 def test_ssh_hosts_are_no_options_and_words_are_quoted():
     with pytest.raises(EnvironmentLacking):
-        ssh_command("-oProxyCommand=x", ["true"])
-    assert ssh_command("u@h", ["a b", "$(c)"])[-1] == "exec 'a b' '$(c)'"
+        Remote("-oProxyCommand=x")
+    assert Remote("u@h").command(["a b", "$(c)"])[-1] == "exec 'a b' '$(c)'"

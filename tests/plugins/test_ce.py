@@ -190,7 +190,6 @@ def test_a_customer_with_a_prefix_has_many_hosts():
         (MapECeParams, {"server_ipv4": "192.0.2.189"}, "the customer's own address"),
         (MapTCeParams, {"dmr": "2001:db8::/32"}, "overlap"),
         (MapTCeParams, {"dmr": "2001:db8:6::/64"}, "tester_left_ipv6 lies within"),
-        (MapTCeParams, {"m": 0}, "nothing of MAP-T"),
         (LwB4Params, {"psid_len": 12, "psid_offset": 6}, "more than the 16 bits"),
         (LwB4Params, {"psid": 64}, "PSID 64 does not fit"),
         (LwB4Params, {"psid_len": 16, "psid": 0, "psid_offset": 0}, "no port but 0"),

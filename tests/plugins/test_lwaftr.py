@@ -168,7 +168,6 @@ def test_every_port_has_at_most_one_softwire(length, data):
         ({"simulated": 1001}, "more than the table's 1000 rows"),
         ({"br_address": "2001:db8:b400::1"}, "br_address lies within"),
         ({"binding_table": "/nowhere/at/all"}, "cannot be read"),
-        ({"m": 0}, "nothing of lw4o6"),
     ],
 )
 def test_refusals(given, why):

@@ -188,11 +188,6 @@ REFUSALS = {
         "n = 10 and m = 4 have a common divisor",
         "write n = 5, m = 2",
     ),
-    "GEN-14 no foreground": (
-        {"n": 1, "m": 0},
-        "without foreground (m = 0) nothing of MAP-E would be measured",
-        "",
-    ),
 }
 
 

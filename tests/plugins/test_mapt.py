@@ -231,7 +231,6 @@ def test_spoofed_sources_of_vpps_tests(vector, source, sport, why):
         ({"dmr": "2001:db8::/72"}, "prefix of /72"),
         ({"dmr": "2001:db8::/32"}, "overlap"),
         ({"dmr": "2001:db8:6::/64"}, "background frames would be translated"),
-        ({"m": 0}, "nothing of MAP-T would be measured"),
         ({"server_ipv4": "192.0.2.9"}, "server_ipv4 lies within"),
     ],
 )

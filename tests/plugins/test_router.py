@@ -96,7 +96,6 @@ def test_no_route_no_frame():
         (Ipv4RouterParams, {"left_hosts": {"offset": 1}}, "cannot begin at octet 1"),
         (Ipv6RouterParams, {"left_hosts": {"offset": 13}}, "cannot begin at octet 13"),
         (Ipv4RouterParams, {"right_ipv4": "198.18.0.3"}, "on the left and on the right"),
-        (Ipv6RouterParams, {"m": 0}, "without foreground"),
     ],
 )
 def test_refusals(model, given, why):

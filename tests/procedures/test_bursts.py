@@ -1,4 +1,4 @@
-"""Back-to-back frames, system recovery, reset and preparation (A20)."""
+"""Back-to-back frames, system recovery, reset."""
 
 import json
 import math
@@ -16,7 +16,6 @@ from v6t.procedures.back_to_back import (
     deviation,
     measure_back_to_back,
 )
-from v6t.procedures.preparation import PreparationFailed, prepare
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
@@ -213,30 +212,3 @@ def test_each_kind_of_reset_is_a_benchmark_of_its_own():
         reset(hook="kick")
     with pytest.raises(ValueError, match="not within"):
         reset(at_s=60.0)
-
-
-def test_a20_a_lossy_first_phase_is_retaken_and_then_given_up():
-    emptied = []
-    door = Recorded(by_rule(lambda _, t: t.frames - 1))
-    with pytest.raises(PreparationFailed, match="failed 4 times"):
-        prepare(
-            at(), door, rate_fps=1000.0, duration_s=1.0, name="r01",
-            empty=lambda: emptied.append(1),
-        )  # fmt: skip
-    assert len(door.trials) == len(emptied) == 4
-    assert len({t.key for t in door.trials}) == 4
-
-
-def test_a20_a_retake_that_succeeds_is_enough():
-    takes = []
-
-    def second_is_whole(_way, trial):
-        takes.append(trial.key)
-        return trial.frames - (len(takes) < 2)
-
-    outcome = prepare(
-        at(), by_rule(second_is_whole), rate_fps=1000.0, duration_s=1.0, name="r01",
-        empty=lambda: None,
-    )  # fmt: skip
-    assert outcome.verdict.passed
-    assert len(takes) == 2

@@ -1,10 +1,11 @@
-"""Frame loss rate: acceptance tests A12 and A13."""
+"""Frame loss rate: acceptance tests A12 and A13, deadlines (FLR-06), adaptive repetition (TP-09)."""
 
 from itertools import pairwise
 
 import pytest
 from v6t.analysis.loss_results import frame_loss_record, frame_loss_rows
 from v6t.procedures.frame_loss import DirectionLoss, FrameLossSpec, measure_frame_loss
+from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
 from v6t.tests.procedures.support import Recorded, at, limited, sim
 
@@ -15,7 +16,8 @@ def point(mode="forward", **changes):
         **{"repetitions": 1},
         **changes,
     }
-    return FrameLossSpec(at(mode), **given)
+    conditions = given.pop("conditions", at(mode))
+    return FrameLossSpec(conditions, **given)
 
 
 def rates_of(spec, limit_fps):
@@ -127,3 +129,44 @@ def test_the_simulated_devices_loss_is_found():
             assert loss["median"] == pytest.approx(truth, abs=1e-4)
     # a stable device forwards as much under overload as at its limit (FLR-05)
     assert entry["rates"][0]["forwarded"]["median"] == pytest.approx(800_000, rel=1e-4)
+
+
+def test_a_deadline_for_frames_is_another_benchmark():
+    """One frame in ten takes 50 ms longer: with a deadline below that it is lost (FLR-06)."""
+    tester = sim(capacity_fps=1e9, tail_share=0.1, tail_us=50_000.0)
+    entries = {}
+    for timeout_s in (None, 0.1, 0.01):
+        spec = point(conditions=at(frame_timeout_s=timeout_s), rates_fps=(1000.0,))
+        result = measure_frame_loss(spec, tester.measure)
+        entries[timeout_s] = frame_loss_record(result, media_fps=1000.0, conditions={})
+    losses = {t: e["rates"][0]["loss_percent"]["forward"]["median"] for t, e in entries.items()}
+    assert losses == {None: 0.0, 0.1: 0.0, 0.01: pytest.approx(10.0, abs=0.1)}
+    assert entries[None]["benchmark"] == "frame-loss"
+    assert entries[0.01]["benchmark"] == "frame-loss-frame-timeout"
+    assert entries[0.01]["title"].startswith("Frame loss rate with per-frame timeout 10 ms")
+    assert entries[0.01]["trials"] == ["frame-loss-frame-timeout/104/forward/r01/l001/a1"]
+
+
+def repetitions_of(spec, tester):
+    return max(o.repetition for o in measure_frame_loss(spec, tester.measure).offered)
+
+
+def test_adaptive_repetition_stops_when_the_medians_are_known():
+    steady = point("bidirectional", maximum_fps=1e6, adaptive=Adaptive())
+    assert repetitions_of(steady, sim(capacity_fps=4e5)) == 6
+    assert repetitions_of(steady, sim(capacity_fps=4e5, capacity_noise=0.002)) == 6
+    noisy = point(maximum_fps=1e6, adaptive=Adaptive(most=15, width=0.001))
+    assert repetitions_of(noisy, sim(capacity_fps=4e5, capacity_noise=0.05)) == 15
+    some = point(maximum_fps=1e6, adaptive=Adaptive(most=50, width=0.03))
+    assert 6 < repetitions_of(some, sim(capacity_fps=4e5, capacity_noise=0.03)) < 50
+
+
+def test_adaptive_repetition_of_a_device_that_forwards_nothing():
+    assert repetitions_of(point(adaptive=Adaptive()), sim(capacity_fps=0.0)) == 6
+
+
+def test_adaptive_repetition_is_part_of_the_title():
+    result = measure_frame_loss(point(adaptive=Adaptive()), sim(capacity_fps=1e9).measure)
+    entry = frame_loss_record(result, media_fps=1000.0, conditions={})
+    assert entry["title"] == "Frame loss rate (adaptive, n=6)"
+    assert entry["repetitions"] == 6

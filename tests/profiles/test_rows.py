@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from v6t.drivers.trex.marking import stamped
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.inet import verify
-from v6t.profiles.rows import pieces, with_rows
+from v6t.profiles.rows import period, pieces, with_rows
 
 
 def sets(plugin, size=104, **params):
@@ -53,7 +55,7 @@ def test_split_over_cores_each_row_is_sent_once():
 
 def test_no_rows_and_no_program_change_nothing():
     plain = sets("mape-br")["forward"]
-    assert with_rows(plain, 0) is plain
+    assert with_rows(plain, 0) == plain
     with pytest.raises(UsageError, match="TRex lists hold 1 to 65535"):
         with_rows(plain, 70_000)
 
@@ -68,3 +70,47 @@ def test_windows_cover_what_changes_and_little_else(octets):
     assert all(at + size <= 100 for at, size in found)
     assert all(size in (1, 2, 4, 8) for _, size in found)
     assert len(found) <= -(-len(changing) // 1)
+
+
+def fixed_ports(ces):
+    port = '{"policy": "fixed", "min": 5000}'
+    return sets(
+        "mape-br", ces=ces, fw_sport="fixed", fw_dport=port, rv_sport=port, rv_dport="fixed"
+    )
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_frames_that_repeat_soon_are_listed_unasked(direction):
+    plain = fixed_ports("1000")[direction]
+    listed = with_rows(plain, 0)
+    (before,), (after,) = plain.streams, listed.streams
+    assert period(before) == 1000
+    assert after is not before
+    assert any("1000 ready frames" in note for note in after.notes)
+    frames = Expander(before).frames(0, 3000)
+    assert np.array_equal(Expander(after).frames(0, 3000), frames)
+    assert np.array_equal(Expander(after).frames(123_456, 50), Expander(before).frames(123_456, 50))
+
+
+@pytest.mark.parametrize("made", [sets("mape-br"), fixed_ports("all")], ids=["drawn", "long"])
+def test_pseudorandom_and_long_traffic_stays_a_program(made):
+    for streams in made.values():
+        assert with_rows(streams, 0) == streams
+
+
+@given(
+    op=st.sampled_from(["inc", "dec"]),
+    count=st.integers(1, 300),
+    step=st.integers(1, 9),
+    low=st.integers(0, 1000),
+)
+def test_the_period_is_that_of_the_frames(op, count, step, low):
+    from v6t.profiles import instructions as ins
+
+    stream = sets("ipv4-router", size=84)["forward"].streams[0]
+    program = [ins.flow_var("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]
+    alone = replace(stream, trex={**stream.trex, "vm": {"instructions": program, "cache": None}})
+    found = period(alone)
+    frames = Expander(alone).frames(0, 2 * found)
+    assert np.array_equal(frames[:found], frames[found:])
+    assert len(np.unique(frames[:found, 36:38], axis=0)) == found

@@ -33,9 +33,13 @@ class CheckText(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str = Field(min_length=1)
+    """A line that changes nothing."""
     contains: str | None = None
+    """The output must hold this text, however it is spaced."""
     equals: str | None = None
+    """The output must be this text."""
     matches: str | None = None
+    """The output must hold a match of this regular expression."""
 
     @model_validator(mode="after")
     def _one(self) -> CheckText:
@@ -56,12 +60,19 @@ class StepText(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str = Field(min_length=1)
+    """The change, a shell line."""
     why: str = Field(min_length=1)
+    """One phrase."""
     undo: str
+    """The line that takes it back; `{old}` is what `before` printed."""
     before: str = ""
+    """A line that prints what is to be restored."""
     was: Literal["value", "there", "foreign"] = "value"
+    """What output of `before` means: a value to write back, done already, or somebody else's."""
     check: CheckText | None = None
+    """The read-back."""
     deadline_s: float = Field(default=60.0, gt=0, le=3600)
+    """How long it may take [s]."""
 
 
 class FlushText(BaseModel):
@@ -70,8 +81,20 @@ class FlushText(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str = Field(min_length=1)
-    check: CheckText
+    """The shell line."""
+    check: CheckText | None = None
+    """The read-back, which must agree in the end."""
+    reboots: bool = False
+    """The line starts the device anew, which empties it: it is then logged in to and configured
+    again."""
     deadline_s: float = Field(default=60.0, gt=0, le=3600)
+    """How long it may take [s]; with `reboots`, until the next login."""
+
+    @model_validator(mode="after")
+    def _seen(self) -> FlushText:
+        if (self.check is None) != self.reboots:
+            raise ValueError("give a check, or say reboots: true")
+        return self
 
 
 class ProfileText(BaseModel):
@@ -80,10 +103,15 @@ class ProfileText(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     further_hops: int = Field(default=0, ge=0, le=16)
+    """Hops inside the device beyond the reference's single one."""
     df: Literal["reference", "set", "clear"] = "reference"
+    """Don't Fragment of IPv4 packets made from IPv6."""
     any_identification: bool = False
+    """The identification of IPv4 packets may be anything."""
     any_flow_label: bool = False
+    """The flow label of IPv6 packets may be anything."""
     least_octets: int = Field(default=0, ge=0, le=60)
+    """Frames are padded to so many octets, FCS off."""
 
 
 class CommandOptions(LinuxOptions):
@@ -98,6 +126,7 @@ class CommandOptions(LinuxOptions):
     watch: dict[str, str] = Field(default_factory=dict)
     """Commands by name that print a number, or ``name=number`` words, once a second."""
     version_command: str = "uname -sr"
+    """Prints the version for the manifest."""
     profile: ProfileText = ProfileText()
 
 
@@ -141,8 +170,9 @@ class Command(LinuxDriver):
             Step(
                 self._line(intent, f.command),
                 "empty the device's state",
-                check=self._check(intent, f.check),
+                check=self._check(intent, f.check) if f.check else None,
                 deadline_s=f.deadline_s,
+                reboots=f.reboots,
             )
             for f in self.options.flush
         ]

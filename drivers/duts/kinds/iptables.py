@@ -62,6 +62,10 @@ class Iptables(LinuxDriver):
         """See the base class."""
         return nat.reading()
 
+    def table(self, intent: Intent) -> Reading | None:
+        """See the base class."""
+        return nat.table()
+
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Connections, and those that could not be made."""
         return {

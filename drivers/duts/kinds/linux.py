@@ -29,7 +29,12 @@ class LinuxDriver(Driver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         wanted = ("ip", "sysctl", "ethtool", *self.programs)
-        return {**LINUX, "version": self.version_command, "programs": programs_section(wanted)}
+        return {
+            **LINUX,
+            **linux_tuning.survey(self.options),
+            "version": self.version_command,
+            "programs": programs_section(wanted),
+        }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         """See the base class."""
@@ -155,8 +160,9 @@ def address(text: str, port: str) -> Step:
         f"ip -{given.version} addr replace {given.with_prefixlen} dev {port}{nodad}",
         f"the device's address on {port}",
         undo=f"ip -{given.version} addr del {given.with_prefixlen} dev {port}",
-        before=show,
+        before=f"{show} || true",  # an interface of the plan's own is not there yet
         was=Was.THERE,
+        gone=linux_tuning.gone(port),
         check=judged(show, judge, f"{given.with_prefixlen}, not tentative"),
     )
 
@@ -183,7 +189,8 @@ def neighbours(entries: Mapping[str, str], port: str) -> Step:
         text="\n".join(lines) + "\n",
         undo=again,
         undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),
-        before=show,
+        before=f"{show} || true",
+        gone=linux_tuning.gone(port),
         check=judged(show, judge, f"{len(entries)} permanent"),
     )
 
@@ -274,6 +281,7 @@ def _mtu(name: str, mtu: int) -> Step:
         f"MTU of {name}",
         undo=f"ip link set dev {name} mtu {{words}}",
         before=f"ip -o link show dev {name} | sed 's/.* mtu \\([0-9]*\\) .*/\\1/'",
+        gone=linux_tuning.gone(name),
         check=contains(f"ip -o link show dev {name}", f" mtu {mtu} "),
     )
 
@@ -288,6 +296,7 @@ def _up(name: str) -> Step:
         undo=f"ip link set dev {name} down",
         before=f"ip -o link show dev {name} up | sed 's/.*/up/'",
         was=Was.THERE,
+        gone=linux_tuning.gone(name),
         check=judged(f"ip -o link show dev {name}", judge, "LOWER_UP"),
     )
 

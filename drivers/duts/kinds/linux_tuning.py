@@ -20,6 +20,37 @@ _HASH_WORDS = {
 _CPU = "/sys/devices/system/cpu"
 
 
+def gone(name: str) -> str:
+    """Shell line that succeeds if there is no such interface any more."""
+    return f"! ip link show dev {name} >/dev/null 2>&1"
+
+
+def survey(options: LinuxOptions) -> dict[str, str]:
+    """Commands that show processor, clock and interfaces, for the record (GEN-28)."""
+    found = {
+        "processor": "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1",
+        "smt": f"cat {_CPU}/smt/active",
+        "clock": f"cd {_CPU}; grep -H . cpu0/cpufreq/scaling_driver cpu0/cpufreq/scaling_governor "
+        "cpu0/cpufreq/scaling_min_freq cpu0/cpufreq/scaling_max_freq intel_pstate/no_turbo "
+        "cpufreq/boost",
+        # single words of it: the whole may hold what is nobody's business
+        "boot_line": "tr ' ' '\\n' </proc/cmdline | grep -E '^(isolcpus|nohz_full|rcu_nocbs|"
+        "maxcpus|nosmt|mitigations|intel_pstate|iommu|intel_iommu|hugepages|default_hugepagesz)'",
+    }
+    for side in ("left", "right"):
+        name = getattr(options, side)
+        found[f"nic_{side}"] = f"ethtool -i {name}; cat /sys/class/net/{name}/device/numa_node"
+        found[f"offloads_{side}"] = (
+            f"ethtool -k {name} | grep -e ^generic- -e ^large- -e ^tcp- -e ^rx-checksumming "
+            "-e ^tx-checksumming"
+        )
+        found[f"queues_{side}"] = f"ethtool -l {name}"
+        found[f"rss_{side}"] = (
+            f"ethtool -n {name} rx-flow-hash udp4; ethtool -n {name} rx-flow-hash udp6"
+        )
+    return found
+
+
 def steps(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
     """What the options ask for.
 
@@ -63,6 +94,7 @@ def _offloads(name: str) -> Step:
         "offloads merge and split the frames that are measured",
         undo=f"ethtool -K {name} {{words}} 2>/dev/null || true",
         before=before,
+        gone=gone(name),
         check=judged(before, judge, "no offload on"),
     )
 
@@ -74,6 +106,7 @@ def _queues(name: str, count: int) -> Step:
         "receive queues, each for a core",
         undo=f"ethtool -L {name} combined {{words}}",
         before=current,
+        gone=gone(name),
         check=judged(
             current,
             lambda out: None if out.strip() == str(count) else f"{shown(out)} queues",
@@ -99,6 +132,7 @@ def _rss(name: str, kind: str, fields: str) -> Step:
         "flows spread over the receive queues by these fields",
         undo=f"[ -z {{old}} ] || ethtool -N {name} rx-flow-hash {kind} {{old}}",
         before=before,
+        gone=gone(name),
         check=judged(show, judge, f"hash over {fields}"),
     )
 
@@ -116,6 +150,7 @@ def _rps(name: str, mask: str) -> Step:
         "receive packet steering",
         undo=f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done",
         before=f"cat {queues}",
+        gone=gone(name),
         check=judged(f"cat {queues}", judge, mask),
     )
 

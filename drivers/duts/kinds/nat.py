@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds import linux_telemetry
 from v6t.drivers.duts.kinds.linux import sysctl
 from v6t.drivers.duts.model import Intent, Step, judged, shown
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.profiles.errors import UsageError
+from v6t.profiles.errors import DutError, UsageError
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
@@ -73,7 +73,7 @@ def conntrack(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]
     """Timeouts longer than any test, and room for all connections.
 
     Raises:
-        UsageError: the table is too small, and this device cannot enlarge it.
+        DutError: the table is too small, and this device cannot enlarge it.
     """
     values: dict[str, str | int] = {
         "net.netfilter.nf_conntrack_udp_timeout": options.timeout_s,
@@ -83,6 +83,13 @@ def conntrack(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]
     wanted, room = sessions_wanted(options, intent), facts.number("conntrack_max")
     if wanted and (room is None or room < wanted * MARGIN):
         size = 1 << (int(wanted * MARGIN) - 1).bit_length()
+        if facts.sections.get("conntrack_fixed", "").strip():
+            raise DutError(
+                f"{wanted:,} connections do not fit the kernel's table of {room or 0:,}, which a "
+                "network namespace cannot enlarge",
+                f"on the host: sysctl -w net.netfilter.nf_conntrack_max={size}; or fewer "
+                "connections: --set-procedure connections.count=...",
+            )
         steps += [
             sysctl({"net.netfilter.nf_conntrack_max": size}, f"room for {wanted} connections"),
             _hashsize(size),
@@ -129,6 +136,26 @@ def flush(inside: Sequence[str]) -> tuple[Step, ...]:
 def reading() -> Reading:
     """Number of connections; never counted one by one."""
     return linux_telemetry.number(COUNT)
+
+
+TABLE = ("nf_conntrack_max", "nf_conntrack_buckets")
+TIMEOUTS = ("nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream")
+
+
+def table() -> Reading:
+    """Size of the kernel's table and its hash, and how long UDP connections live [s]."""
+    names = " ".join(f"net.netfilter.{name}" for name in (*TABLE, *TIMEOUTS))
+    return Reading(f"sysctl {names}", conntrack_table)
+
+
+def conntrack_table(text: str) -> Mapping[str, float]:
+    """Values of ``sysctl``, without ``net.netfilter.``."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if equals and value.isdigit():
+            found[name.removeprefix("net.netfilter.")] = int(value)
+    return found
 
 
 def statistics() -> Reading:

@@ -27,7 +27,9 @@ class OpenBsdOptions(DutOptions):
     """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
     deviation)."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
+    """States PF must hold; 0: what the technology says."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
+    """Timeout of UDP states, longer than any test [s]."""
     reboot_deadline_s: float = Field(default=600.0, gt=0, le=7200)
     """How long a reboot may take until the next login."""
 

@@ -23,6 +23,7 @@ class SnabbOptions(LinuxOptions):
     """Options of Snabb."""
 
     program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")
+    """Where the program is."""
     cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
     """Cores for its processes; empty: any."""
 
@@ -46,6 +47,10 @@ class SnabbLwAftr(LinuxDriver):
         """See the base class."""
         found = dict(super().survey())
         found["version"] = f"{self.options.program} --version | head -1"
+        found["pci"] = (
+            "for d in /sys/class/net/*; do "
+            'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'
+        )
         return found
 
     def read_version(self, text: str) -> str:
@@ -59,10 +64,12 @@ class SnabbLwAftr(LinuxDriver):
         return found.group()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """A PCI address is checked by Snabb itself; never that of the management interface."""
+        """Interfaces by name or by PCI address; never those that are not to be touched."""
         if not facts.root:
             raise DutError("Snabb needs root", "log in as root, or set ssh.become")
-        if not (_PCI.match(self.options.left) and _PCI.match(self.options.right)):
+        if _by_pci(self.options):
+            _check_pci(self.options, facts)
+        else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             raise UsageError("this driver configures no VLAN for Snabb", "use untagged links")
@@ -94,6 +101,7 @@ class SnabbLwAftr(LinuxDriver):
             facts,
             [
                 write_file(file, configuration(intent, self.options), "the lwAFTR's configuration"),
+                *([_given_back(self.options)] if _by_pci(self.options) else []),
                 Step(
                     run,
                     "the lwAFTR itself",
@@ -108,6 +116,46 @@ class SnabbLwAftr(LinuxDriver):
                 "a wrong PSID is answered with ICMPv6 1/5",
             ),
         )
+
+
+def _by_pci(options: SnabbOptions) -> bool:
+    return bool(_PCI.match(options.left) and _PCI.match(options.right))
+
+
+def _check_pci(options: SnabbOptions, facts: Facts) -> None:
+    """Snabb takes a PCI device away from the kernel, whoever uses it.
+
+    Raises:
+        DutError: it is that of an interface that is not to be touched.
+    """
+    untouchable = facts.untouchable()
+    for line in facts.sections.get("pci", "").splitlines():
+        name, _, address = line.partition(" ")
+        for side in ("left", "right"):
+            wanted = getattr(options, side)
+            if name in untouchable and address and address.endswith(wanted):
+                raise DutError(
+                    f"the {side} interface {wanted} is {name}, which is not touched: "
+                    f"{untouchable[name]}",
+                    f"name another one with dut.options.{side}",
+                )
+
+
+def _given_back(options: SnabbOptions) -> Step:
+    """Snabb leaves its devices without the kernel's driver."""
+    names = [n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right)]
+    listed = " ".join(names)
+    show = (
+        f"for a in {listed}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
+        'echo "$a ${d##*/}"; done'
+    )
+    return Step(
+        f"for a in {listed}; do [ -d /sys/bus/pci/devices/$a ] || exit 1; done",
+        "the kernel's drivers of both devices, which Snabb takes away",
+        undo="printf '%s\\n' {old} | while read a d; do [ -z \"$d\" ] || "
+        "[ -e /sys/bus/pci/devices/$a/driver ] || echo $a >/sys/bus/pci/drivers/$d/bind; done",
+        before=show,
+    )
 
 
 def configuration(intent: Intent, options: SnabbOptions) -> str:

@@ -32,10 +32,13 @@ class TaygaOptions(LinuxOptions):
 
     queue_length: int = Field(default=500, ge=1, le=1_000_000)
     """Frames the TUN device holds before it drops (``txqueuelen``)."""
-    ipv4_addr: str = ""
+    ipv4_addr: str = Field(default="", pattern=r"^[0-9.]*$")
     """TAYGA's own IPv4 address, outside every mapping; empty: chosen."""
-    ipv6_addr: str = ""
+    ipv6_addr: str = Field(default="", pattern=r"^[0-9A-Fa-f:.]*$")
     """TAYGA's own IPv6 address, outside every mapping; empty: chosen."""
+    mend_checksums: bool = False
+    """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: one frame in
+    65,536, which a next translator drops as IPv6 (RFC 8200 section 8.1)."""
 
 
 class Tayga(LinuxDriver):
@@ -50,6 +53,11 @@ class Tayga(LinuxDriver):
     programs: Mapping[str, str] = {"tayga": "tayga"}
     version_command = "dpkg-query -W -f '${Version}' tayga || echo unknown"
 
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        super().__init__(given)
+        if self.options.mend_checksums:
+            self.programs = {**self.programs, "nft": "nftables"}
+
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """The well-known prefix with addresses TAYGA refuses."""
         super().refuse(intent, facts)
@@ -61,7 +69,9 @@ class Tayga(LinuxDriver):
         return ExpectProfile(
             further_hops=2,
             df="set",
-            why="kernel, TAYGA and kernel each take a hop; TAYGA sets DF of what was IPv6",
+            absent_checksum=not self.options.mend_checksums,
+            why="kernel, TAYGA and kernel each take a hop; TAYGA sets DF of what was IPv6; where "
+            "its UDP checksum comes out as 0 it writes 0, not 0xFFFF",
         )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -157,6 +167,30 @@ def running(options: Any, intent: Intent, config: str, ways: Mapping[str, str]) 
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
             check=alive(place),
+        ),
+        *_mend(options),
+    ]
+
+
+def _mend(options: TaygaOptions) -> list[Step]:
+    """TAYGA's own defect put right behind it."""
+    if not options.mend_checksums:
+        return []
+    file = f"{options.state_dir}/mend.nft"
+    lines = ["add table inet v6t_mend", "delete table inet v6t_mend", "table inet v6t_mend {"]
+    # before connection tracking: it leaves a checksum of 0 as it is
+    lines += ["  chain entry {", "    type filter hook prerouting priority raw; policy accept;"]
+    lines += [f'    iifname "{TUN}" udp checksum 0 counter udp checksum set 65535', "  }", "}"]
+    show = "nft list table inet v6t_mend"
+    return [
+        write_file(file, "\n".join(lines) + "\n", "a rule for TAYGA's checksums"),
+        Step(
+            f"nft -c -f {file} && nft -f {file}",
+            "UDP checksums that come out as 0 are 0xffff (RFC 768)",
+            undo="nft delete table inet v6t_mend",
+            before=f"{show} 2>/dev/null || true",
+            was=Was.FOREIGN,
+            check=contains(show, TUN, "udp checksum set 65535"),
         ),
     ]
 

@@ -19,6 +19,9 @@ class TaygaNftablesOptions(tayga.TaygaOptions):
 
     dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
     """Private IPv4 network; TAYGA gives each client one of its addresses."""
+    queue_length: int = Field(default=5000, ge=1, le=1_000_000)
+    """As for TAYGA alone, but longer: every frame that a queue drops in phase 1 is a connection
+    that was not made, and TAYGA is a process that now and then has to wait for a core."""
 
 
 class TaygaNftables(tayga.Tayga):
@@ -90,6 +93,10 @@ class TaygaNftables(tayga.Tayga):
     def sessions(self, intent: Intent) -> Reading | None:
         """See the base class."""
         return nat.reading()
+
+    def table(self, intent: Intent) -> Reading | None:
+        """See the base class."""
+        return nat.table()
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Connections besides TAYGA's drops."""

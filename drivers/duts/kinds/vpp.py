@@ -3,39 +3,80 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from ipaddress import ip_address, ip_interface, ip_network
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Driver, Reading
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
-from v6t.drivers.duts.kinds import vpp_map, vpp_nat, vpp_start, vpp_syntax
+from v6t.drivers.duts.kinds import vpp_dslite, vpp_map, vpp_nat, vpp_start, vpp_syntax
 from v6t.drivers.duts.model import Intent, Plan, Step, Was, contains, judged, shown
 from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.profile import ExpectProfile
 from v6t.profiles.errors import DutError, UsageError
 
-STATEFUL = ("nat44", "nat64", "ds-lite")
+NATS = ("nat44", "nat64")
+DSLITE = "dslite-aftr"
+NAT64_TIMEOUT_S = 300.0
+"""Of UDP; no command changes it."""
 MAPPED = ("mape-br", "mapt-br", "lwaftr")
+
+
+_ROUTED = "it routes what it has encapsulated with hop limit 64"
+_HASHED = "VPP writes a hash of the IPv4 packet into the flow label"
+_NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
+PROFILES = {
+    "mape-br": ExpectProfile(any_flow_label=True, tunnel_hop_limit=63, why=f"{_HASHED}; {_ROUTED}"),
+    "mapt-br": ExpectProfile(any_flow_label=True, why=_HASHED),
+    "lwaftr": ExpectProfile(any_flow_label=True, tunnel_hop_limit=63, why=f"{_HASHED}; {_ROUTED}"),
+    "nat64": ExpectProfile(absent_checksum=True, why=_NO_CHECKSUM),
+    DSLITE: ExpectProfile(
+        absent_checksum=True,
+        tunnel_hop_limit=63,
+        tunnel_keeps_ttl=True,
+        why=f"{_NO_CHECKSUM}; {_ROUTED}, whose TTL it leaves as it was",
+    ),
+}
+"""How its frames differ from the reference translation, as seen on v26.06."""
 
 
 class VppOptions(DutOptions):
     """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
 
-    start: bool = False
-    """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET)."""
+    start: bool | None = None
+    """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET); not said:
+    in the lab, and never elsewhere."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
-    vppctl: str = Field(default="vppctl", pattern=r"^[A-Za-z0-9_./-]+$")
+    """VPP, where v6t starts it."""
+    vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
+    """Its command line client; empty: the one beside the program."""
     socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
     """CLI socket of the VPP to drive; empty: vppctl's default."""
     workers: str = Field(default="", pattern=r"^[0-9,-]*$")
     """Cores of worker threads of a VPP that v6t starts; empty: the main thread does everything."""
     main_core: int = Field(default=0, ge=0)
+    """Core of the main thread of a VPP that v6t starts."""
     plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
     """Directory of plugins of a VPP that v6t starts; empty: its default."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Sessions per worker; 0: what the technology says."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
+    """Timeout of UDP sessions, longer than any test [s]."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the VPP is v6t's own."""
+        if self.start is None:
+            return self.ssh is None or bool(self.ssh.lab)
+        return self.start
+
+    @property
+    def control(self) -> str:
+        """The command line client."""
+        if self.vppctl or "/" not in self.program:
+            return self.vppctl or "vppctl"
+        return f"{self.program.rpartition('/')[0]}/vppctl"
 
 
 class Vpp(Driver):
@@ -43,17 +84,17 @@ class Vpp(Driver):
 
     name = "vpp"
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, DS-Lite, routing"
-    technologies = ("ipv4-router", "ipv6-router", *MAPPED, *STATEFUL)
+    technologies = ("ipv4-router", "ipv6-router", *MAPPED, *NATS, DSLITE)
     executed = (
-        "its commands, with real frames on v26.06; those of earlier versions follow their sources; "
-        "this driver's plans are compared with them"
+        "configured, verified, measured and restored with real frames (v26.06); the commands of "
+        "other versions follow their sources"
     )
     versions = vpp_syntax.VERSIONS
     options_model = VppOptions
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
-        if self.options.start:
+        if self.options.started:
             version = f"{self.options.program} --version || {self.options.program} -h | head -1"
             return {**LINUX, "version": version}
         return {
@@ -66,6 +107,11 @@ class Vpp(Driver):
         """See the base class."""
         found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not found:
+            if self.options.started:
+                raise DutError(
+                    f"the device has no program {self.options.program}",
+                    "install VPP, or name it with dut.options.program",
+                )
             raise DutError(
                 "VPP does not answer: " + shown(sections.get("version", "")),
                 "is it running, and may this user use its socket? dut.options.socket names it",
@@ -81,13 +127,15 @@ class Vpp(Driver):
         """Wrong interfaces, and what VPP does silently wrong."""
         if intent.technology in MAPPED:
             vpp_map.refuse(intent, facts.version)
+        elif intent.technology == DSLITE:
+            vpp_dslite.refuse(intent, self.options)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):
                 check_hardware(
                     hardware, getattr(self.options, side), getattr(intent.links, side).dut_mac, side
                 )
-        elif self.options.start and facts.interfaces:
+        elif self.options.started and facts.interfaces:
             untouchable = facts.untouchable()
             for side in ("left", "right"):
                 name = getattr(self.options, side)
@@ -95,6 +143,10 @@ class Vpp(Driver):
                     raise DutError(
                         f"the {side} interface {name} is not touched: {untouchable[name]}"
                     )
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """What RFCs leave to the implementation."""
+        return PROFILES.get(intent.technology, ExpectProfile())
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
@@ -111,40 +163,54 @@ class Vpp(Driver):
             return None
         return Reading(self.cli("show nat44 summary"), vpp_syntax.nat44_sessions)
 
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Only NAT44's can be set; DS-Lite's sessions never expire."""
+        fixed = {"nat64": NAT64_TIMEOUT_S, DSLITE: None}
+        return fixed.get(intent.technology, float(self.options.timeout_s))
+
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         version, o = facts.version, self.options
         steps: list[Step] = []
-        if o.start:
+        if o.started:
             steps += vpp_start.steps(o, intent, self.cli)
         ports = {side: self.port(side) for side in ("left", "right")}
         for side, port in ports.items():
             link = getattr(intent.links, side)
             if link.vlan:
                 raise UsageError("this driver configures no VLAN for VPP", "use untagged links")
-            steps += self._side(getattr(intent, side), port, version)
+            given: Any = getattr(intent, side)
+            nets: list[IPv6Network] = []
+            if intent.technology == DSLITE and side == "left":
+                given, nets = vpp_dslite.left_of(intent)
+            more = vpp_dslite.attached(nets, port, self.cli)
+            steps += self._side(given, port, version, link.mtu, more)
         flush: tuple[Step, ...] = ()
         if intent.technology in MAPPED:
             steps += vpp_map.steps(intent, self.cli, ports, o.state_dir)
-        elif intent.technology in STATEFUL:
+        elif intent.technology == DSLITE:
+            steps += vpp_dslite.steps(intent, self.cli)
+            flush = (vpp_start.again(steps, vpp_dslite.empty(self.cli)),)
+        elif intent.technology in NATS:
             steps += vpp_nat.steps(intent, version, self.cli, ports, o)
-            if intent.technology != "ds-lite":
-                flush = vpp_nat.flush(intent, version, self.cli, ports, o)
+            flush = vpp_nat.flush(intent, version, self.cli, ports, o)
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
 
     def port(self, side: str) -> str:
         """VPP's name of an interface."""
         name: str = getattr(self.options, side)
-        return f"host-{name}" if self.options.start else name
+        return f"host-{name}" if self.options.started else name
 
     def cli(self, command: str) -> str:
         """A VPP command as a shell line."""
         socket = self.options.socket or (
-            f"{self.options.state_dir}/vpp-cli.sock" if self.options.start else ""
+            f"{self.options.state_dir}/vpp-cli.sock" if self.options.started else ""
         )
-        return f"{self.options.vppctl}{f' -s {socket}' if socket else ''} {command}"
+        return f"{self.options.control}{f' -s {socket}' if socket else ''} {command}"
 
-    def _side(self, side: Mapping[str, Any], port: str, version: str) -> list[Step]:
+    def _side(
+        self, side: Mapping[str, Any], port: str, version: str, mtu: int, more: Sequence[Step]
+    ) -> list[Step]:
         steps = [
             Step(
                 self.cli(f"set interface state {port} up"),
@@ -155,12 +221,25 @@ class Vpp(Driver):
                 silent=True,
             )
         ]
+        steps.append(self._mtu(port, mtu))
         steps += [self._address(text, port) for text in side.get("addresses", ())]
+        steps += more
         for address, mac in side.get("neighbours", {}).items():
             steps.append(self._neighbour(version, port, address, mac))
         for net, via in side.get("routes", {}).items():
             steps.append(self._route(net, via, port))
         return steps
+
+    def _mtu(self, port: str, mtu: int) -> Step:
+        show = self.cli(f"show interface {port}")
+        return Step(
+            self.cli(f"set interface mtu packet {mtu} {port}"),
+            f"MTU of {port}",
+            undo=self.cli(f"set interface mtu packet {{words}} {port}"),
+            before=f"{show} | awk 'NR == 2 {{split($4, m, \"/\"); print m[1]}}'",
+            check=contains(show, f" {mtu}/"),
+            silent=True,
+        )
 
     def _address(self, text: str, port: str) -> Step:
         show = self.cli(f"show interface address {port}")
@@ -248,6 +327,8 @@ def _notes(intent: Intent, version: str) -> tuple[str, ...]:
         notes.append(
             "the start-up file must hold nat { endpoint-dependent max translations per thread N }"
         )
-    if intent.technology == "ds-lite":
-        notes.append("sessions cannot be flushed: VPP is started anew by applying again")
+    if intent.technology == "nat64":
+        notes.append("no command sets NAT64's timeout: idle sessions live 300 s")
+    if intent.technology == DSLITE:
+        notes.append("nothing empties the table but another VPP, which takes seconds a trial")
     return tuple(notes)

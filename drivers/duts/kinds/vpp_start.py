@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from v6t.drivers.duts.kinds.linux import write_file
-from v6t.drivers.duts.model import Intent, Step, Was, contains
+from v6t.drivers.duts.model import Check, Intent, Step, Was, contains
 
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite", "det44")
 
@@ -16,25 +16,24 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
     place = options.state_dir
     file, pid = f"{place}/vpp.conf", f"{place}/vpp.pid"
     stop = (
-        f"p=$(cat {pid} 2>/dev/null) || exit 0; kill $p 2>/dev/null; "
+        f"p=$(cat {pid} 2>/dev/null) || p=none; kill $p 2>/dev/null; "
         "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.3; done; "
         f"rm -f {pid} {place}/vpp-cli.sock {place}/vpp.log {place}/vpp-api.sock "
         f"{place}/vpp-stats.sock; [ ! -d /proc/$p ]"
     )
     wait = (
         "for i in 1 2 3 4 5 6 7 8 9 10; do "
-        f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done; "
-        f"{cli('show version')}"
+        f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
     )
     found = [
         write_file(file, startup(options), "start-up file of v6t's own VPP"),
         Step(
-            f"{options.program} -c {file}",
-            "VPP",
+            f"{options.program} -c {file} && {wait}",
+            "VPP; it answers a moment later",
             undo=stop,
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(wait, "vpp v"),
+            check=contains(cli("show version"), "vpp v"),
         ),
     ]
     for side in ("left", "right"):
@@ -53,6 +52,28 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
     return found
 
 
+def again(plan: Sequence[Step], check: Check) -> Step:
+    """Forget everything: another VPP, configured like this one.
+
+    Args:
+        plan: all steps, beginning with those of :func:`steps`.
+        check: that everything is forgotten.
+    """
+    process, *others = plan[1:]
+    lines = [f"( {process.undo} )", process.command]
+    lines += [_quiet(step.command) if step.silent else step.command for step in others]
+    return Step(
+        " &&\n".join(f"{{ {line}; }}" for line in lines),
+        "no session of an earlier trial is left: VPP is started anew",
+        check=check,
+    )
+
+
+def _quiet(command: str) -> str:
+    """VPP's exit status is always 0; what it prints is an error."""
+    return f'o=$({command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
+
+
 def startup(options: Any) -> str:
     """Text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
     place = options.state_dir
@@ -60,7 +81,7 @@ def startup(options: Any) -> str:
     path = f"  path {options.plugins}\n" if options.plugins else ""
     plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in PLUGINS)
     return (
-        f"unix {{\n  cli-listen {place}/vpp-cli.sock\n  log {place}/vpp.log\n"
+        f"unix {{\n  runtime-dir {place}\n  cli-listen {place}/vpp-cli.sock\n  log {place}/vpp.log\n"
         f"  pidfile {place}/vpp.pid\n  poll-sleep-usec 50\n}}\n"
         f"api-segment {{ prefix v6t }}\n"
         f"socksvr {{ socket-name {place}/vpp-api.sock }}\n"

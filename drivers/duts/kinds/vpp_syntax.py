@@ -52,12 +52,16 @@ def clear_nat44(version: str) -> str:
     return "" if key(version) >= (21, 1) else "clear nat44 sessions"
 
 
-def error_in(text: str) -> str | None:
-    """What a configuration command complained about: its exit status is always 0."""
-    for line in text.splitlines():
-        if line.strip():
-            return line.strip()
-    return None
+def enable_nat64(sessions: int) -> tuple[str, int]:
+    """The command, and the sessions it makes room for: ten for each bucket (nat64_db.c)."""
+    buckets = 1024
+    while 10 * buckets < sessions:
+        buckets *= 2
+    if buckets == 1024:
+        return "nat64 plugin enable", 10 * buckets
+    memory = max(256 << 20, 2048 * buckets)
+    sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
+    return f"nat64 plugin enable bib-buckets {sizes}", 10 * buckets
 
 
 @dataclass(frozen=True)
@@ -146,11 +150,12 @@ ERRORS = (
 def errors(text: str, reasons: Sequence[str] = ERRORS) -> Mapping[str, float]:
     """``show errors``: counts of the reasons that mean loss, by node and reason."""
     found: dict[str, float] = {}
+    last = -1 if "Severity" in text else None
     for line in text.splitlines():
         words = line.split()
         if len(words) < 3 or not words[0].isdigit():
             continue
-        reason = " ".join(words[2:]).lower()
+        reason = " ".join(words[2:last]).lower()
         if any(part in reason for part in reasons):
             name = f"{words[1]}: {reason}"
             found[name] = found.get(name, 0.0) + float(words[0])

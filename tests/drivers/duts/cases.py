@@ -8,6 +8,10 @@ from typing import Any
 from v6t.plugins.base import Link, Links
 from v6t.plugins.ce import MapTCe
 from v6t.plugins.clat import Clat
+from v6t.plugins.ipv4aas import Ipv4aas
+from v6t.plugins.ipv4aas_params import Ipv4aasParams
+from v6t.plugins.nat46 import Nat46
+from v6t.plugins.nat66 import Nat66
 
 from . import intents
 
@@ -30,6 +34,9 @@ TUNED = {
     "rss": "sdfn", "queues": 4, "rps": "f", "cores": 4, "governor": "performance",
     "clock_khz": 1_200_000,
 }  # fmt: skip
+RUNNING = {"start": False}
+"""A VPP that runs already."""
+PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}
 OWN = {
     "steps": [{"command": "ip link set $LEFT promisc on", "why": "an example", "undo": ""}],
     "flush": [{"command": "true", "check": {"command": "echo 0", "equals": "0"}}],
@@ -53,23 +60,30 @@ CASES = (
     Case("jool-nat64-4.1.15", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.15"}),
     Case("jool-mapt-br", "jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")),
     Case("jool-mapt-ce", "jool", MapTCe().dut_intent()),
-    Case("vpp-router-26.06", "vpp", intents.ROUTER4),
-    Case("vpp-mape-19.08", "vpp", intents.paper_mape(), {"version": "19.08"}),
-    Case("vpp-mape-26.06", "vpp", intents.paper_mape()),
-    Case("vpp-mape-26.06-started", "vpp", intents.paper_mape(), {"start": True, "workers": "2-3"}),
-    Case("vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02"}),
-    Case("vpp-mapt-26.06", "vpp", intents.mapt()),
-    Case("vpp-lwaftr-26.06", "vpp", intents.lwaftr()),
-    Case("vpp-nat44-20.05", "vpp", intents.nat44(), {"version": "20.05"}),
-    Case("vpp-nat44-21.06", "vpp", intents.nat44(), {"version": "21.06"}),
-    Case("vpp-nat44-24.02", "vpp", intents.nat44(), {"version": "24.02"}),
-    Case("vpp-nat44-26.06", "vpp", intents.nat44()),
-    Case("vpp-nat64-26.06", "vpp", intents.nat64("64:ff9b::/96")),
-    Case("vpp-ds-lite-26.06", "vpp", intents.dslite(), {"start": True}),
+    Case("vpp-router-26.06", "vpp", intents.ROUTER4, RUNNING),
+    Case("vpp-mape-19.08", "vpp", intents.paper_mape(), {"version": "19.08", **RUNNING}),
+    Case("vpp-mape-26.06", "vpp", intents.paper_mape(), RUNNING),
+    Case("vpp-mape-26.06-started", "vpp", intents.paper_mape(), {"workers": "2-3"}),
+    Case(
+        "vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}
+    ),
+    Case("vpp-mapt-26.06", "vpp", intents.mapt(), RUNNING),
+    Case("vpp-lwaftr-26.06", "vpp", intents.lwaftr(), RUNNING),
+    Case("vpp-nat44-20.05", "vpp", intents.nat44(), {"version": "20.05", **RUNNING}),
+    Case("vpp-nat44-21.06", "vpp", intents.nat44(), {"version": "21.06", **RUNNING}),
+    Case("vpp-nat44-24.02", "vpp", intents.nat44(), {"version": "24.02", **RUNNING}),
+    Case("vpp-nat44-26.06", "vpp", intents.nat44(), RUNNING),
+    Case("vpp-nat64-26.06", "vpp", intents.nat64("64:ff9b::/96"), RUNNING),
+    Case("vpp-ds-lite-26.06", "vpp", intents.dslite()),
     Case("openbsd-pf-nat44", "openbsd-pf", intents.nat44()),
     Case("openbsd-pf-nat64-purge", "openbsd-pf", intents.nat64(), {"flush": "purge"}),
     Case("openbsd-pf-router", "openbsd-pf", intents.ROUTER6),
     Case("snabb-lwaftr", "snabb-lwaftr", intents.lwaftr()),
+    Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
     Case("map646-siit", "map646", intents.SIIT),
     Case("command", "command", intents.ROUTER4, OWN),
+    Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),
+    Case("chain-464xlat", "chain", Ipv4aas().dut_intent()),
+    Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).dut_intent()),
+    Case("chain-nat46", "chain", Nat46().dut_intent()),
 )

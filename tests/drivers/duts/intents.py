@@ -94,11 +94,19 @@ def nat64(prefix: str = "2001:db8:64::/96") -> DutIntent:
 
 
 def dslite() -> DutIntent:
+    mape = paper_mape()
     return DutIntent(
-        technology="ds-lite",
-        settings={"aftr": "2001:db8:6::1", "pool4": ["198.19.0.1"], "mtu": 1500},
+        technology="dslite-aftr",
+        settings={
+            "aftr": "2001:db8:6::1",
+            "b4": ["2001:db8:6::2", 1],
+            "inside4": ["10.0.0.0/24"],
+            "pool4": ["203.0.113.8"],
+            "ports": [1024, 65535],
+            "mtu": 1500,
+        },
         links=LINKS,
-        left=paper_mape().left,
+        left={**mape.left, "routes": {}},
         right=RIGHT4,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from v6t.drivers.duts.record import Record, script, undo_of
 from v6t.drivers.duts.registry import DRIVERS, driver_type, make_driver
 from v6t.profiles.errors import DutError, UsageError
 
-from . import intents
+from . import intents, pages
 from .cases import CASES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -69,10 +70,8 @@ def test_every_step_says_why_and_how_it_ends(case):
     for step in plan.steps:
         assert step.why
         assert not step.why.endswith(".")
-        if step.undo:
-            assert "{" not in step.undo.replace("{old}", "").replace("{words}", "") or (
-                "{v6t" in step.undo or "print" in step.undo
-            )
+        places = set(re.findall(r"(?<!\$)\{([a-z]\w*)\}", step.undo + step.undo_text))
+        assert {p for p in places if not p.startswith("v6t")} <= {"old", "words"}
     assert any(step.undo for step in plan.steps)
     assert any(step.check for step in plan.steps)
 
@@ -130,7 +129,10 @@ def test_a_wrong_option_is_named_with_the_known_ones(name):
 @pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("left", "a;reboot"), ("state_dir", "/tmp/$(reboot)"), ("state_dir", "/a/../b"), ("left", "")],
+    [
+        *[("left", text) for text in ("a;reboot", "", "-batch", "../eth0", "a b", "a\nb", "$(x)")],
+        *[("state_dir", text) for text in ("/tmp/$(reboot)", "/a/../b", "run/v6t", "/a b", "/a;b")],
+    ],
 )
 def test_no_option_smuggles_shell(name, option, value):
     with pytest.raises(UsageError, match=option):
@@ -231,11 +233,20 @@ def test_a_missing_program_names_its_package():
     assert info.value.hint == "apt-get install tayga"
 
 
-def test_docs_have_a_page_for_every_driver():
-    docs = Path(__file__).parents[3] / "docs" / "duts"
-    if not docs.exists():
-        pytest.skip("installed without documentation")
-    for name in DRIVERS:
-        assert driver_type(name).executed.split(":")[0].split(",")[0].split(";")[0] in " ".join(
-            (docs / f"{name}.md").read_text().split()
-        )
+DOCS = Path(__file__).parents[3] / "docs" / "duts"
+with_docs = pytest.mark.skipif(not DOCS.exists(), reason="installed without documentation")
+
+
+@with_docs
+@pytest.mark.parametrize("name", DRIVERS)
+def test_every_driver_has_a_page_that_says_what_the_code_says(name):
+    text = (DOCS / f"{name}.md").read_text()
+    assert pages.generated(name) in text, "python -m v6t.tests.drivers.duts.pages"
+    for heading in ("What it configures", "Emptied between trials", "Put back", "Traps"):
+        assert f"## {heading}" in text
+
+
+@with_docs
+def test_the_options_of_all_devices_are_those_of_the_code():
+    text = (DOCS / "index.md").read_text()
+    assert text == pages.index_of(text), "python -m v6t.tests.drivers.duts.pages"

@@ -1,0 +1,94 @@
+"""Means over frame sizes beside those of IPv6NET, which published nothing else (S5, Tables 2, 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.published import library
+from v6t.analysis.sheets import Record, Sheet, sheet
+
+if TYPE_CHECKING:
+    from v6t.analysis.report.campaign import RunOf
+
+VARIANTS = {"MAPe": "map-e", "MAPt": "map-t", "DSLite": "ds-lite", "464XLAT": "464xlat"}
+DIFFERING = {
+    "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
+    "round-trip delay": "both one-way medians added, at the throughput, no D-ITG",
+}
+"""Metrics that can be set beside the paper's, and how they differ from them."""
+
+
+def mean_sheets(runs: Sequence[RunOf]) -> list[Sheet]:
+    """A table for each published one; empty where nothing can stand beside it."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for entry, measured in mean_pairs(runs):
+        metric = entry["metric"].partition(" (")[0]
+        tables.setdefault(entry["table"], []).append(
+            (
+                f"{entry['technology']}, {metric}, {entry['conditions']['workload']}",
+                f"{entry['dut']}, {entry['test_system']}",
+                f"{entry['mean']:,.5g}",
+                f"{entry['margin_of_error_99']:,.3g}",
+                f"{measured:,.5g}",
+                entry["unit"],
+                f"{measured / entry['mean']:.3f}",
+                DIFFERING[metric] + ("; simulated" if _simulated(runs) else ""),
+            )
+        )
+    names = [
+        *("<what", "+<published device", "published\nmean", "+99 %\nmargin", "measured\nmean"),
+        *("<unit", "ratio", "+<what differs"),
+    ]
+    return [
+        sheet(f"Measured beside ipv6net-2015, {table}: means over frame sizes", names, rows)
+        for table, rows in tables.items()
+    ]
+
+
+def mean_pairs(runs: Sequence[RunOf]) -> Iterator[tuple[dict[str, Any], float]]:
+    """Entries of the paper, each with the mean over the frame sizes of the run that is like it."""
+    for entry in library()["records"]:
+        metric = str(entry["metric"]).partition(" (")[0]
+        if "mean" not in entry or metric not in DIFFERING:
+            continue
+        megabits = float(entry["conditions"]["workload"].partition(" ")[0])
+        for run in runs:
+            if run.data is None or run.data.config["line_rate_bps"] != megabits * 1e6:
+                continue
+            if run.data.params.get("variant") != VARIANTS.get(entry["technology"]):
+                continue
+            found = _kbps(run.records) if metric == "throughput" else _delays(run.records)
+            if found:
+                yield entry, fmean(found)
+
+
+def _kbps(records: Sequence[Record]) -> list[float]:
+    """Bits of IPv4 frames forwarded at the highest rate offered, per direction and frame size."""
+    found = []
+    for record in records:
+        if record["benchmark"] != "frame-loss" or record.get("not_measured"):
+            continue
+        row = max(record["rates"], key=lambda r: r["rate"])
+        ways = 2 if record["direction"] == "bidirectional" else 1
+        if row["forwarded"]["median"] is not None:
+            octets = record["frame_sizes"]["ipv4"]
+            found.append(row["forwarded"]["median"] / ways * octets * 8 / 1000)
+    return found
+
+
+def _delays(records: Sequence[Record]) -> list[float]:
+    """Typical latencies there and back [ms], by frame size."""
+    found = []
+    for record in records:
+        if record["benchmark"] != "latency" or record.get("not_measured"):
+            continue
+        ways = [figures["tl"]["median"] for figures in record["directions"].values()]
+        if len(ways) == 2 and None not in ways:
+            found.append(sum(ways))
+    return found
+
+
+def _simulated(runs: Sequence[RunOf]) -> bool:
+    return any(run.data.simulated for run in runs if run.data is not None)

@@ -1,0 +1,97 @@
+"""The test setup as a picture: tester, device, links, which frames go where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from v6t.analysis.report.blocks import Drawing
+from v6t.analysis.report.rundata import RunData
+
+IPV4_LEFT = frozenset({"nat44", "clat", "ipv4aas", "mape-ce", "mapt-ce", "lwb4", "nat46"})
+BOTH = {"ipv4-router": "IPv4", "ipv6-router": "IPv6", "nat66": "IPv6", "nat44": "IPv4"}
+"""Technologies with the same version of IP on both sides."""
+WIDTH, HEIGHT, BOX = 760, 150, 150
+_INK, _BLUE = "#1a1a1a", "#0072B2"
+
+
+def sketch(data: RunData) -> Drawing:
+    """Tester, device and tester again, from left to right."""
+    left, right = versions(data)
+    parts = _parts(data)
+    sizes = sorted({(r["frame_sizes"]["ipv6"], r["frame_sizes"]["ipv4"]) for r in data.records})
+    tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
+    boxes = [("Tester", f"{tester}, left"), *parts, ("Tester", f"{tester}, right")]
+    step = (WIDTH - BOX) / (len(boxes) - 1)
+    width = min(BOX, step - 60)
+    shapes = [
+        _box(i * step + (BOX - width) / 2, width, *words, device=0 < i < len(boxes) - 1)
+        for i, words in enumerate(boxes)
+    ]
+    edge = BOX / 2 + width / 2
+    for i in range(len(boxes) - 1):
+        word = left if i == 0 else right if i == len(boxes) - 2 else "IPv6"
+        shapes.append(_link(i * step + edge, (i + 1) * step + BOX / 2 - width / 2, word))
+    octets = {"IPv6": [a for a, _ in sizes], "IPv4": [b for _, b in sizes]}
+    words = [f"{side}: {word}, {_few(octets[word])}" for side, word in
+             (("left link", left), ("right link", right)) if octets[word]]  # fmt: skip
+    says = f"Test setup: {tester} tester on both sides of the {device} device; {'; '.join(words)}."
+    text = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif">{"".join(shapes)}</svg>'
+    )
+    return Drawing(text, says, says)
+
+
+def versions(data: RunData) -> tuple[str, str]:
+    """Which IP is on the left and on the right link."""
+    plugin = data.config["plugin"]
+    if plugin in BOTH:
+        return BOTH[plugin], BOTH[plugin]
+    if plugin == "ipv4aas":
+        return "IPv4", "IPv4"
+    if plugin in IPV4_LEFT or data.params.get("orientation") == "nat46":
+        return "IPv4", "IPv6"
+    return "IPv6", "IPv4"
+
+
+def _parts(data: RunData) -> list[tuple[str, str]]:
+    """Boxes between the tester's ports."""
+    driver, plugin = data.config["dut"]["driver"], data.config["plugin"]
+    if plugin == "ipv4aas":
+        variant = str(data.params.get("variant", ""))
+        return [("CE", variant), ("PE", variant)]
+    return [("Device under test", driver)]
+
+
+def _few(values: Sequence[int]) -> str:
+    shown = ", ".join(map(str, values[:3]))
+    return f"{shown} ... {values[-1]} octets" if len(values) > 4 else f"{_all(values)} octets"
+
+
+def _all(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _box(x: float, width: float, title: str, below: str, *, device: bool) -> str:
+    fill, stroke = ("#e8f1f8", _BLUE) if device else ("#f4f6f8", "#777777")
+    middle = x + width / 2
+    return (
+        f'<rect x="{x:.0f}" y="35" width="{width:.0f}" height="80" rx="6" fill="{fill}" '
+        f'stroke="{stroke}" stroke-width="2"/>'
+        f'<text x="{middle:.0f}" y="70" text-anchor="middle" font-size="14" font-weight="600" '
+        f'fill="{_INK}">{escape(title)}</text>'
+        f'<text x="{middle:.0f}" y="92" text-anchor="middle" font-size="12" '
+        f'fill="{_INK}">{escape(below)}</text>'
+    )
+
+
+def _link(x: float, end: float, word: str) -> str:
+    middle = (x + end) / 2
+    return (
+        f'<path d="M{x + 3:.0f} 68H{end - 3:.0f}M{end - 10:.0f} 63L{end - 3:.0f} 68L'
+        f"{end - 10:.0f} 73M{end - 3:.0f} 84H{x + 3:.0f}M{x + 10:.0f} 79L{x + 3:.0f} 84L"
+        f'{x + 10:.0f} 89" fill="none" stroke="{_INK}" stroke-width="1.5"/>'
+        f'<text x="{middle:.0f}" y="58" text-anchor="middle" font-size="12" '
+        f'fill="{_INK}">{escape(word)}</text>'
+    )

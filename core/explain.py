@@ -1,0 +1,206 @@
+"""What every setting of the files means: kind, default and sentence, out of the models themselves.
+
+A setting's sentence is the string below it in its class, or the field's description.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+KINDS = {
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "boolean": "true or false",
+    "object": "names with values",
+    "null": "nothing",
+}
+FORMATS = {
+    **{"ipv4": "IPv4 address", "ipv4interface": "IPv4 address and length"},
+    **{"ipv6": "IPv6 address", "ipv6interface": "IPv6 address and length"},
+    **{"ipv4network": "IPv4 prefix", "ipv6network": "IPv6 prefix"},
+}
+LIMITS = {
+    **{"minimum": "at least {}", "exclusiveMinimum": "above {}"},
+    **{"maximum": "at most {}", "exclusiveMaximum": "below {}"},
+    "maxItems": "at most {} of them",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of a reference.
+
+    Attributes:
+        name: with dots, as in ``--set-procedure`` and in complaints.
+        kind: what may be written, in words.
+        default: what holds otherwise, as YAML writes it; empty: nothing does.
+        text: what it is.
+    """
+
+    name: str
+    kind: str
+    default: str
+    text: str
+
+
+def settings_of(model: type[Any], above: str = "") -> Iterator[Setting]:
+    """Settings of a model or dataclass, those within them included.
+
+    Args:
+        model: a pydantic model, or a dataclass whose docstring describes its attributes.
+        above: what their names begin with.
+    """
+    if is_dataclass(model):
+        yield from _of_dataclass(model, above)
+        return
+    schema = model.model_json_schema()
+    texts = attribute_texts(model)
+    for name, known in model.model_fields.items():
+        inner = _models_in(known.annotation)
+        default = known.get_default(call_default_factory=True)
+        text = texts.get(name) or known.description or ""
+        kind = _kind(schema["properties"][known.alias or name], schema.get("$defs", {}))
+        if not inner:
+            shown = "" if known.is_required() else as_yaml(default)
+            yield Setting(above + name, kind, shown, text)
+            continue
+        many = _is_sequence(known.annotation)
+        off = "none" if many or default is None else ""
+        kind = "list of settings" if many else "settings"
+        yield Setting(above + name, kind, off, text or summary_of(inner[0]))
+        mark = "[]." if many else "."
+        for other in inner:
+            yield from settings_of(other, f"{above}{name}{mark}")
+
+
+def attribute_texts(model: type[Any]) -> dict[str, str]:
+    """The string below each attribute in the class's source, as one line."""
+    found: dict[str, str] = {}
+    for part in reversed(model.__mro__):
+        if part in (object, BaseModel) or not hasattr(part, "__annotations__"):
+            continue
+        found.update(_texts_in(part))
+    return found
+
+
+def summary_of(thing: Any) -> str:
+    """First paragraph of a docstring as one line, without markup."""
+    text = inspect.cleandoc(thing.__doc__ or "").split("\n\n", maxsplit=1)[0]
+    return plain(text)
+
+
+def plain(text: str) -> str:
+    """A docstring's words with Markdown's marks instead of Sphinx's."""
+    text = re.sub(r":\w+:`~?([^`]*)`", lambda m: f"`{m[1].rpartition('.')[2]}`", text)
+    text = re.sub(r"\bNone\b", "none", text.replace("``", "`"))
+    return " ".join(text.split())
+
+
+def as_yaml(value: Any) -> str:
+    """A default as one would write it in a file."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(as_yaml(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {as_yaml(v)}" for k, v in value.items()) + "}"
+    return str(value) or '""'
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _texts_in(part: type[Any]) -> dict[str, str]:
+    node = _classes(part.__module__).get(part.__name__)
+    found: dict[str, str] = {}
+    body = node.body if node else []
+    for above, below in itertools.pairwise(body):
+        if (
+            isinstance(above, ast.AnnAssign)
+            and isinstance(above.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+            and isinstance(below.value.value, str)
+        ):
+            found[above.target.id] = plain(below.value.value)
+    return found
+
+
+def _of_dataclass(kind: type[Any], above: str) -> Iterator[Setting]:
+    texts = _documented(kind)
+    for field in fields(kind):
+        default: Any = field.default
+        what = "true or false" if isinstance(default, bool) else "text"
+        if isinstance(default, (int, float)) and not isinstance(default, bool):
+            what = "whole number" if isinstance(default, int) else "number"
+        if isinstance(default, tuple):
+            what = "list of pairs"
+        yield Setting(above + field.name, what, as_yaml(default), texts.get(field.name, ""))
+
+
+def _documented(kind: type[Any]) -> dict[str, str]:
+    """Attributes out of a Google docstring: one entry may describe several."""
+    _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
+    found: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", textwrap.dedent(section)):
+        names, _, text = entry.partition(":")
+        for name in names.split(","):
+            found[name.strip()] = plain(text)
+    return found
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Models an annotation is, or holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]
+
+
+def _is_sequence(annotation: Any) -> bool:
+    return get_origin(annotation) in (list, tuple) or any(map(_is_sequence, get_args(annotation)))
+
+
+def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    """A JSON schema in a few words."""
+    if "$ref" in schema:
+        return _kind(defs[schema["$ref"].rpartition("/")[2]], defs)
+    if "anyOf" in schema:
+        words = [_kind(part, defs) for part in schema["anyOf"] if part.get("type") != "null"]
+        return " or ".join(dict.fromkeys(words))
+    if "enum" in schema:
+        return ", ".join(str(word) or '""' for word in schema["enum"])
+    if "const" in schema:
+        return str(schema["const"])
+    if schema.get("type") == "array":
+        return _list(schema, defs)
+    word = FORMATS.get(schema.get("format", "")) or KINDS.get(schema.get("type", ""), "any value")
+    limits = [text.format(f"{schema[key]:,g}" if schema[key] < 1e6 else f"{schema[key]:,.0f}")
+              for key, text in LIMITS.items() if key in schema]  # fmt: skip
+    return ", ".join([word, *limits])
+
+
+def _list(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    if "prefixItems" in schema:
+        kinds = dict.fromkeys(_kind(part, defs) for part in schema["prefixItems"])
+        return f"list of {len(schema['prefixItems'])}: " + ", ".join(kinds)
+    inner = _kind(schema["items"], defs) if schema.get("items") else "any value"
+    return f"list of: {inner}"

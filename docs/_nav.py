@@ -1,0 +1,55 @@
+"""The site's navigation: fixed pages in reading order, pages of plugins and devices as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+TITLES = {
+    **{"index": "Overview", "faults": "Fault matrix"},
+    **{"plugin": "Write a plugin", "driver": "Write a device driver", "commands": "Commands"},
+    **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
+    **{"results": "Results", "stateful": "Stateful devices"},
+}
+FIXED = {
+    "index",
+    "trex",
+    "reading",
+    "campaigns",
+    "method",
+    "compliance",
+    "troubleshooting",
+    "operations",
+}
+
+
+def on_config(config: Any) -> Any:
+    """Called by mkdocs before it looks for pages."""
+    config.nav = [
+        {"Quick start": "index.md"},
+        {"TRex owner's guide": "trex.md"},
+        {"Reading results": "reading.md"},
+        {"Campaigns, papers, migration": "campaigns.md"},
+        {"Method": "method.md"},
+        {"Compliance": "compliance.md"},
+        {"Troubleshooting": "troubleshooting.md"},
+        {"Operations": "operations.md"},
+        {"Technologies": _pages("plugins")},
+        {"Devices under test": _pages("duts")},
+        {"Tutorials": _pages("tutorials")},
+        {"Reference": _pages("reference")},
+        *_others(),
+    ]
+    return config
+
+
+def _pages(folder: str) -> list[dict[str, str]]:
+    found = sorted((DOCS / folder).glob("*.md"), key=lambda p: (p.stem != "index", p.stem))
+    return [{TITLES.get(p.stem, p.stem): f"{folder}/{p.name}"} for p in found]
+
+
+def _others() -> list[dict[str, str]]:
+    """Pages somebody added: at the end, under the names of their files."""
+    found = [p for p in sorted(DOCS.glob("*.md")) if p.stem not in FIXED]
+    return [{TITLES.get(p.stem, p.stem): p.name} for p in found]

@@ -1,0 +1,273 @@
+"""The client and the server of a TRex tester: found, attached to or started, examined, closed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+from v6t.drivers.embedded.bed import Bed
+from v6t.drivers.embedded.lab import LEFT, RIGHT
+from v6t.drivers.trex.channel import ClientWorker, WorkerError
+from v6t.drivers.trex.installation import find_interpreter, require
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.serverconfig import PortConfig, core_plan, is_pci, server_config
+from v6t.profiles.errors import EnvironmentLacking, TesterError
+
+VIRTUAL_DRIVERS = ("net_af_packet", "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+_names = itertools.count()
+
+
+class Attachment:
+    """A worker with TRex's client, connected to a server whose ports are taken.
+
+    Attributes:
+        facts: what the server says of itself.
+        client: what the worker says of itself.
+        trailer: frames are told apart by their trailer, not by port counters.
+        displaced: owners of ports that were taken by force.
+        started: arguments of a server that was started here.
+        directory: the installation, on the host the server runs on.
+    """
+
+    def __init__(self, options: TrexOptions, links: Any, bed: Bed | None, *, delays: bool) -> None:
+        """Remember; nothing is started before :meth:`open`.
+
+        Args:
+            options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
+            links: MAC addresses and MTUs, left and right.
+            bed: the lab TRex runs in, if any.
+            delays: delays will be asked for: a server that cannot give them is refused at once.
+        """
+        self._options = options
+        self._delays = delays
+        self._links = links
+        self._bed = bed
+        self.server: Server | None = None
+        self.worker: ClientWorker | None = None
+        self.facts: dict[str, Any] = {}
+        self.client: dict[str, Any] = {}
+        self.started: list[str] = []
+        self.trailer = True
+        self.displaced: dict[str, str] = {}
+        self.directory = ""
+        self._flags: list[str] | None = None
+
+    def open(self) -> None:
+        """Find client and server, start what is missing, take the ports."""
+        options = self._options
+        if self._bed is not None:
+            lab = self._bed.open()
+            lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
+        self._start_worker()
+        if options.start == "always" or self._bed is not None or not self._try_connect():
+            self._start_server()
+        self._check_facts()
+        self.trailer = self._choose_counting()
+        answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
+        self.displaced = {p: o for p, o in answer["owners"].items() if o}
+
+    def server_lives(self) -> None:
+        """Complain if a server that was started here has ended.
+
+        Raises:
+            TesterError: with its last words.
+        """
+        if self.server is not None and not self.server.alive:
+            words = self.server.last_words()
+            raise TesterError(f"the TRex server ended during a trial: {words}")
+
+    def ask(self, op: str, /, **arguments: Any) -> Any:
+        """A request to the worker; see :meth:`ClientWorker.ask`."""
+        if self.worker is None:
+            raise TesterError("TRex is not open")
+        try:
+            return self.worker.ask(op, **arguments)
+        except WorkerError as exc:
+            if exc.kind == "taken":
+                raise WorkerError(
+                    exc.message, exc.kind, "wait for its owner, or take it with force: true"
+                ) from exc
+            raise
+
+    def close(self) -> None:
+        """Give ports back, stop what was started. May be called twice."""
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        found: dict[str, Any] = {
+            "version": self.facts.get("version", {}),
+            "processor": self.facts.get("core_type"),
+            "data_path_cores": self.facts.get("dp_core_count"),
+            "ports": [
+                {k: p.get(k) for k in ("index", "driver", "hw_mac", "speed", "link", "numa")}
+                for p in self.facts.get("port_info", [])
+            ],
+            "client": {k: self.client.get(k) for k in ("python", "executable")},
+            "started_by_v6t": self.server is not None,
+            "server_arguments": self.started,
+        }
+        if self.displaced:
+            found["displaced"] = self.displaced
+        return found
+
+    def namespace(self) -> int | None:
+        """Process whose network namespace client and server run in; None: this one's."""
+        lab = self._bed.lab if self._bed is not None else None
+        return None if lab is None else lab.tester.pid
+
+    def _start_worker(self) -> None:
+        options = self._options
+        if options.ssh:
+            if not options.trex_dir:
+                raise EnvironmentLacking("ssh needs trex_dir: where TRex is on that host")
+            trex_dir, python = options.trex_dir, options.python or "python3"
+        else:
+            installation = require(options.trex_dir)
+            trex_dir = str(installation.path.resolve())
+            python, _ = find_interpreter(installation, options.python)
+        self.directory = trex_dir
+        self.worker = ClientWorker(python, remote=options.remote, namespace_pid=self.namespace())
+        self.client = self.ask("hello", deadline_s=60, trex_dir=trex_dir)
+
+    def _connect(self) -> None:
+        o = self._options
+        self.facts = self.ask(
+            "connect", server=o.server, rpc_port=o.rpc_port, pub_port=o.pub_port, timeout_s=3
+        )
+
+    def _try_connect(self) -> bool:
+        try:
+            self._connect()
+        except WorkerError as exc:
+            if exc.kind != "connect":
+                raise
+            if self._options.start == "never":
+                raise EnvironmentLacking(
+                    f"no TRex server answers at {self._options.server}:{self._options.rpc_port}: "
+                    f"{exc.message}",
+                    "start one with `./t-rex-64 -i --software --hdrh -c 1`, or say start: auto",
+                ) from exc
+            return False
+        return True
+
+    def _start_server(self) -> None:
+        options = self._options
+        interfaces = (LEFT, RIGHT) if self._bed is not None else options.all_interfaces
+        if interfaces is None:
+            raise EnvironmentLacking(
+                "no TRex server answers, and none can be started: its interfaces are not named",
+                "name them in the testbed (tester.options.interfaces), or start TRex yourself",
+            )
+        available = self.client["cpus"]
+        pairs = 1 + len(options.pairs)
+        plan = core_plan(
+            options.cores * pairs, available, options.core_list, low_end=options.cores == 1
+        )
+        config = server_config(
+            [
+                PortConfig(name, *macs)
+                for name, macs in zip(interfaces, options.all_macs(self._links), strict=True)
+            ],
+            plan,
+            socket=options.socket,
+            rpc_port=options.rpc_port,
+            pub_port=options.pub_port,
+            prefix=f"v6t{os.getpid()}n{next(_names)}",
+            available=available,
+        )
+        # software mode finds the trailer whatever the headers became; one core keeps sequence
+        # numbers and histograms whole (TRX-03)
+        by_trailer = options.by_trailer is not False and options.cores == 1
+        mode = ["--software", "--hdrh"] if by_trailer else []
+        if not plan:  # all threads share one CPU: TRex would take waiting for a lock-up
+            mode.append("--no-watchdog")
+        self.started = [
+            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores),
+            *options.extra_arguments,
+        ]  # fmt: skip
+        self.server = Server(
+            self.directory,
+            config,
+            self.started,
+            wrapper=any(is_pci(name) for name in interfaces),
+            namespace_pid=self.namespace(),
+            remote=options.remote,
+        )
+        self.server.wait(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            self._connect()
+        except WorkerError as exc:
+            if exc.kind != "connect":
+                raise
+            return False
+        return True
+
+    def _check_facts(self) -> None:
+        facts = self.facts
+        mode = facts.get("version", {}).get("mode")
+        if mode not in {None, "STL"}:
+            raise TesterError(
+                f"the TRex server runs in mode {mode}, but v6t needs the stateless mode",
+                "restart it without --astf",
+            )
+        known = [p["index"] for p in facts["ports"]]
+        for port in self._options.all_ports:
+            if port not in known:
+                raise TesterError(f"the TRex server has no port {port}: it has {known}")
+
+    def _choose_counting(self) -> bool:
+        """True: by trailer. A server that cannot do what is asked is refused or restarted."""
+        trouble = self._trouble()
+        if trouble and self._options.restart and self.server is None:
+            self.ask("shutdown")
+            self._start_server()
+            trouble = self._trouble()
+        if trouble:
+            raise TesterError(
+                f"the running TRex server cannot give this measurement: {trouble}",
+                "restart it with `-c 1 --software --hdrh`, or say restart: true",
+            )
+        wanted = self._options.by_trailer
+        return self._stamps() if wanted is None else wanted
+
+    @property
+    def _cores(self) -> int:
+        """Data path cores that send on one port."""
+        total = self.facts.get("dp_core_count", 1)
+        return int(self.facts.get("dp_core_count_per_port", total))
+
+    def _stamps(self) -> bool:
+        """Whether this server finds the trailer whatever the headers became."""
+        facts = self.facts
+        virtual = all(
+            facts["ports"][p].get("is_virtual") or facts["ports"][p]["driver"] in VIRTUAL_DRIVERS
+            for p in self._options.all_ports
+        )
+        software = virtual or (self._flags is not None and "--software" in self._flags)
+        return self._cores == 1 and software
+
+    def _trouble(self) -> str:
+        """Why the server cannot give the measurement; empty if it can, or nobody can tell."""
+        self._flags = self.started or self.ask("server_flags")
+        wanted = self._options.by_trailer
+        cores = self._cores
+        if (wanted or self._delays) and cores > 1:
+            return (
+                f"it has {cores} data path cores, which share neither sequence numbers nor "
+                "histograms, but frames are to be told apart by their trailer"
+            )
+        if self._delays and self._flags is not None and "--hdrh" not in self._flags:
+            return "it keeps no delay histograms (--hdrh)"
+        if (wanted or self._delays) and self._flags is not None and not self._stamps():
+            return "it recognises frames by their headers, which the device changes (--software)"
+        return ""

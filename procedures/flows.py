@@ -1,0 +1,72 @@
+"""Degradation of the throughput with the number of network flows (RFC 8219 section 10): SC-04.
+
+The throughput of one flow, then of n flows together at the same aggregate rate; the degradation is
+``Xpd = (Xn - X1) / X1 * 100 %``. Flows either all begin with the first frame (section 10.2.1), or
+flow i+1 an interval after flow i (section 10.2.2); then the trial is longer by the time until the
+last one has begun, and loses nothing if no frame of any flow is lost in all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from v6t.procedures.throughput import ThroughputSpec
+from v6t.procedures.trial import Starts
+
+BENCHMARK = "flows"
+Start = Literal["together", "successive"]
+
+
+@dataclass(frozen=True)
+class FlowPoint:
+    """One search.
+
+    Attributes:
+        flows: n.
+        start: how they begin; ``together`` for one flow.
+        variant: begins the keys of its trials.
+    """
+
+    flows: int
+    start: Start
+
+    @property
+    def variant(self) -> str:
+        """``flows16-`` or ``successive16-``."""
+        return f"{'flows' if self.start == 'together' else self.start}{self.flows}-"
+
+
+def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
+    """What is measured: one flow first, then each number of flows with each way to begin."""
+    yield FlowPoint(1, "together")
+    for start in starts:
+        for count in sorted(set(counts) - {1}):
+            yield FlowPoint(count, start)
+
+
+def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> ThroughputSpec:
+    """The search at one point.
+
+    A search with short trials would end before the last flow begins, so flows that begin one
+    after the other are always searched with full trials.
+
+    Args:
+        spec: the search of the run.
+        point: flows and how they begin.
+        interval_s: between the beginnings of two flows.
+    """
+    conditions = replace(spec.conditions, variant=point.variant)
+    if point.start == "together":
+        return replace(spec, conditions=conditions)
+    starts = Starts(point.flows, interval_s)
+    longer = (point.flows - 1) * interval_s
+    final = None if spec.final_duration_s is None else spec.final_duration_s + longer
+    return replace(
+        spec,
+        conditions=replace(conditions, starts=starts),
+        duration_s=spec.duration_s + longer,
+        final_duration_s=final,
+        search="binary",
+    )

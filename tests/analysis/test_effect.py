@@ -1,0 +1,47 @@
+"""Factors and differences: intervals that hold the truth as often as they say."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from v6t.analysis.compare.effect import CONFIDENCE, factor, shift
+
+
+def noisy(rng, count, middle):
+    """Repetitions with noise in no particular form."""
+    return [
+        middle * (1 + 0.01 * rng.choice((rng.gauss(0, 1), rng.expovariate(1))))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("counts", [(4, 4), (6, 6), (20, 20), (20, 6)])
+def test_the_interval_holds_the_true_factor_as_often_as_it_says(counts):
+    rng = random.Random(8)
+    held = 0
+    for _ in range(400):
+        found = factor(noisy(rng, counts[0], 1e6), noisy(rng, counts[1], 5e5))
+        assert found.coverage >= CONFIDENCE
+        assert found.low <= found.estimate <= found.high
+        held += found.low <= 0.5 <= found.high
+    assert held / 400 > CONFIDENCE - 0.03
+
+
+def test_few_repetitions_give_little_coverage():
+    assert factor([1.0, 2.0], [1.0, 2.0]).coverage == pytest.approx(2 / 3)
+    assert factor([1.0], [2.0]).coverage == 0.0
+    assert not factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).sure
+
+
+def test_the_resolution_widens_the_interval():
+    sharp = factor([100.0] * 6, [100.0] * 6)
+    assert (sharp.low, sharp.high) == (1.0, 1.0)
+    coarse = factor([100.0] * 6, [100.0] * 6, (5.0, 10.0))
+    assert (coarse.low, coarse.high) == (pytest.approx(100 / 105), pytest.approx(1.1))
+
+
+def test_without_positive_values_there_is_no_factor_but_a_difference():
+    assert factor([0.0, 1.0], [1.0, 1.0]) is None
+    assert shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
+    assert shift([], [1.0]) is None

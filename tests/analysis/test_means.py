@@ -1,0 +1,53 @@
+"""Means beside medians: only where they are asked for (GEN-20)."""
+
+import json
+
+import pytest
+from v6t.analysis.means import means
+from v6t.core.config import Flags, resolve
+from v6t.core.progress import Silent
+from v6t.core.run import execute
+from v6t.tests.core.support import v6t
+
+
+def test_the_formula_of_ipv6net():
+    found = means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
+    assert found["mean"] == 5.0
+    assert found["margin_99"] == pytest.approx(2.575 * 2.13809 / 8**0.5, rel=1e-5)
+    assert found["rsd_percent"] == pytest.approx(42.7618, rel=1e-5)
+
+
+@pytest.mark.parametrize("values", [[], [5.0], [1.0, None], [1.0, float("inf")], [1.0, -1.0]])
+def test_what_has_no_mean(values):
+    assert means(values) is None
+
+
+def results(path, **procedure):
+    run = resolve(
+        flags=Flags(
+            plugin="mape-br",
+            tester="sim",
+            tester_options={"capacity_noise": "0.05"},
+            benchmarks=("throughput", "latency"),
+            modes=("forward",),
+            procedure={"repetitions": 5, "resolution_fps": 1000.0, **procedure},
+        )
+    )
+    execute(run, path, Silent())
+    return json.loads((path / "results.json").read_text())["results"]
+
+
+def test_they_stand_beside_the_median_and_never_instead(tmp_path):
+    throughput, latency = results(tmp_path / "with", means=True)
+    assert throughput["means"]["mean"] == pytest.approx(sum(throughput["rates"]) / 5)
+    assert latency["directions"]["forward"]["tl"]["means"]["rsd_percent"] >= 0
+    plain, _ = results(tmp_path / "without")
+    assert "means" not in plain
+    assert plain["median"] == throughput["median"]
+
+
+def test_the_terminal_says_what_they_are(tmp_path):
+    base = ("run", "--plugin", "mape-br", "--tester", "sim", "--set-tester", "capacity_noise=0.1")
+    done = v6t(*base, "--set-procedure", "means=true", "-o", tmp_path / "out")
+    assert "the median is the result" in done.out.replace("\n", " ")
+    assert "standard deviation" not in v6t(*base, "-o", tmp_path / "other").out

@@ -1,0 +1,388 @@
+"""Campaigns: matrices, interruption, several testbeds, the papers' experiments."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import jsonschema
+import pytest
+from v6t.analysis.report.campaign import RunOf
+from v6t.analysis.report.curves import curves
+from v6t.analysis.report.machine import schema
+from v6t.core.campaign import Overrides, lay_out
+from v6t.core.campaignfile import packaged
+from v6t.profiles.errors import TranslationError
+
+from .support import COMMAND, complaint, v6t
+
+SMALL = """\
+name: small
+title: A small campaign
+run:
+  plugin: mape-br
+  modes: [bidirectional]
+  procedure: {repetitions: 2}
+testbeds:
+  model:
+    tester: {kind: sim, options: {capacity_fps: 400000, capacity_noise: 0.05}}
+experiments:
+  - name: customers
+    note: More customers.
+    matrix:
+      params.ces: [64, 128, 256]
+  - name: directions
+    matrix:
+      modes: [forward, reverse]
+      frame_sizes: [104, 296]
+    skip:
+      - {modes: reverse, frame_sizes: 296}
+"""
+PATIENCE_S = 60
+
+
+def written(tmp_path, text=SMALL, name="campaign.yaml"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def summary_of(directory):
+    return json.loads((directory / "summary.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A finished campaign."""
+    home = tmp_path_factory.mktemp("campaign")
+    done = v6t("campaign", written(home), "--report", "-o", home / "out")
+    assert done.status == 0, done.err
+    return home / "out"
+
+
+def test_a_matrix_becomes_runs(small):
+    content = summary_of(small)
+    assert [(r["experiment"], *r["axes"].values()) for r in content["runs"]] == [
+        ("customers", 64),
+        ("customers", 128),
+        ("customers", 256),
+        ("directions", 104, "forward"),
+        ("directions", 296, "forward"),
+        ("directions", 104, "reverse"),
+    ]
+    assert all(r["status"] == "complete" for r in content["runs"])
+    for run in content["runs"]:
+        config = json.loads((small / run["directory"] / "config.json").read_text())
+        assert config["params"].get("ces", 1000) == run["axes"].get("params.ces", 1000)
+        assert config["modes"] == [run["axes"].get("modes", "bidirectional")]
+        results = json.loads((small / run["directory"] / "results.json").read_text())
+        assert [f["median"] for f in run["results"]] == [r["median"] for r in results["results"]]
+
+
+def test_the_summary_follows_its_schema(small):
+    jsonschema.validate(summary_of(small), schema("campaign-1"))
+
+
+def test_the_table_for_programs_has_a_line_per_figure(small):
+    rows = list(csv.DictReader((small / "summary.csv").open()))
+    assert [row["params.ces"] for row in rows[:3]] == ["64", "128", "256"]
+    medians = [f["median"] for r in summary_of(small)["runs"] for f in r["results"]]
+    assert [float(row["median"]) for row in rows] == medians
+
+
+def test_the_report_shows_scale_up_with_its_formula(small):
+    page = (small / "report.html").read_text()
+    assert "S_C(n, n0) = P(n) / P(n0)" in page
+    medians = [r["results"][0]["median"] for r in summary_of(small)["runs"][:3]]
+    for median in medians:
+        assert f"{median / medians[0]:.3f}" in page
+    assert "More customers." in page
+    assert page.count("<svg") == 2  # over customers, over frame sizes
+    markdown = (small / "report.md").read_text()
+    assert all(f"{median:,.0f}" in markdown for median in medians)
+    assert "001-customers-64/report.html" in page
+    assert (small / "001-customers-64" / "report.html").exists()
+
+
+SCALING = """\
+name: scaling
+run: {plugin: siit, modes: [forward], procedure: {repetitions: 2, resolution_fps: 1000}}
+testbeds:
+  model: {tester: {kind: sim, options: {capacity_fps: 100000}}}
+experiments:
+  - name: cores
+    matrix:
+      tester.options: [{cores: 1, capacity_fps: 100000}]
+      params: {one: {}, two: {fw_sport: {policy: fixed}}}
+  - name: workers
+    run: {plugin: mape-br}
+    matrix:
+      tester.options.capacity_fps: [100000, 150000, 400000]
+  - name: mixtures
+    matrix:
+      params: [{n: 2, m: 2}, {n: 2, m: 1}, {n: 1, m: 0}]
+"""
+
+
+def test_named_values_numbers_and_mixtures_have_their_curves(tmp_path):
+    out = tmp_path / "out"
+    done = v6t("campaign", written(tmp_path, SCALING), "--no-report", "-o", out)
+    assert done.status == 0, done.err
+    found = summary_of(out)["runs"]
+    assert [r["axes"].get("params") for r in found[:2]] == ["one", "two"]
+    config = json.loads((out / found[1]["directory"] / "config.json").read_text())
+    assert config["params"] == {"fw_sport": {"policy": "fixed"}}
+    medians = [r["results"][0]["median"] for r in found if r["experiment"] == "workers"]
+    text = (out / "report.md").read_text()
+    for median in medians:
+        assert f"{median / medians[0]:.3f}" in text
+    assert "T(a) = min(Tt / a, Tn / (1 - a))" in text.replace("\\", "")
+    assert "T(a) = 1 / (a / Tt + (1 - a) / Tn)" in text.replace("\\", "")
+    page = (out / "report.html").read_text()
+    assert page.count("<svg") == 3  # names, numbers, mixtures
+
+
+def test_scale_up_over_cores_is_by_its_own_formula(tmp_path):
+    """Cores are those of the device: S_CPU, not S_C."""
+    runs = [
+        RunOf("d", "cores", "bed", {"dut.options.workers": cores}, "complete", "", Rated(rate))
+        for cores, rate in (("1", 100.0), ("1-2", 190.0), ("1-3,5", 300.0))
+    ]
+    (table,) = curves("cores", runs, runs, figures=False)
+    assert "S_CPU(n) = P(n) / (n * P(1))" in table.title
+    found = {row[1]: row[-2] for row in table.rows}
+    assert found == {"1": "1.000", "2": "0.950", "4": "0.750"}
+
+
+class Rated:
+    """As much of a run as a curve needs."""
+
+    def __init__(self, rate):
+        self.records = [
+            {
+                "benchmark": "throughput",
+                "title": "Throughput",
+                "unit": "frames per second",
+                "direction": "forward",
+                "frame_sizes": {"ipv6": 104, "ipv4": 64},
+                "dispersion": 0.0,
+                **dict.fromkeys(("median", "p1", "p99"), rate),
+            }
+        ]
+
+
+def test_the_estimate_comes_before_the_runs(tmp_path):
+    done = v6t("campaign", written(tmp_path), "--dry-run")
+    assert done.status == 0
+    assert re.search(r"together 6 runs, \d+ trials, about ", done.out)
+    assert list(tmp_path.iterdir()) == [tmp_path / "campaign.yaml"]
+
+
+def test_what_is_left_is_said_before_every_run(tmp_path):
+    done = v6t("campaign", written(tmp_path), "--no-report", "-o", tmp_path / "out")
+    said = re.findall(r"run (\d) of 6, \S+, about .* left", done.err)
+    assert said == ["1", "2", "3", "4", "5", "6"]
+
+
+def begun(*arguments):
+    return subprocess.Popen(
+        [*COMMAND, "campaign", *map(str, arguments), "--no-report"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def journalled(directory):
+    return sum(len(p.read_text().splitlines()) for p in directory.glob("*/journal.jsonl"))
+
+
+def killed(process, directory, trials):
+    """Kill a campaign once so many trials are on disk."""
+    end = time.monotonic() + PATIENCE_S
+    try:
+        while journalled(directory) < trials:
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < end, "it does not get on"
+            time.sleep(0.01)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_killed_twice_it_ends_with_the_same_summary(tmp_path):
+    slow = SMALL.replace("capacity_noise: 0.05", "capacity_noise: 0.05, trial_delay_s: 0.03")
+    path, whole, torn = written(tmp_path, slow), tmp_path / "whole", tmp_path / "torn"
+    assert v6t("campaign", path, "--no-report", "-o", whole).status == 0
+    trials = journalled(whole)
+    killed(begun(path, "-o", torn), torn, trials // 4)
+    killed(begun("--resume", torn), torn, trials // 2)
+    states = {line.split(": ")[1] for line in unfinished(torn)}
+    assert "waiting" in states
+    done = v6t("campaign", "--resume", torn, "--no-report")
+    assert done.status == 0, done.err
+    for name in ("summary.json", "summary.csv", "report.md"):
+        assert (torn / name).read_text() == (whole / name).read_text(), name
+    assert journalled(torn) == trials  # nothing was measured twice
+
+
+def unfinished(directory):
+    """What the report of a campaign that was killed says about its runs."""
+    assert v6t("report", directory).status == 0
+    found = summary_of(directory)
+    return [f"{r['directory']}: {r['status']}" for r in found["runs"]]
+
+
+def test_a_finished_campaign_is_not_measured_again(small):
+    before = journalled(small)
+    done = v6t("campaign", "--resume", small)
+    assert done.status == 0
+    assert "6 of 6 runs complete" in done.out
+    assert journalled(small) == before
+
+
+def test_one_failed_run_does_not_end_the_others(tmp_path):
+    text = SMALL.replace(
+        "      params.ces: [64, 128, 256]",
+        "      tester.options: [{mismatch: 1}]\n      params.ces: [64]",
+    )
+    done = v6t("campaign", written(tmp_path, text), "--no-report", "-o", tmp_path / "out")
+    assert done.status == TranslationError.exit_code
+    found = [r["status"] for r in summary_of(tmp_path / "out")["runs"]]
+    assert found == ["translation incorrect", "complete", "complete", "complete"]
+    assert "1 of 4 runs" not in done.out
+    assert "3 of 4 runs complete" in done.out
+
+
+def test_testbeds_work_at_the_same_time(tmp_path):
+    """Each waits for the other's first trial, in vain if they were made one after the other."""
+    beds = "".join(
+        f"  {name}:\n    tester: {{kind: sim, options: {{trial_delay_s: 0.05}}}}\n"
+        for name in ("one", "two")
+    )
+    text = SMALL[: SMALL.index("testbeds:")] + "testbeds:\n" + beds + (
+        "experiments:\n  - name: both\n    matrix:\n      testbed: [one, two]\n"
+    )  # fmt: skip
+    out = tmp_path / "out"
+    process = begun(written(tmp_path, text), "-o", out)
+    end = time.monotonic() + PATIENCE_S
+    while process.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert process.returncode == 0
+    found = [r["testbed"] for r in summary_of(out)["runs"]]
+    assert found == ["one", "two"]
+    spans = []
+    for directory in ("001-both-one", "002-both-two"):
+        manifest = json.loads((out / directory / "manifest.json").read_text())
+        spans.append((manifest["created"], manifest["finished"][-1]))
+    assert spans[0][0] <= spans[1][1]
+    assert spans[1][0] <= spans[0][1]
+
+
+def test_runs_that_share_a_tester_wait_for_one_another(tmp_path):
+    text = SMALL[: SMALL.index("testbeds:")] + (
+        "testbeds:\n  one: {tester: {kind: trex}}\n  two: {tester: {kind: trex}}\n"
+        "experiments:\n  - name: both\n    matrix:\n      testbed: [one, two]\n"
+    )
+    campaign = lay_out(written(tmp_path, text))
+    assert [len(runs) for runs in campaign.groups().values()] == [2]
+
+
+BED = "tester: {kind: sim, options: {capacity_fps: 123456}}\n"
+
+
+def test_another_testbed_takes_the_place_of_the_campaigns(tmp_path):
+    bed = written(tmp_path, BED, "bed.yaml")
+    path = written(tmp_path)
+    for given in (str(bed), f"model={bed}"):
+        name, _, file = given.rpartition("=")
+        campaign = lay_out(path, Overrides(beds=((name, type(bed)(file)),)))
+        found = {r.config["tester"]["options"]["capacity_fps"] for r in campaign.runs}
+        assert found == {123456}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "which campaign?"),
+        (["nothing"], "there is no campaign file 'nothing'"),
+        (["siit", "--dry-run"], "comes without a testbed"),
+        (["siit", "--tester", "sim", "--experiment", "no", "--dry-run"], "no experiment 'no'"),
+        (["siit", "--tester", "sim"], "where to?"),
+        (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "no testbed 'nobody'"),
+        (["siit", "--testbed", "x", "--testbed", "y", "--dry-run"], "given twice"),
+        (["--resume", "nothing"], "nothing holds no campaign"),
+    ],
+)
+def test_refusals(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert words in complaint(v6t("campaign", *arguments))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("params.ces: [64, 128, 256]", "params.ces: []"), "the axis params.ces has no values"),
+        (("params.ces: [64, 128, 256]", "params.ea_len: [99]"), "ea_len"),
+        (("name: directions", "name: customers"), "same name"),
+        (("name: small\n", "name: small\npaper: unknown\n"), "there is no paper 'unknown'"),
+        (("plugin: mape-br", "plugin: mape"), "there is no plugin 'mape'"),
+        (("modes: [forward, reverse]", "modes.x: [1]"), "the axis modes.x leads into"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_anything_is_made(change, words, tmp_path):
+    done = v6t("campaign", written(tmp_path, SMALL.replace(*change)), "-o", tmp_path / "out")
+    assert words in complaint(done)
+    assert not (tmp_path / "out").exists()
+
+
+PAPERS = {
+    "mapperf": ("mapperf-2025", ["Table 5", "Table 6", "sect. VII-B1", "sect. VII-D/E caption"]),
+    "siit": ("siit-2020", ["Table 3", "sect. 3.5.1"]),
+    "pseudorandom": ("unbiased-2024", [f"Table {n}" for n in range(7, 15)]),
+    "dual-dut": ("ipv4aas-2024", [f"Table {n}" for n in range(2, 10)]),
+    "ipv6net": (
+        "ipv6net-2015",
+        ["Table 2: means over frame sizes", "Table 3: means over frame sizes"],
+    ),
+}
+
+
+def test_there_is_a_campaign_for_every_paper():
+    from v6t.analysis.published import sources
+
+    assert sorted(packaged()) == sorted(PAPERS)
+    assert sorted(paper for paper, _ in PAPERS.values()) == sorted(sources())
+    done = v6t("campaign", "--list")
+    assert [line.split()[0] for line in done.out.splitlines()] == sorted(PAPERS)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
+    paper, tables = PAPERS[name]
+    out = tmp_path / "out"
+    done = v6t("campaign", name, "--tester", "sim", "--reps", 1, "--no-report", "-o", out)
+    assert done.status == 0, done.err
+    found = summary_of(out)
+    assert found["paper"] == paper
+    assert {r["status"] for r in found["runs"]} == {"complete"}
+    assert all(r["results"] for r in found["runs"])
+    markdown = (out / "report.md").read_text()
+    shown = re.findall(rf"\*\*Measured beside {paper}, (.*)\*\*", markdown)
+    assert [t for t in tables if t not in shown] == []
+    assert "simulated" in markdown
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_papers_campaign_measures_as_long_as_the_paper(name):
+    campaign = lay_out(packaged()[name], Overrides(tester="sim"))
+    for run in campaign.runs:
+        procedure = run.config["procedure"]
+        assert procedure["trial_duration_s"] == 60
+        assert procedure["repetitions"] == (10 if name == "pseudorandom" else 20)

@@ -1,0 +1,149 @@
+"""The self-test gate: measured, remembered, forgotten when anything changes (SELF-01 to SELF-03)."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from v6t.core import ceilings
+from v6t.core.ceilings import THIS_RUN, UNKNOWN, find_ceiling, remember
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.rundir import RunDir
+from v6t.core.specs import ceiling_spec
+from v6t.core.testers import compile_point
+from v6t.procedures.selftest import Ceiling
+from v6t.tests.procedures.support import limited
+
+MEDIA = 10_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+class Counting:
+    """A tester without a device that sends this much, and how often it was asked."""
+
+    def __init__(self, limit_fps):
+        self.limit_fps, self.trials = limit_fps, 0
+
+    def __call__(self, trial):
+        self.trials += 1
+        return limited(self.limit_fps)(trial)
+
+
+def a_run(seed=1, tester="embedded", selftest="cached", **given):
+    flags = Flags(
+        plugin="mape-br", tester=tester, seed=seed, procedure={"selftest": selftest, **given}
+    )
+    return resolve(flags=flags)
+
+
+def look(run, directory, limit_fps=1e6, size=104, **changes):
+    plugin = technology(run)
+    sizes = plugin.frame_pair(size)
+    spec = replace(ceiling_spec(run, sizes, "forward", MEDIA), **changes)
+    door = Counting(limit_fps)
+    found, source = find_ceiling(run, compile_point(plugin, sizes, run.seed), spec, door, directory)
+    return found.rate_fps, source, door.trials
+
+
+@pytest.fixture
+def directory(tmp_path):
+    made = RunDir(tmp_path / "run", new=True)
+    yield made
+    made.close()
+
+
+def test_every_run_measures_unless_told_otherwise(directory):
+    for limit in (1e6, 2e6):
+        rate, source, trials = look(a_run(selftest="run"), directory, limit)
+        assert 0.9 * limit < rate <= 1.1 * limit
+        assert (source, trials > 3) == (THIS_RUN, True)
+
+
+def test_what_was_found_is_good_for_the_next_run(directory, tmp_path):
+    first, source, trials = look(a_run(), directory)
+    assert (source, trials > 3) == (THIS_RUN, True)
+    second = RunDir(tmp_path / "second", new=True)
+    rate, source, trials = look(a_run(), second, limit_fps=5e6)
+    assert (rate, trials) == (first, 0)
+    assert source.startswith("self-test of 20")
+    second.close()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"run": a_run(seed=2)},
+        {"run": a_run(trial_duration_s=0.1)},
+        {"size": 128},
+        {"mode": "reverse"},
+        {"variant": "fixed-"},
+    ],
+)
+def test_any_change_is_a_new_self_test(directory, changed):
+    look(a_run(), directory)
+    given = {"run": a_run(), **changed}
+    _, source, trials = look(given.pop("run"), directory, **given)
+    assert (source, trials > 3) == (THIS_RUN, True)
+
+
+def test_another_machine_is_a_new_self_test(directory, monkeypatch):
+    look(a_run(), directory)
+    machine = {**ceilings.machine(), "processor": "another"}
+    monkeypatch.setattr(ceilings, "machine", lambda: machine)
+    assert look(a_run(), directory)[1] == THIS_RUN
+
+
+def test_a_resumed_run_keeps_the_ceiling_it_had(directory):
+    first, _, _ = look(a_run(), directory)
+    look(a_run(), directory)
+    cache = ceilings._path()
+    known = json.loads(cache.read_text())
+    cache.write_text(json.dumps({k: {**v, "fps": 7.0} for k, v in known.items()}))
+    rate, source, trials = look(a_run(), directory)
+    assert (rate, trials) == (first, 0)
+    assert source.startswith("self-test of 20")
+
+
+def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
+    run = a_run(tester="sim")
+    assert look(run, directory)[1] == THIS_RUN
+    assert look(run, directory)[1] == THIS_RUN
+    assert look(a_run(), directory, limit_fps=0.0)[0] == 0.0
+    assert not ceilings._path().exists()
+
+
+def test_phase_one_has_a_ceiling_of_its_own(directory):
+    run = a_run()
+    sizes = technology(run).frame_pair(104)
+    streams = compile_point(technology(run), sizes, 1)
+    spec = ceiling_spec(run, sizes, "forward", MEDIA)
+    for _ in range(2):
+        door = Counting(1e6)
+        _, source = find_ceiling(run, streams, spec, door, directory, of_phase_one=True)
+        assert (source, door.trials > 3) == (THIS_RUN, True)
+
+
+def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_path):
+    run = a_run().model_copy(
+        update={"tester": a_run().tester.model_copy(update={"kind": "trex", "options": {}})}
+    )
+    assert not run.loops_back
+    rate, source, trials = look(run, directory)
+    assert (rate, source, trials) == (MEDIA, UNKNOWN, 0)
+    sizes = technology(run).frame_pair(104)
+    spec = ceiling_spec(run, sizes, "forward", MEDIA)
+    streams = compile_point(technology(run), sizes, 1)
+    remember(run, spec, streams, Ceiling("forward", 123.0, (), ()))
+    # how long the self-test looked does not matter here, and a run that had none goes on so
+    assert look(run, directory, duration_s=9.0)[1] == UNKNOWN
+    other = RunDir(tmp_path / "other", new=True)
+    assert look(run, other, duration_s=9.0)[0] == 123.0
+    other.close()
+
+
+def test_the_rfc_preset_takes_what_is_known():
+    assert resolve(flags=Flags(plugin="mape-br", preset="rfc")).procedure.selftest == "cached"
+    assert resolve(flags=Flags(plugin="mape-br")).procedure.selftest == "run"

@@ -1,0 +1,66 @@
+"""The dual-DUT setup from the command line: variants, both devices in the plan, what is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from v6t.core.config import Flags, resolve
+from v6t.core.presets import caveats
+from v6t.core.testers import Bench
+
+from .support import v6t
+
+RUN = ("run", "--plugin", "ipv4aas")
+
+
+@pytest.mark.parametrize("variant", ["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"])
+def test_a_variant_needs_no_further_argument(variant):
+    done = v6t(*RUN, "--variant", variant, "--dry-run", "--json")
+    assert done.status == 0, done.err
+    plan = json.loads(done.out)
+    settings = plan["device_must_be"]["settings"]
+    assert settings["variant"] == variant
+    assert {part["device"] for part in settings["parts"]} == {"CE", "PE"}
+
+
+def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
+    run = resolve(flags=Flags("ipv4aas"))
+    assert (run.tester.kind, run.dut.driver, run.frame_sizes) == ("embedded", "chain", (84,))
+    assert resolve(flags=Flags("ipv4aas", params={"variant": "map-e"})).frame_sizes == (104,)
+    words = Bench(run).emptying()
+    assert "conntrack -D -s 192.168.255.0/24" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["--variant", "6rd"],
+            "'464xlat', 'ds-lite', 'lw4o6', 'map-e' or 'map-t' is wanted ('6rd' given)",
+        ),
+        (["--variant", "map-t", "--set", "variant=map-e"], "contradict each other"),
+        (["--variant", "lw4o6", "--set", "psid_len=5"], "4096 source ports do not fit"),
+        (["--set", "m=1"], "there is no background between two IPv4 networks"),
+        (["--dut", "nftables"], "the nftables driver cannot make a device for ipv4aas"),
+        (["--dut", "reference"], "there is no reference device for ipv4aas"),
+        (["--set-procedure", "connections.count=5000000"], "needs as many four-tuples"),
+        (["--set", "enumerate_ports=3", "--set", "enumerate_ips=1"], "different modes"),
+        (["--set", "prefix=64:ff9b::/96", "--dry-run"], "TAYGA does not translate"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, words):
+    done = v6t(*RUN, *arguments)
+    assert done.status == 2
+    assert words in done.err
+    assert done.err.count("v6t: ") == 1
+
+
+def test_the_stateful_device_and_little_headroom_are_said_beside_the_numbers():
+    given = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
+    said = caveats(resolve(flags=Flags("ipv4aas", params=given)))
+    assert any("the CE is stateful" in line for line in said)
+    assert any("take 97% of the CE's port set of 8192" in line for line in said)
+    said = caveats(resolve(flags=Flags("ipv4aas")))
+    assert any("the PE is stateful" in line for line in said)
+    assert not any("port set" in line for line in said)

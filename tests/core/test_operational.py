@@ -1,0 +1,368 @@
+"""The operational capability that IPv6NET scored devices by, asked of v6t: a test for each task.
+
+``docs/operations.md`` names these tests. The tasks are those of section 3.2 of the paper.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from v6t.core.cautions import cautions, of_medium
+from v6t.core.config import Flags, resolve
+from v6t.core.registry import load_plugin, names
+from v6t.core.settings import ResolvedRun
+from v6t.profiles.errors import UsageError
+
+from .support import SIM, complaint, tree, v6t
+
+SHORT = [*SIM, "--reps", "1", "--mode", "forward"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def plan(*arguments):
+    done = v6t("run", *arguments, "--tester", "sim", "--dry-run", "--json")
+    assert done.status == 0, done.err
+    return json.loads(done.out)
+
+
+# ------------------------------------------------------------------ configuration
+
+
+def test_initial_setup_1_from_the_command_line():
+    """Every parameter of a technology can be given by a flag."""
+    made = plan("--plugin", "mape-br", "--set", "psid_offset=4", "--set", "br_address=2001:db8::9")
+    assert made["run"]["params"] == {"psid_offset": "4", "br_address": "2001:db8::9"}
+    assert made["device_must_be"]["settings"]["br_address"] == "2001:db8::9"
+
+
+def test_initial_setup_2_saved_in_files_that_are_loaded(here):
+    assert v6t("init").status == 0
+    (here / "run.yaml").write_text((here / "run.yaml").read_text().replace("ces: 1000", "ces: 7"))
+    done = v6t("run", "run.yaml", "--testbed", "testbed.yaml", "--tester", "sim", "-o", "out")
+    assert done.status == 0, done.err
+    assert json.loads((here / "out" / "config.json").read_text())["params"]["ces"] == 7
+
+
+@pytest.mark.parametrize("name", names())
+def test_initial_setup_3_configures_itself(name):
+    """A technology's name is enough: addresses, traffic, tester, device, sizes follow."""
+    run = resolve(flags=Flags(plugin=name))
+    assert run.frame_sizes
+    assert run.modes
+    assert run.tester.kind == "embedded"
+    assert load_plugin(name)(load_plugin(name).params_model()).dut_intent().left["addresses"]
+
+
+def test_initial_setup_4_warns_of_a_wrong_command_and_rejects_it(here):
+    assert "Did you mean 'run'?" in complaint(v6t("rn", "--plugin", "mape-br"))
+    assert "did you mean 'psid_offset'?" in complaint(v6t(*SIM, "--set", "psid_ofset=4", "-o", "o"))
+    (here / "run.yaml").write_text("plugin: mape-br\nprocedure:\n  repititions: 3\n")
+    said = complaint(v6t("run", "run.yaml", "-o", "o"))
+    assert "run.yaml:3: unknown setting 'procedure.repititions'" in said
+    assert "did you mean 'repetitions'?" in said
+    assert list(tree(here)) == ["run.yaml"]
+
+
+def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
+    sound = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    assert cautions(sound) == []
+    noted = {
+        "latency is not measured": {"procedure": {"latency": {"tags": 5}}},
+        "pdv and ipdv are not measured": {"procedure": {"delay_variation": {"duration_s": 5}}},
+        "lets much loss pass": {"procedure": {"loss_tolerance": 0.5}},
+        "still on their way": {"procedure": {"residual_wait_s": 0.001}},
+        "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
+    }
+    for words, flags in noted.items():
+        (said,) = cautions(resolve(flags=Flags(plugin="mape-br", tester="sim", **flags)))
+        assert words in said
+    asked = Flags(plugin="mape-br", tester="sim", benchmarks=["latency"],
+                  procedure={"latency": {"tags": 5}})  # fmt: skip
+    assert cautions(resolve(flags=asked)) == []
+
+
+@pytest.mark.parametrize(
+    ("bed", "words"),
+    [
+        ("links: {left: {dut_mac: '03:00:00:00:00:01'}}", "is a group address"),
+        (
+            "links: {left: {dut_mac: '02:00:00:00:00:01', tester_mac: '02:00:00:00:00:01'}}",
+            "links.left: tester and device have the same MAC address",
+        ),
+        ("tester: {kind: trex, options: {interfaces: [a, b]}}", "no driver configures the device"),
+    ],
+)
+def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here):
+    (here / "bed.yaml").write_text(bed)
+    assert words in " ".join(cautions(resolve(None, here / "bed.yaml", Flags(plugin="mape-br"))))
+    done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
+    assert done.status == 0
+    assert f"note: {words.partition(':')[0]}" in done.out or words in done.out
+
+
+def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    ports = [{"index": n, "speed": 1, "driver": "net_ixgbe"} for n in (0, 1)]
+    (said,) = of_medium(run, {"ports": ports})
+    assert "line_rate is 10 Gbit/s, but a port of the tester has 1 Gbit/s" in said
+    assert of_medium(run, {"ports": [{**p, "speed": 10} for p in ports]}) == []
+    assert of_medium(run, {"ports": [{**p, "driver": "net_af_packet"} for p in ports]}) == []
+    assert of_medium(run, None) == []
+    (said,) = of_medium(run, {"displaced": {"0": "somebody"}})
+    assert said == "port 0 was taken by force from somebody"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["run"], "which technology?"),
+        ([*SIM, "--measure", "throughput-frame-timeout"], "needs a deadline"),
+        (["run", "--plugin", "mape-br", "--measure", "reset"], "has no hook 'software-reset'"),
+        (["campaign", "nope.yaml"], "nope.yaml"),
+    ],
+)
+def test_initial_setup_5_what_is_missing_is_named_and_nothing_is_done(arguments, what, here):
+    assert what in complaint(v6t(*arguments))
+    assert tree(here) == {}
+
+
+def test_initial_setup_6_help_in_context():
+    for words in (["run"], ["calc", "map"], ["dut", "plan"], ["doctor"]):
+        done = v6t(*words, "--help")
+        assert done.status == 0
+        assert f"Usage: v6t {' '.join(words)}" in done.out
+    said = v6t("explain", "tags").out
+    assert "procedure.latency.tags: whole number, at least 1" in said
+    assert "Tagged frames" in said
+    everything = json.loads(v6t("explain", "--json").out)
+    assert {"plugin", "tester.options.cores", "links.left.vlan"} <= {r["name"] for r in everything}
+    assert "did you mean 'tags'?" in complaint(v6t("explain", "tagz"))
+    inner = v6t("explain", "procedure.latency").out
+    assert inner.count("procedure.latency") == 4
+    of_plugin = v6t("explain", "--plugin", "siit", "eam").out
+    assert "params.eam" in of_plugin
+
+
+def test_initial_setup_6_completion():
+    from click.shell_completion import ShellComplete
+    from v6t.core.cli import cli
+
+    def offered(*words):
+        *before, last = words
+        shell = ShellComplete(cli, {}, "v6t", "_V6T_COMPLETE")
+        return [item.value for item in shell.get_completions(before, last)]
+
+    assert offered("sel") == ["selftest"]
+    assert "mape-br" in offered("run", "--plugin", "ma")
+    assert offered("run", "--plugin", "mape-br", "--set", "psid_o") == ["psid_offset="]
+    assert offered("run", "--plugin", "siit", "--set", "psid_o") == []
+    assert offered("run", "--set-procedure", "latency.t") == ["latency.tags="]
+    assert offered("run", "--measure", "pdv,ip") == ["pdv,ipdv"]
+    assert offered("run", "--tester", "trex", "--set-tester", "cor") == ["cores=", "core_list="]
+    assert offered("run", "--tester", "s") == ["sim"]
+    assert offered("run", "--preset", "r") == ["rfc"]
+    assert offered("run", "--mode", "f") == ["forward"]
+    assert "vpp" in offered("run", "--dut", "v")
+    assert "links.left.vlan" in offered("explain", "links.left")
+
+
+def same(one: dict, other: dict) -> bool:
+    """Runs alike when read by the same technology: 7 and '7' are the same parameter."""
+    plugin = load_plugin(one["plugin"])
+    first, second = (plugin.params_model(**run.pop("params")) for run in (one, other))
+    return first == second and one == other
+
+
+def test_reconfiguration_1_a_run_becomes_files_again(here):
+    given = [
+        *(*SHORT, "--set", "ces=50", "--set", "fw_dport.min=9", "--label", "1e3"),
+        *("--set", "domains=[{rule_ipv6: 2001:db8:d::/51, rule_ipv4: 198.51.100.0/24, share: 3}]"),
+        *("--set-tester", "capacity_fps=2e6", "--set-procedure", "latency.tags=5", "--seed", "9"),
+    ]
+    assert v6t(*given, "-o", "out").status == 0
+    assert v6t("init", "--from-run", "out", "--dir", "again").status == 0
+    again = resolve(here / "again" / "run.yaml", here / "again" / "testbed.yaml")
+    before = json.loads((here / "out" / "config.json").read_text())
+    assert same(before, again.model_dump(mode="json"))
+
+
+def test_reconfiguration_2_backup_and_restore(here):
+    """config.json alone is a backup; the restored files give the same run, and the same numbers."""
+    bed = "links: {left: {vlan: 7, mtu: 9000}}\nline_rate: 2.5G\ntester: {kind: sim}\n"
+    (here / "bed.yaml").write_text(bed)
+    assert v6t(*SHORT, "--testbed", "bed.yaml", "--frame-size", "1000", "-o", "one").status == 0
+    (here / "backup.json").write_bytes((here / "one" / "config.json").read_bytes())
+    assert v6t("init", "--from-run", "backup.json", "--dir", "r").status == 0
+    files = ["r/run.yaml", "--testbed", "r/testbed.yaml"]
+    assert v6t("run", *files, "-o", "two").status == 0
+    for name in ("config.json", "results.json", "trials.csv"):
+        assert (here / "one" / name).read_bytes() == (here / "two" / name).read_bytes()
+    assert "r/run.yaml exists already" in complaint(
+        v6t("init", "--from-run", "backup.json", "--dir", "r")
+    )
+    assert "is no configuration" in complaint(v6t("init", "--from-run", "r/run.yaml"))
+
+
+def test_confirmation_1_the_whole_configuration_is_shown(here):
+    made = plan("--plugin", "mape-br", "--set", "ces=5", "--reps", "3")
+    run = ResolvedRun.model_validate(made["run"])
+    assert (run.procedure.repetitions, run.params["ces"]) == (3, "5")
+    assert v6t(*SHORT, "--set", "ces=5", "-o", "out").status == 0
+    kept = json.loads((here / "out" / "config.json").read_text())
+    assert set(kept) == set(made["run"])
+
+
+def test_confirmation_2_what_the_device_must_be_in_short():
+    shown = v6t("run", "--plugin", "mape-br", "--dry-run").out
+    assert "The device must be" in shown
+    assert '"br_address": "2001:db8:6::1"' in shown
+    planned = v6t("dut", "plan", "--driver", "vpp", "--plugin", "mape-br").out
+    assert "map add domain" in planned
+
+
+# ---------------------------------------------------------------- troubleshooting
+
+
+def test_fault_isolation_1_the_frames_sent_can_be_captured(here):
+    made = ["compile", "--plugin", "mape-br", "--format", "pcap", "--count", "50", "-o", "x.pcap"]
+    assert v6t(*made).status == 0
+    magic, rest = (here / "x.pcap").read_bytes()[:4], (here / "x.pcap").read_bytes()[24:]
+    assert magic in (
+        b"\xa1\xb2\xc3\xd4",
+        b"\xd4\xc3\xb2\xa1",
+        b"\xa1\xb2\x3c\x4d",
+        b"\x4d\x3c\xb2\xa1",
+    )
+    assert len(rest) == 50 * (16 + 100)
+
+
+def test_fault_determination_1_a_device_that_forwards_otherwise_is_seen(here):
+    """Frames sent, expected and received, side by side and kept."""
+    done = v6t(*SIM, "--set-tester", "mismatch=1", "-o", "out")
+    assert done.status == 6
+    assert "expected" in done.err
+    assert "received" in done.err
+    finding = json.loads((here / "out" / "results.json").read_text())["finding"]
+    assert finding["why"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("plugin: mape-br\nparams:\n  ea_len: 13\n  rule_ipv6: foo\n", "run.yaml:4"),
+        ("plugin: mape-br\nparams:\n  br_address: 12\n", "run.yaml:3"),
+        ("plugin: mape-br\nmodes: []\n", "run.yaml:2"),
+        ("plugin: mape-br\nframe_sizes:\n- 104\n- 5\n", "run.yaml:4"),
+    ],
+)
+def test_fault_determination_2_the_wrong_line_is_named(text, place, here):
+    (here / "run.yaml").write_text(text)
+    with pytest.raises(UsageError, match=re.escape(place)):
+        resolve(here / "run.yaml", None, Flags(tester="sim"))
+
+
+def test_fault_determination_3_self_check():
+    """The doctor looks at this machine; the self-test measures the tester alone."""
+    rows = {row["what"]: row for row in json.loads(v6t("doctor", "--json").out)}
+    assert {"system", "cores", "embedded lab", "results", "technologies", "TRex"} <= set(rows)
+    assert rows["technologies"]["state"] == "ok"
+    tested = json.loads(v6t("selftest", "--plugin", "mape-br", "--tester", "sim", "--json").out)
+    assert all(row["usable_fps"] < row["ceiling_fps"] for row in tested)
+
+
+@pytest.mark.parametrize(
+    ("bed", "words"),
+    [
+        ("tester: {kind: trex, options: {interfaces: ['ff:1f.7', nic9]}}", "no such PCI device"),
+        ("tester: {kind: trex, options: {interfaces: ['ff:1f.7', nic9]}}", "no such interface"),
+        ("tester: {kind: trex}", "name its interfaces"),
+        ("tester: {kind: trex, options: {start: never}}", "say start: auto"),
+        ("tester: {kind: trex, options: {ssh: a@b.invalid}}", "ssh needs trex_dir"),
+        (
+            "tester: {kind: trex, options: {ssh: a@b.invalid, trex_dir: /opt/x}}",
+            "must work unasked",
+        ),
+    ],
+)
+def test_fault_determination_3_a_testbed_is_examined(bed, words, here, monkeypatch):
+    from v6t.tests.drivers.faketrex import make
+
+    if "ssh:" in bed and "trex_dir" in bed:
+        pytest.importorskip("shutil")
+    make(here / "v3.08")
+    monkeypatch.setenv("TREX_DIR", str(here / "v3.08"))
+    (here / "bed.yaml").write_text(f"{bed}\n")
+    done = v6t("doctor", "--testbed", "bed.yaml")
+    assert done.status == 3
+    assert words in done.out
+    assert "MISSING" in done.out
+
+
+def test_fault_determination_3_all_of_the_testbed_is_read(here):
+    for text, words in {
+        "line_rate: 10X": "bed.yaml:1: '10X' is not a line rate",
+        "links:\n  left: {dut_mac: x}": "bed.yaml:2: 'x' is no MAC address",
+        "dut:\n  driver: vqq": "bed.yaml:2: there is no device driver 'vqq'",
+    }.items():
+        (here / "bed.yaml").write_text(text)
+        assert words in complaint(v6t("doctor", "--testbed", "bed.yaml"))
+
+
+def test_rca_1_what_a_run_said_is_kept(here):
+    done = v6t(*SHORT, "--loss-tolerance", "0.5", "-o", "out")
+    assert done.status == 0
+    log = (here / "out" / "log.txt").read_text()
+    assert "note: a loss tolerance of 50.0% lets much loss pass" in log
+    assert "checking the translation" in log
+    assert "1,120,000 fps per direction passed" in log
+    assert all(re.match(r"20\d\d-\d\d-\d\dT[\d:.]+\+00:00 ", line) for line in log.splitlines())
+
+
+def test_rca_1_errors_are_kept(here):
+    assert v6t(*SIM, "--set-tester", "crash_at=20", "-o", "out").status == 5
+    before = (here / "out" / "log.txt").read_text()
+    assert "error: simulated failure of the tester in trial 20" in before
+    assert complaint(v6t(*SIM, "-o", "out"))  # refused: this run's log is not another's
+    assert (here / "out" / "log.txt").read_text() == before
+
+
+def test_rca_2_the_log_is_shown(here):
+    """Whoever resumes goes on in the same log."""
+    assert v6t(*SHORT, "-o", "out").status == 0
+    first = (here / "out" / "log.txt").read_text()
+    assert first.count("checking the translation") == 1
+    (here / "out" / "results.json").unlink()
+    assert v6t("resume", "out").status == 0
+    assert (here / "out" / "log.txt").read_text().startswith(first)
+
+
+def test_rca_3_critical_messages_have_their_details(here):
+    done = v6t(*SHORT, "--set-tester", "tester_fps=20000", "--resolution", "1000", "-o", "out")
+    assert done.status == 0
+    assert "limited by the tester or the medium" in done.out
+    lost = v6t(*SIM, "--set-tester", "loss_probability=1", "-o", "two")
+    assert "translation incorrect: forward: lost 1 of 200 frames" in lost.err
+
+
+def test_rca_4_counters_of_every_trial_are_kept(here):
+    assert v6t(*SHORT, "--set-tester", "control=3", "-o", "out").status == 0
+    head = (here / "out" / "trials.csv").read_text().splitlines()[0].split(",")
+    assert {"sent", "received", "surplus", "out_of_order", "late", "sending_time_s"} <= set(head)
+    journal = (here / "out" / "journal.jsonl").read_text()
+    assert '"control":3' in journal
+
+
+def test_rca_5_counters_are_shown(here):
+    assert v6t(*SHORT, "-o", "out").status == 0
+    done = v6t("report", "out", "--format", "md", "--no-figures")
+    assert done.status == 0
+    report = next((here / "out").glob("*.md")).read_text()
+    assert "Headroom of the tester, per direction" in report
+    assert "5 trials are valid" in report

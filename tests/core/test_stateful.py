@@ -1,0 +1,309 @@
+"""Stateful devices in whole simulated runs: what is found, what is refused, what ends a run."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import pytest
+from rich.console import Console
+from v6t.core.config import Flags, resolve
+from v6t.core.plan import plan
+from v6t.core.presets import caveats
+from v6t.core.progress import Silent
+from v6t.core.run import execute, resume
+from v6t.core.summary import print_summary
+from v6t.profiles.errors import DutError, TranslationError, UsageError
+
+EVERYTHING = (
+    *("connection-rate", "throughput", "frame-loss", "latency", "pdv", "ipdv"),
+    *("teardown", "capacity"),
+)
+
+
+def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), **connections):
+    """A resolved run; ``connections`` are the procedure's settings of that name."""
+    capacity = connections.pop("capacity", {})
+    texts = {f"connections.{k}": str(v) for k, v in connections.items()}
+    texts |= {f"connections.capacity.{k}": str(v) for k, v in capacity.items()}
+    flags = Flags(
+        plugin=plugin,
+        tester="sim",
+        tester_options={k: str(v).lower() for k, v in (device or {}).items()},
+        benchmarks=benchmarks,
+        modes=modes,
+        procedure_texts=texts,
+    )
+    return resolve(flags=flags)
+
+
+def measured(tmp_path, *benchmarks, **options):
+    """Records by benchmark."""
+    outcome = execute(wanted(*benchmarks, **options), tmp_path / "run", Silent())
+    assert outcome.status == "complete"
+    return {r["benchmark"]: r for r in outcome.records}
+
+
+@pytest.mark.parametrize("plugin", ["nat44", "nat64"])
+def test_everything_is_measured_and_reported(tmp_path, plugin):
+    device = {"insertion_cps": 200_000, "table_entries": 300_001, "teardown_cps": 50_000}
+    found = measured(tmp_path, *EVERYTHING, plugin=plugin, device=device, count=100_000)
+    assert list(found) == list(EVERYTHING)
+    assert [r.get("not_measured") for r in found.values()] == [None] * len(found)
+    rate = found["connection-rate"]
+    assert 200_000 - rate["resolution_cps"] <= rate["median"] <= 200_000
+    assert rate["validated"]
+    assert rate["tolerance_connections"] == 0
+    counts = rate["counts"]
+    assert counts["connections"] == counts["learned"] == counts["sessions"] == 100_000
+    assert counts["sessions_before"] == 0
+    conditions = found["throughput"]["conditions"]["connections"]
+    assert conditions["count"] == 100_000
+    assert conditions["rate_cps"] == pytest.approx(rate["p1"] / 2)
+    assert conditions["setup" if "setup" in conditions else "combinations"]
+    assert found["throughput"]["loss"] == {"forward": 0.0, "reverse": 0.0}
+    schema = json.loads((files("v6t.analysis") / "schema" / "results-1.json").read_text())
+    content = json.loads((tmp_path / "run" / "results.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(content)
+    for name in ("connection-rate", "teardown", "capacity"):
+        assert (tmp_path / "run" / f"{name}.csv").read_text().count("\n") > 1
+
+
+def test_a_finished_run_is_read_again_without_measuring(tmp_path):
+    measured(tmp_path, "connection-rate", "teardown", count=10_000)
+    again = resume(tmp_path / "run", Silent())
+    assert again.measured == 0
+    assert [r["benchmark"] for r in again.records] == ["connection-rate", "teardown"]
+
+
+class Impatient(Silent):
+    """Interrupts a run at one of its trials."""
+
+    def __init__(self, left):
+        self.left = left
+
+    def trial(self, progress):
+        self.left -= progress.verdict is None
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("trials", [1, 5, 12, 20])
+def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, trials):
+    device = {"insertion_cps": 700_000, "teardown_cps": 50_000, "table_entries": 30_001}
+    run = wanted("connection-rate", "throughput", "teardown", device=device, count=20_000)
+    whole = execute(run, tmp_path / "whole", Silent())
+    with pytest.raises(KeyboardInterrupt):
+        execute(run, tmp_path / "cut", Impatient(trials))
+    outcome = resume(tmp_path / "cut", Silent())
+    assert outcome.status == "complete"
+    assert outcome.replayed > 0
+    assert outcome.measured > 0
+    for again, once in zip(outcome.records, whole.records, strict=True):
+        assert again["rates"] == pytest.approx(once["rates"])
+    assert [r["trials"] for r in outcome.records] == [r["trials"] for r in whole.records]
+
+
+@pytest.mark.parametrize(
+    ("tells", "words"),
+    [(True, "counts 0 connections, the Responder learned 200"), (False, "none of 200 reverse")],
+)
+def test_a18_a_nat_that_stores_nothing_ends_a_run_at_once(tmp_path, tells, words):
+    device = {"table_stores": False, "table_tells": tells}
+    with pytest.raises((DutError, TranslationError), match=words):
+        measured(tmp_path, "connection-rate", device=device, count=5000)
+
+
+@pytest.mark.parametrize("error", [1, 50, 1000])
+def test_a19_the_capacity_search_finds_an_odd_table_size(tmp_path, error):
+    found = measured(
+        tmp_path, "capacity", device={"table_entries": 1_000_003},
+        capacity={"first": 1000, "error": error, "most": 4_000_000, "beta": 0.1},
+    )["capacity"]  # fmt: skip
+    assert 1_000_003 - error <= found["capacity"] <= 1_000_003
+    assert found["first_failed"] - found["capacity"] <= error
+    assert (found["c0"], found["alpha"], found["beta"], found["gamma"]) == (1000, 1.0, 0.1, 0.5)
+    phases = [s["phase"] for s in found["steps"]]
+    assert phases == sorted(phases, key=["first", "exponential", "binary"].index)
+    assert len([p for p in phases if p == "exponential"]) == 10  # 2000 ... 1,024,000
+
+
+def test_a19_a_table_that_replaces_is_found_out_as_well(tmp_path):
+    for tells in (True, False):
+        device = {"table_entries": 50_021, "table_replaces": True, "table_tells": tells}
+        found = measured(
+            tmp_path / str(tells), "capacity", device=device,
+            capacity={"first": 10_000, "error": 1, "most": 400_000},
+        )["capacity"]  # fmt: skip
+        assert found["capacity"] == 50_021
+
+
+def test_a19_a_table_that_only_gets_slow_ends_where_it_does(tmp_path):
+    device = {"insertion_cps": 300_000, "slow_from": 77_777, "slow_insertion_share": 0.2}
+    found = measured(
+        tmp_path, "capacity", device=device, capacity={"first": 10_000, "error": 1, "beta": 0.5}
+    )["capacity"]
+    assert found["capacity"] == 77_777
+
+
+def test_a_capacity_beyond_all_four_tuples_is_at_least_those(tmp_path):
+    found = measured(tmp_path, "capacity", capacity={"first": 1000, "most": 70_000})["capacity"]
+    assert found["at_least"]
+    assert found["capacity"] == 70_000
+
+
+def test_a20_phase_one_that_loses_is_retaken(tmp_path):
+    # one loss in the look at the translation, two before the first trial
+    device = {"phase_one_loss": 1, "phase_one_loss_trials": 3}
+    found = measured(tmp_path, "throughput", device=device, count=10_000, rate_cps=50_000)
+    assert found["throughput"]["median"] > 0
+    journal = (tmp_path / "run" / "journal.jsonl").read_text()
+    assert '"learned":9999' in journal or '"learned":199' in journal
+
+
+def test_a20_after_a_few_retakes_the_run_ends_with_a_sentence(tmp_path):
+    device = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
+    with pytest.raises(DutError, match="failed 4 times: 199 of 200 connections") as caught:
+        measured(tmp_path, "throughput", device=device, count=10_000, rate_cps=50_000)
+    assert caught.value.hint
+
+
+def test_a20_the_number_of_retakes_is_set(tmp_path):
+    device = {"phase_one_loss": 1, "phase_one_loss_trials": 1000}
+    with pytest.raises(DutError, match="failed 4 times"):
+        measured(tmp_path, "throughput", device=device, count=5000, rate_cps=50_000, retakes=1)
+
+
+def test_the_tear_down_rate_is_freed_of_the_time_of_an_empty_table(tmp_path):
+    device = {"teardown_cps": 40_000, "teardown_s": 0.7}
+    found = measured(tmp_path, "teardown", device=device, count=20_000)["teardown"]
+    assert found["rates"] == [pytest.approx(40_000), pytest.approx(40_000)]
+    assert found["full_s"][0] == pytest.approx(1.2)
+    assert found["idle_s"][0] == pytest.approx(0.7)
+    assert found["method"] == "simulated"
+
+
+def test_a_device_that_empties_at_once_has_no_tear_down_rate(tmp_path):
+    found = measured(tmp_path, "teardown", count=20_000)["teardown"]
+    assert "no longer than" in found["not_measured"]
+
+
+def test_the_devices_count_must_be_the_responders(tmp_path):
+    with pytest.raises(DutError, match="counts 207 connections, the Responder learned 200"):
+        measured(tmp_path, "connection-rate", device={"table_off_by": 7}, count=10_000)
+
+
+def test_a_table_that_cannot_be_emptied_ends_the_run(tmp_path):
+    with pytest.raises(DutError, match="cannot be emptied: 40 connections are left"):
+        measured(tmp_path, "connection-rate", device={"table_stuck": 40}, count=10_000)
+
+
+def test_a_timeout_shorter_than_the_test_is_said_before_anything_is_opened():
+    with pytest.raises(UsageError, match="forgets idle connections after 5 s") as caught:
+        wanted("throughput", device={"table_timeout_s": 5}, count=10_000, rate_cps=1000)
+    assert "timeout_s" in caught.value.hint
+    wanted("throughput", device={"table_timeout_s": 12}, count=10_000, rate_cps=1000)
+
+
+def test_a_timeout_that_a_found_rate_exceeds_is_said_before_that_trial(tmp_path):
+    device = {"table_timeout_s": 5, "insertion_cps": 20_000}
+    with pytest.raises(UsageError, match="but the trial needs them for"):
+        measured(tmp_path, "throughput", device=device, count=100_000, upper_cps=30_000)
+
+
+def test_reused_ports_are_named(tmp_path):
+    with pytest.raises(DutError, match="the device reuses ports"):
+        measured(tmp_path, "throughput", device={"table_reuses": 2}, count=10_000, rate_cps=50_000)
+
+
+def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
+    outcome = execute(
+        wanted("throughput", "latency", "teardown", device={"table_entries": 999}, count=1000),
+        tmp_path / "run",
+        Silent(),
+    )
+    found = {r["benchmark"]: r for r in outcome.records}
+    assert found["connection-rate"]["median"] == 0
+    for name in ("throughput", "latency", "teardown"):
+        assert found[name]["not_measured"] == "no connection rate passed"
+    print_summary(Console(width=200), outcome, "t")
+    assert "throughput 64/64 bidirectional: not measured" in capsys.readouterr().out
+
+
+REFUSED = {
+    "more connections than four-tuples": (
+        ("throughput",), {"count": 4_000_001}, "needs as many four-tuples, but the ranges give 4000000",
+    ),
+    "more entries than connections": (
+        ("throughput",), {"count": 10, "entries": 11}, "cannot send in 11 of 10 connections",
+    ),
+    "one entry in an order": (
+        ("throughput",), {"entries": 1}, "has no order to be read in",
+    ),
+    "beta above gamma": (
+        ("capacity",), {"capacity": {"beta": 0.9, "gamma": 0.5}}, "beta = 0.9 is larger than gamma",
+    ),
+    "capacity from too many": (
+        ("capacity",), {"capacity": {"first": 5_000_000}}, "begins with 5000000 connections",
+    ),
+    "a benchmark without connections": (
+        ("back-to-back",), {}, "back-to-back is not measured with connections",
+    ),
+    "alpha above one": (("connection-rate",), {"alpha": 1.5}, "alpha"),
+    "a share above 90 %": (("throughput",), {"rate_share": 0.95}, "rate_share"),
+    "more than the table holds": (("throughput",), {"count": 1 << 29}, "count"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_work_is_refused_before_anything_is_opened(case):
+    benchmarks, given, words = REFUSED[case]
+    with pytest.raises(UsageError, match=words):
+        wanted(*benchmarks, **given)
+
+
+def test_a_stateless_technology_has_no_connections():
+    with pytest.raises(UsageError, match="mape-br keeps no connections"):
+        wanted("connection-rate", plugin="mape-br")
+
+
+def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
+    flags = Flags(
+        plugin="nat44", tester="sim", benchmarks=("connection-rate",),
+        tester_options={"phase_one_loss": "1", "phase_one_loss_trials": "100"},
+        procedure={"loss_tolerance": 0.01}, procedure_texts={"connections.count": "100000"},
+    )  # fmt: skip
+    run = resolve(flags=flags)
+    # the look at the translation needs its 200 connections, too
+    with pytest.raises(DutError, match="199 of 200"):
+        execute(run, tmp_path / "run", Silent())
+
+
+def test_what_differs_from_the_rfc_is_said_beside_the_numbers():
+    quick = wanted("throughput")
+    assert [c for c in caveats(quick) if "phase 1 is not repeated" in c]
+    assert not [c for c in caveats(quick) if "not validated" in c]
+    assert not [c for c in caveats(wanted("capacity")) if "phase 1" in c]
+    loose = wanted("connection-rate", validate_connections=False, keep=False)
+    assert [c for c in caveats(loose) if "not validated" in c]
+    assert not [c for c in caveats(loose) if "phase 1 is not repeated" in c]
+
+
+def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
+    run = wanted(*EVERYTHING, modes=("forward", "reverse"), count=100_000, upper_cps=200_000)
+    planned = plan(run)
+    found = [(p.mode, p.benchmark) for p in planned.points]
+    for name in ("connection-rate", "teardown", "capacity"):
+        assert [mode for mode, benchmark in found if benchmark == name] == ["connections"]
+    assert [mode for mode, benchmark in found if benchmark == "latency"] == ["forward", "reverse"]
+    cost = {p.benchmark: p for p in planned.points}
+    # 5 steps of 2 searches: 100,000 connections and their validation at 100,000 per second
+    assert cost["connection-rate"].trials == 10
+    assert cost["connection-rate"].duration_s == pytest.approx(10 * (1 + 1 + 2 * 0.15 + 0.05))
+    assert cost["teardown"].trials == 2
+    assert cost["capacity"].trials > 20
+    assert planned.duration_s > sum(cost[n].duration_s for n in ("connection-rate", "capacity"))
+    longer = plan(wanted(*EVERYTHING, count=100_000, upper_cps=200_000, keep=False))
+    kept = plan(wanted(*EVERYTHING, count=100_000, upper_cps=200_000))
+    assert longer.duration_s > kept.duration_s + 10

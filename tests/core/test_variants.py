@@ -1,0 +1,183 @@
+"""The probe for entropy (GEN-12) and the flows of RFC 8219 section 10 (SC-04) as whole runs."""
+
+import csv
+import json
+
+import pytest
+from v6t.core.checks import check_abilities
+from v6t.core.config import Flags, resolve
+from v6t.core.plan import plan
+from v6t.core.progress import Silent
+from v6t.core.run import execute, resume
+from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.tests.core.support import v6t
+
+PROBE = ("run", "--plugin", "ipv4-router", "--tester", "sim", "--measure", "rss-probe")
+
+
+def wanted(benchmark, plugin="ipv4-router", *, device=None, params=None, **procedure):
+    return resolve(
+        flags=Flags(
+            plugin=plugin,
+            params=params or {},
+            tester="sim",
+            tester_options={k: str(v) for k, v in (device or {}).items()},
+            benchmarks=(benchmark,),
+            modes=("forward",),
+            procedure={"repetitions": 1, "resolution_fps": 20_000.0, **procedure},
+        )
+    )
+
+
+def only(path):
+    (record,) = json.loads((path / "results.json").read_text())["results"]
+    return record
+
+
+@pytest.mark.parametrize(
+    ("hashes", "use"),
+    [("ports", "ports"), ("addresses", "addresses"), ("both", "both"), ("none", "ports")],
+)
+def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
+    device = {"cores": 8, "hashes": hashes, "capacity_fps": 400_000}
+    execute(wanted("rss-probe", device=device), tmp_path / "out", Silent())
+    record = only(tmp_path / "out")
+    assert record["use"] == use
+    rates = {case: found["median"] for case, found in record["cases"].items()}
+    assert rates["fixed"] == pytest.approx(400_000, abs=20_000)
+    reached = rates[use if hashes != "none" else "both"] / rates["fixed"]
+    assert (reached > 5) is (hashes != "none")
+    assert len(set(record["trials"])) == len(record["trials"])
+    assert all(found["decisive_trials"] for found in record["cases"].values())
+
+
+def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
+    device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": 300_000}
+    execute(wanted("rss-probe", device=device), tmp_path / "out", Silent())
+    record = only(tmp_path / "out")
+    assert record["use"] is None
+    assert "the tester is the limit" in record["why"]
+
+
+def test_the_probe_of_customers_behind_ipv6(tmp_path):
+    device = {"cores": 8, "hashes": "ports", "capacity_fps": 400_000}
+    execute(wanted("rss-probe", "mape-br", device=device), tmp_path / "out", Silent())
+    # the ports are behind the inner header, where this device does not look
+    assert only(tmp_path / "out")["cases"]["ports"]["median"] < 500_000
+
+
+def test_the_probe_varies_addresses_on_tester_and_device():
+    run = wanted("rss-probe")
+    assert run.params["left_hosts"] == {"policy": "random"}
+    assert wanted("throughput").params == {}
+    own = wanted("rss-probe", params={"left_hosts": "{policy: inc, min: 2, max: 9}"})
+    assert own.params["left_hosts"]["policy"] == "inc"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--plugin", "mape-ce"], "the addresses of mape-ce's forward traffic do not vary"),
+        (["--measure", "latency"], "rss-probe has a run of its own"),
+        (["--set", "right_hosts.policy=fixed", "--set", "left_hosts.policy=fixed"], "do not vary"),
+    ],
+)
+def test_probes_that_could_tell_nothing(tmp_path, arguments, says):
+    done = v6t(*PROBE, *arguments, "-o", tmp_path / "out")
+    assert done.status == 2
+    assert says in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_probe_on_a_terminal(tmp_path):
+    device = ("--set-tester", "cores=4", "--set-tester", "capacity_fps=400000")
+    done = v6t(*PROBE, *device, "--mode", "forward", "-o", tmp_path / "out")
+    assert done.status == 0
+    assert "Entropy this device needs" in done.out
+    assert "the device's hash sees ports: addresses may stay fixed" in done.out.replace("\n", " ")
+    with (tmp_path / "out" / "rss-probe.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    assert {row["case"] for row in rows} == {"fixed", "ports", "addresses", "both"}
+
+
+def test_flows_and_their_degradation(tmp_path):
+    device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
+    run = wanted(
+        "flows", device=device, flows={"counts": [1, 64], "interval_s": 0.01},
+        params={"left_hosts": "{policy: fixed}"},
+    )  # fmt: skip
+    execute(run, tmp_path / "out", Silent())
+    points = only(tmp_path / "out")["points"]
+    assert [(p["flows"], p["start"]) for p in points] == [
+        (1, "together"), (64, "together"), (64, "successive")
+    ]  # fmt: skip
+    one = points[0]["median"]
+    assert points[0]["degradation_percent"] == 0.0
+    for point in points[1:]:
+        assert point["median"] > 2 * one
+        xpd = (point["median"] - one) / one * 100
+        assert point["degradation_percent"] == pytest.approx(xpd)
+    assert points[2]["duration_s"] == pytest.approx(points[1]["duration_s"] + 63 * 0.01)
+
+
+@pytest.mark.parametrize("benchmark", ["rss-probe", "flows"])
+def test_variants_resume_where_they_were(tmp_path, benchmark):
+    device = {"cores": 4, "capacity_fps": 400_000, "capacity_noise": 0.05}
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    execute(wanted(benchmark, device=device), whole, Silent())
+    with pytest.raises(TesterError):
+        execute(wanted(benchmark, device={**device, "crash_at": 25}), cut, Silent())
+    config = json.loads((cut / "config.json").read_text())
+    config["tester"]["options"].pop("crash_at")
+    (cut / "config.json").write_text(json.dumps(config))
+    outcome = resume(cut, Silent())
+    assert outcome.replayed
+    assert outcome.measured
+    expected, found = only(whole), only(cut)
+    assert {**found, "conditions": 0} == {**expected, "conditions": 0}
+
+
+def test_variants_are_planned():
+    probe, flows = plan(wanted("rss-probe")), plan(wanted("flows"))
+    assert probe.trials == 4 * plan(wanted("throughput")).trials
+    assert flows.trials == 3 * plan(wanted("throughput")).trials
+
+
+def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
+    from v6t.drivers.sim import SimTester
+
+    monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
+    check_abilities(wanted("flows", flows={"starts": ["together"]}))
+    with pytest.raises(EnvironmentLacking, match="cannot measure flows that begin one after"):
+        execute(wanted("flows"), tmp_path / "out", Silent())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--set-procedure", "flows.counts=[0]"], "flows.counts"),
+        (["--set-procedure", "flows.counts=[60000]", "--set", "ces=10"], "have at most"),
+        (["--set-procedure", "flows.interval_s=0"], "interval_s"),
+        (["--set-procedure", "flows.starts=[later]"], "flows.starts"),
+    ],
+)
+def test_flows_that_cannot_be(tmp_path, arguments, says):
+    base = ("run", "--plugin", "mape-br", "--tester", "sim", "--measure", "flows")
+    done = v6t(*base, *arguments, "-o", tmp_path / "out")
+    assert done.status == 2
+    assert says in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_variants_are_compared_one_by_one(tmp_path):
+    from v6t.analysis.compare.quantities import quantities
+
+    execute(wanted("flows", flows={"counts": [4]}), tmp_path / "flows", Silent())
+    names = [q.name for q in quantities(only(tmp_path / "flows"))]
+    assert names == [
+        "rate, 1 flows, together", "rate, 4 flows, together", "rate, 4 flows, successive"
+    ]  # fmt: skip
+    execute(wanted("rss-probe"), tmp_path / "probe", Silent())
+    found = list(quantities(only(tmp_path / "probe")))
+    assert len(found) == 4
+    assert all(len(q.values) == 1 and q.resolution == 20_000.0 for q in found)

@@ -1,0 +1,108 @@
+"""Pages of the documentation: their fenced blocks, and how the commands in them are run.
+
+A ``console`` block is executed: each line after ``$`` is a command, the lines below it are what it
+prints (errors too, where it fails). ``...`` stands for any text; a line of its own, for any lines.
+Without lines below it, a command must succeed. Blocks that cannot be executed say why in a comment
+before them: ``<!-- not executed: REASON -->``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from v6t.tests.core.support import v6t
+
+CHECKOUT = Path(__file__).parents[2]
+DOCS = CHECKOUT / "docs"
+SHELL = ("cat", "head", "ls", "mkdir", "printf")
+"""Programs besides v6t that examples may use."""
+_FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_REASON = re.compile(r"<!-- not executed: (.+?) -->\n\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block.
+
+    Attributes:
+        page: its file.
+        line: where it begins.
+        language: the word after the fence.
+        text: its lines.
+        reason: why it is not executed; empty if it is.
+    """
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    reason: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(CHECKOUT)}:{self.line}"
+
+
+@dataclass
+class Command:
+    """A command of a console block, and what it is said to print."""
+
+    words: str
+    output: list[str] = field(default_factory=list)
+
+
+def pages() -> list[Path]:
+    return [CHECKOUT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in _FENCE.finditer(text):
+        reason = _REASON.search(text[: match.start()])
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Block(page, line, match[1], match[2], reason[1] if reason else ""))
+    return found
+
+
+def commands(block: Block) -> list[Command]:
+    found: list[Command] = []
+    lines = iter(block.text.splitlines())
+    for line in lines:
+        if not line.startswith("$ "):
+            assert found, f"{block.place}: output before any command"
+            found[-1].output.append(line.rstrip())
+            continue
+        words = line[2:]
+        while words.endswith("\\"):
+            words = words[:-1].rstrip() + " " + next(lines).strip()
+        found.append(Command(words))
+    assert found, f"{block.place}: no command"
+    return found
+
+
+def execute(command: Command) -> tuple[int, str]:
+    """Exit status and output; what it says of its progress is left out unless it fails."""
+    program, *arguments = shlex.split(command.words)
+    if program == "v6t":
+        done = v6t(*arguments)
+        return done.status, done.out + (done.err if done.status else "")
+    assert program in SHELL, f"'{program}' is no program for examples"
+    ran = subprocess.run(["sh", "-c", command.words], capture_output=True, text=True, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def agrees(shown: list[str], printed: str) -> bool:
+    """Whether the output is the one shown, spaces at the ends of lines aside."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line.strip() == "..." else _line(line) + r"[ ]*\n" for line in shown
+    )
+    return re.fullmatch(pattern, printed if printed.endswith("\n") else printed + "\n") is not None
+
+
+def _line(text: str) -> str:
+    return ".*?".join(re.escape(part) for part in text.split("..."))

@@ -1,0 +1,128 @@
+"""Whatever the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from v6t.core.campaign import Overrides, lay_out
+from v6t.core.config import Flags, resolve
+from v6t.core.examples import RUN
+from v6t.core.registry import names
+from v6t.tests.core.support import v6t
+
+from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages
+
+LANGUAGES = {"console", "yaml", "python", "text", "ini"}
+EXECUTED = [p for p in pages() if any(b.language in {"console", "yaml"} for b in blocks(p))]
+PLUGINS = [DOCS / "plugins" / f"{name}.md" for name in names()]
+
+
+def place(path):
+    return str(path.relative_to(CHECKOUT))
+
+
+@pytest.mark.parametrize("page", pages(), ids=place)
+def test_every_block_is_of_a_kind_that_is_checked(page):
+    for block in blocks(page):
+        assert block.language in LANGUAGES, block.place
+        if block.language == "console":
+            assert commands(block)
+        if block.language == "python":
+            assert block.reason or page.parent.name == "tutorials", f"{block.place}: not executed"
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=place)
+def test_examples(page, tmp_path, monkeypatch):
+    """One after the other, in one directory: what one writes the next may read."""
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page):
+        if block.reason:
+            continue
+        if block.language == "yaml":
+            file, text = checked(block)
+            (tmp_path / file).write_text(text, encoding="utf-8")
+        for command in commands(block) if block.language == "console" else ():
+            status, printed = execute(command)
+            where = f"{block.place}: {command.words}"
+            if not command.output:
+                assert status == 0, f"{where}\n{printed}"
+            else:
+                assert agrees(command.output, printed), f"{where}\n{printed}"
+
+
+def checked(block):
+    """Name and text of a file; its first line says which one it is."""
+    match = re.match(r"# (\S+\.yaml)\b", block.text)
+    assert match, f"{block.place}: begin with the file's name, # run.yaml"
+    return match[1], block.text
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=place)
+def test_files_are_accepted(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page):
+        if block.language != "yaml" or block.reason:
+            continue
+        name, text = checked(block)
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        if "campaign" in name:
+            assert lay_out(path, Overrides()).runs
+        elif "experiments:" in text or "plugin:" in text:
+            resolve(path, None)
+        else:
+            plugin = re.search(r"^# \S+ for (\S+)", text)
+            resolve(None, path, Flags(plugin=plugin[1] if plugin else "mape-br"))
+
+
+@pytest.mark.parametrize("page", PLUGINS, ids=lambda p: p.stem)
+def test_examples_of_plugin_pages(page, tmp_path, monkeypatch):
+    """Indented lines: runs are planned, calculations made."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "testbed.yaml").write_text("line_rate: 10G\n")
+    (tmp_path / "table.txt").write_text(softwires(1000))
+    text = page.read_text(encoding="utf-8")
+    examples = re.findall(r"^    (v6t (?:.*\\\n)*.*)$", text, re.MULTILINE)
+    assert examples
+    for example in examples:
+        _, *words = shlex.split(example.replace("\\\n", " "))
+        more = ["--dry-run"] if words[0] == "run" else []
+        done = v6t(*words, *more)
+        assert done.status == 0, f"{example}\n{done.err}"
+
+
+def softwires(count):
+    rows = (f"198.18.{n // 256}.{n % 256} 0 0 0 2001:db8:b400:{n:x}::1" for n in range(count))
+    return "\n".join(rows) + "\n"
+
+
+def test_the_example_run_file_is_what_init_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert v6t("init").status == 0
+    assert (tmp_path / "run.yaml").read_text() == RUN
+    assert v6t("run", "run.yaml", "--testbed", "testbed.yaml", "--dry-run").status == 0
+
+
+@pytest.mark.parametrize("page", pages(), ids=place)
+def test_no_page_speaks_of_one_machine(page):
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"/(?:home|work|srv|root|tmp)/\w", text), "a path of one machine"
+    assert not re.search(r"RFC-compliant|compliant with RFC 8219", text)
+
+
+def test_every_message_that_troubleshooting_quotes_is_in_the_code():
+    """Its pieces, that is: what stands between them depends."""
+    files = [f for room in ("core", "drivers", "procedures", "analysis", "plugins", "profiles")
+             for f in sorted((CHECKOUT / room).rglob("*.py"))]  # fmt: skip
+    source = "\n".join(f.read_text(encoding="utf-8") for f in [*files, CHECKOUT / "Makefile"])
+    source = re.sub(r'"\s*\n\s*(?:\+ )?f?"', "", source)  # sentences over several lines
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = []
+    for row in re.findall(r"^\| (?!you see|reason|---)(.+?) \|", page, re.MULTILINE):
+        quoted += re.findall(r"`([^`]+)`", row)
+    assert len(quoted) > 20
+    for message in quoted:
+        for piece in message.split("..."):
+            assert piece.strip() in source, f"'{message}' is said nowhere: {piece!r}"

@@ -1,0 +1,287 @@
+"""Devices of several parts: in the lab, with real and reference parts, and their errors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from types import SimpleNamespace
+
+import pytest
+from v6t.core.chained import sessions_over_ssh
+from v6t.core.config import Flags, resolve
+from v6t.core.devices import driver_of, state_of
+from v6t.core.testers import Bench, compile_point, technology
+from v6t.drivers.duts.chainsession import ChainSession, Driven
+from v6t.drivers.duts.kinds.chain import Chain
+from v6t.drivers.embedded.privilege import available
+from v6t.plugins.ipv4aas import Ipv4aas
+from v6t.plugins.ipv4aas_params import Ipv4aasParams
+from v6t.plugins.nat46 import Nat46
+from v6t.procedures.tracking import Connections
+from v6t.procedures.trial import Trial
+from v6t.profiles.errors import DutError, UsageError
+
+POSSIBLE, WHY = available()
+lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
+
+COUNT, RATE = 2000, 4000.0
+DEVICES = {
+    **{f"ipv4aas {v}": ("ipv4aas", {"variant": v})
+       for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")},
+    "dslite-aftr": ("dslite-aftr", {}),
+    "nat46": ("nat46", {}),
+    "nat66": ("nat66", {}),
+}  # fmt: skip
+
+
+def lacking(run):
+    """Debian's package of a program this machine does not have."""
+    driver = driver_of(run)
+    drivers = [driver]
+    if isinstance(driver, Chain):
+        drivers = [p.driver for p in driver.parts(technology(run).dut_intent()) if p.driver]
+    for each in drivers:
+        for program, package in {"sysctl": "procps", **each.programs}.items():
+            if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+                return package
+    return None
+
+
+def establish(sizes, purpose="establish"):
+    return Trial(
+        benchmark="test",
+        key=f"test/{purpose}",
+        ipv6_frame_size=sizes.ipv6,
+        ipv4_frame_size=sizes.ipv4,
+        mode="forward" if purpose == "establish" else "bidirectional",
+        rate_fps=RATE,
+        duration_s=COUNT / RATE,
+        residual_wait_s=0.3,
+        pause_s=0.0,
+        connections=Connections(COUNT, RATE, wait_s=0.3, alpha=1.0, purpose=purpose, keep=True),
+    )
+
+
+@lab
+@pytest.mark.lab
+@pytest.mark.parametrize("name", DEVICES)
+def test_connections_go_through_and_are_counted(name):
+    plugin, params = DEVICES[name]
+    run = resolve(flags=Flags(plugin, params=params))
+    if package := lacking(run):
+        pytest.skip(f"needs {package}")
+    tool = technology(run)
+    sizes = tool.frame_pair(run.frame_sizes[0])
+    bench = Bench(run)
+    try:
+        bench.load(compile_point(tool, sizes, run.seed))
+        made = bench.measure(establish(sizes)).connections
+        assert (made.sent, made.learned, made.validated) == (COUNT, COUNT, COUNT)
+        assert (made.sessions, made.repeated) == (COUNT, 0)
+        both = bench.measure(establish(sizes, "prepare"))
+        assert both.connections.kept
+        for counted in both.directions.values():
+            (count,) = counted.classes.values()
+            assert count.received == count.sent == COUNT
+            assert counted.matched == counted.checked > 0
+        tester = bench.open()
+        state = state_of(run, tester, None)
+        assert state.timeout_s > 60
+        state.flush()
+        assert state.sessions() == 0
+        assert len(bench.verify_device()) > 10
+        report = tester.device_report()
+        described = bench.describe()["device"]
+    finally:
+        bench.close()
+    if name == "nat66":
+        assert described["kind"] == "nftables66"
+        return
+    parts = [part["name"] for part in tool.dut_intent().settings["parts"]]
+    assert list(report) == list(described["parts"]) == parts
+    for part in tool.dut_intent().settings["parts"]:
+        told = described["parts"][part["name"]]
+        assert (told["belongs_to"], told["stateful"]) == (part["device"], part["stateful"])
+        assert set(told["counters"]) == set(report[part["name"]])
+        if part["driver"] == "reference":
+            assert report[part["name"]]["forward"]["forwarded"] >= COUNT
+        else:
+            assert report[part["name"]]["link left"]["rx.packets"] >= COUNT
+
+
+@lab
+@pytest.mark.lab
+def test_a_part_that_cannot_be_made_leaves_no_other_one():
+    """The PLAT's pool is in the way of the CLAT's mapping: TAYGA says so, nothing stays."""
+    options = {"parts.clat.options.ipv4_addr": "198.18.0.2"}
+    run = resolve(flags=Flags("ipv4aas", dut_params=options))
+    if package := lacking(run):
+        pytest.skip(f"needs {package}")
+    before = namespaces()
+    bench = Bench(run)
+    try:
+        with pytest.raises(DutError):
+            bench.open()
+    finally:
+        bench.close()
+    assert namespaces() <= before
+
+
+def namespaces():
+    """Network namespaces that children of this process live in."""
+    found = set()
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8") as stat:
+                parent = int(stat.read().rpartition(")")[2].split()[1])
+            if parent == os.getpid():
+                found.add(os.readlink(f"/proc/{name}/ns/net"))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("variant", "part"), [("464xlat", "plat"), ("ds-lite", "nat"), ("map-t", "napt")]
+)
+def test_a_stateful_part_that_forgets_too_soon_is_refused_before_traffic(variant, part):
+    """DD-05."""
+    given = {f"parts.{part}.options.timeout_s": "1"}
+    with pytest.raises(UsageError, match="forgets idle connections after 1 s"):
+        resolve(flags=Flags("ipv4aas", params={"variant": variant}, dut_params=given))
+
+
+WRONG = {
+    "no such part": ({"parts.nat.driver": "jool"}, "there is no part 'nat' in this chain"),
+    "no such driver": ({"parts.clat.driver": "jul"}, "there is no device driver 'jul'"),
+    "a driver that cannot be it": (
+        {"parts.clat.driver": "nftables"}, "the nftables driver cannot make a device for clat",
+    ),
+    "reference of a stateful part": (
+        {"parts.plat.driver": "reference"}, "there is no reference translation for the part 'plat'",
+    ),
+    "chain of chains": ({"parts.plat.driver": "chain"}, "a part of a chain is no chain"),
+    "option of a part": (
+        {"parts.plat.options.pool": "x"}, "the tayga-nftables driver has no option 'pool'",
+    ),
+    "no such option": ({"part": "x"}, "the chain driver has no option 'part'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_parts_are_one_sentence_before_anything_starts(case):
+    given, words = WRONG[case]
+    with pytest.raises(UsageError, match=words):
+        resolve(flags=Flags("ipv4aas", dut_params=given))
+
+
+def test_options_for_the_reference_translation():
+    given = {"parts.br.driver": "reference", "parts.br.options.x": "1"}
+    with pytest.raises(UsageError, match="the reference translation of 'br' has no options"):
+        resolve(flags=Flags("ipv4aas", params={"variant": "map-t"}, dut_params=given))
+
+
+def test_another_driver_for_a_part_has_its_own_options():
+    run = resolve(
+        flags=Flags("ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"})
+    )
+    parts = driver_of(run).parts(technology(run).dut_intent())
+    assert [part.driver and part.driver.name for part in parts] == ["nftables", None, "vpp"]
+    # what the lab's TAYGA needs is nothing for another translator
+    clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
+    run = resolve(flags=Flags("ipv4aas", dut_params=clat))
+    one, other = driver_of(run).parts(technology(run).dut_intent())
+    assert one.driver.name == "jool"
+    assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
+
+
+def test_hops_and_df_follow_from_the_parts():
+    chain = Chain({})
+    for variant, hops in {"464xlat": 4, "ds-lite": 1, "lw4o6": 1, "map-e": 1, "map-t": 1}.items():
+        intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
+        assert chain.profile(intent).further_hops == hops, variant
+    judge = chain.judge(Ipv4aas(), Ipv4aas().dut_intent())
+    assert judge._df == {"forward": "set", "reverse": "set"}
+    judge = chain.judge(Nat46(), Nat46().dut_intent())
+    assert judge._df == {"forward": "reference", "reverse": "set"}
+    jool = Chain({"parts": {"clat": {"driver": "jool"}}})
+    judge = jool.judge(Ipv4aas(), Ipv4aas().dut_intent())
+    assert judge._df["forward"] == "set"
+    assert judge._df["reverse"] != "set"
+
+
+def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
+    intent = Ipv4aas().dut_intent()
+    intent.settings["sessions"] = 123_457
+    clat, plat = Chain({}).parts(intent)
+    assert "sessions" not in clat.intent.settings
+    assert plat.intent.settings["sessions"] == 123_457
+
+
+def test_devices_elsewhere_are_each_reached_somehow():
+    plugin = Ipv4aas(Ipv4aasParams(variant="map-t"))
+    with pytest.raises(UsageError, match="how is the part 'napt' of the CE reached"):
+        sessions_over_ssh(Chain({}), plugin.dut_intent(), None, print)
+    there = {"driver": "tayga", "options": {"ssh": {"host": "198.51.100.1"}}}
+    plat = {"driver": "tayga-nftables", "options": {"ssh": {"host": "198.51.100.2"}}}
+    chain = Chain({"parts": {"clat": there, "plat": plat}})
+    both = sessions_over_ssh(chain, Ipv4aas().dut_intent(), None, print)
+    assert [d.part.device for d in both.driven] == ["CE", "PE"]
+
+
+class Fake:
+    """A session that notes what is done to it."""
+
+    def __init__(self, name, log, fails=()):
+        self.name, self._log, self._fails = name, log, fails
+
+    def __getattr__(self, action):
+        def do():
+            self._log.append(f"{self.name} {action}")
+            if action in self._fails:
+                raise DutError(f"{self.name} cannot {action}")
+            return [f"{action} of {self.name}"]
+
+        return do
+
+
+def chain_of(*fails):
+    log = []
+    driven = [
+        Driven(SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing))
+        for name, failing in zip(("one", "two", "three"), fails, strict=True)
+    ]
+    return ChainSession(Chain({}), None, driven), log
+
+
+def test_what_was_configured_is_restored_if_a_later_part_cannot_be():
+    session, log = chain_of((), (), ("apply",))
+    with pytest.raises(DutError, match="three cannot apply"):
+        session.apply()
+    assert log == ["one apply", "two apply", "three apply", "two restore", "one restore"]
+
+
+def test_all_parts_are_restored_even_if_one_cannot_be():
+    session, log = chain_of((), ("restore",), ())
+    with pytest.raises(DutError, match="two cannot restore"):
+        session.restore()
+    assert log == ["three restore", "two restore", "one restore"]
+    session, log = chain_of((), (), ())
+    assert session.restore() == ["restore of three", "restore of two", "restore of one"]
+    assert session.verify()[0] == "one: verify of one"
+
+
+def test_those_that_were_opened_are_closed_if_one_cannot_be():
+    session, log = chain_of((), ("open",), ())
+    with pytest.raises(DutError, match="two cannot open"):
+        session.open()
+    assert log == ["one open", "two open", "one close"]
+
+
+def test_a_chain_is_emptied_part_by_part_and_counted_where_the_state_is():
+    session, log = chain_of((), (), ())
+    state = session.state()
+    state.flush()
+    assert log == ["one flush", "two flush", "three flush"]
+    assert state.sessions() is None
+    assert state.timeout_s is None

@@ -1,0 +1,192 @@
+"""What every driver promises, whatever it drives: nothing is left, nothing foreign is touched."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from v6t.drivers.duts.facts import Interface
+from v6t.drivers.duts.model import Was
+from v6t.drivers.duts.record import Record, Undo, script, undo_of
+from v6t.drivers.duts.registry import make_driver
+from v6t.profiles.errors import DutError
+
+from .cases import CASES
+
+SINGLE = [c for c in CASES if c.driver != "chain"]
+"""The parts of a chain are cases of their own."""
+each_case = pytest.mark.parametrize("case", SINGLE, ids=lambda c: c.name)
+
+CHANGES = re.compile(
+    r"\b(?:add|del|delete|replace|flush|clear|kill|rm|mv|modprobe|reboot|shutdown|tee)\b|"
+    r"sysctl (?:-\w )*-w|>>?\s*(?!/dev/null|&)[\w/]"
+)
+OWN = re.compile(r"v6t|\$STATE|pfctl -q -e|promisc|dynamic\.map|nat64 |tun646|dslite")
+"""A step without undo changes what another step of the plan made, and takes away."""
+
+
+def planned(case):
+    driver = make_driver(case.driver, case.options)
+    facts = driver.example(case.intent)
+    return driver, facts, driver.plan(case.intent, facts)
+
+
+@each_case
+def test_looking_changes_nothing(case):
+    driver, _, plan = planned(case)
+    looks = [c.command for c in plan.all_checks]
+    looks += [s.before for s in plan.steps] + [s.gone for s in plan.steps]
+    looks += [s.check.command for s in plan.flush if s.check]
+    looks += list(driver.survey().values())
+    looks += [r.command for r in driver.telemetry(case.intent).values()]
+    sessions = driver.sessions(case.intent)
+    looks += [sessions.command] if sessions else []
+    for line in looks:
+        bare = re.sub(r"'[^']*'|2>&1|2>/dev/null|>/dev/null", "", line)
+        assert not CHANGES.search(bare), line
+
+
+@each_case
+def test_what_is_done_is_undone(case):
+    _, _, plan = planned(case)
+    for step in plan.steps:
+        if not step.undo:
+            assert OWN.search(step.command + step.text), step.command
+        if "{old}" in step.undo + step.undo_text or "{words}" in step.undo:
+            assert step.before, step.command
+            assert step.was is Was.VALUE, step.command
+        if step.was is not Was.VALUE:
+            assert step.before, step.command
+            assert step.undo, step.command
+
+
+@each_case
+def test_the_survey_names_version_boot_and_user(case):
+    driver, _, _ = planned(case)
+    assert {"version", "boot", "user"} <= set(driver.survey())
+
+
+def by_name(case):
+    """Its options name interfaces of the kernel: not VPP's own, no PCI addresses."""
+    of_vpp = case.driver == "vpp" and not make_driver("vpp", case.options).options.started
+    return not of_vpp and case.name != "snabb-lwaftr-pci"
+
+
+@pytest.mark.parametrize("case", [c for c in SINGLE if by_name(c)], ids=lambda c: c.name)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_interface_that_carries_the_connection_is_refused(case, side):
+    driver, facts, _ = planned(case)
+    name = getattr(driver.options, side)
+    ports = {name: Interface(getattr(case.intent.links, side).dut_mac), **facts.interfaces}
+    managed = replace(facts, interfaces=ports, management=frozenset({name}))
+    with pytest.raises(DutError, match=rf"the {side} interface {name} is not touched"):
+        driver.plan(case.intent, managed)
+
+
+@pytest.mark.parametrize("address", ["0000:03:00.1", "03:00.1"])
+def test_neither_is_its_pci_device_given_to_snabb(address):
+    driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": address})
+    intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
+    facts = replace(
+        driver.example(intent),
+        management=frozenset({"eno1"}),
+        sections={"pci": "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"},
+    )
+    with pytest.raises(DutError, match=rf"right interface {address} is eno1, which is not touched"):
+        driver.plan(intent, facts)
+    driver.plan(intent, replace(facts, management=frozenset({"lo"})))
+
+
+@each_case
+def test_no_secret_and_no_path_of_this_machine_is_sent(case):
+    _, _, plan = planned(case)
+    for step in (*plan.steps, *plan.flush):
+        for text in (step.command, step.text, step.undo, step.before):
+            assert not re.search(r"/(?:home|root|work|srv|tmp)/|[Pp]assword", text), text
+
+
+@each_case
+def test_every_command_ends_by_itself(case):
+    _, _, plan = planned(case)
+    for step in (*plan.steps, *plan.flush):
+        assert 0 < step.deadline_s <= 3600
+        assert not re.search(r"\b(?:vi|less|more|top|watch|tail -f)\b", step.command), step.command
+
+
+@each_case
+def test_what_is_flushed_is_seen_to_be_empty(case):
+    _, _, plan = planned(case)
+    assert all(step.check or step.reboots for step in plan.flush)
+
+
+@each_case
+def test_stateful_devices_are_flushed_counted_and_told_a_timeout(case):
+    driver, _, plan = planned(case)
+    if case.intent.technology not in ("nat44", "nat64", "nat66"):
+        return
+    assert plan.flush
+    assert getattr(driver.options, "timeout_s", 0) > 0
+    if (case.driver, case.intent.technology) != ("vpp", "nat64"):  # only by listing all
+        assert driver.sessions(case.intent) is not None
+
+
+# ---------------------------------------------------------- the undo record
+
+
+def entry(**changes):
+    given = {"number": 1, "why": "x", "command": "true", "before": "echo 5", "old": "5"}
+    return Undo(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "different"),
+    [
+        ("5", "5", False),
+        ("5", "6", True),
+        ("", "", False),
+        ("", "something", True),
+        ("5", "", True),
+        ("a\nb", "b\na\nc", False),
+        ("a\nb", "a", True),
+        ("net.x = 1\nnet.gone = 2", "net.x = 1", False),
+        ("net.x = 1\nnet.y = 2", "net.x = 1\nnet.y = 3", True),
+    ],
+)
+def test_what_counts_as_put_back(old, now, different):
+    assert entry(old=old).differs(now) is different
+
+
+def test_what_vanished_needs_no_undo(tmp_path):
+    import subprocess
+
+    seen = tmp_path / "seen"
+    entries = (
+        entry(number=1, command=f"echo one >>{seen}", gone="false"),
+        entry(number=2, command="exit 3", gone="true"),
+    )
+    record = Record("me", "b", "d", "t", "now", str(tmp_path), entries)
+    (tmp_path / "progress").write_text("1\n2\n")
+    done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done
+    assert seen.read_text() == "one\n"
+    assert (tmp_path / "undone").read_text().split() == ["2", "1"]
+    look = subprocess.run(
+        ["sh", "-c", entries[1].look], capture_output=True, text=True, check=False
+    )
+    assert look.stdout == "5\n"
+
+
+@pytest.mark.parametrize("old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', ""])
+def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
+    import subprocess
+
+    from v6t.drivers.duts.model import Step
+
+    out = tmp_path / "out"
+    step = Step("true", "x", undo=f"printf %s {{old}} >{out}", before="false")
+    record = Record("o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (undo_of(1, step, old),))
+    (tmp_path / "progress").write_text("1\n")
+    done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert out.read_text() == old

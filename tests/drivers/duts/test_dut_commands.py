@@ -1,0 +1,248 @@
+"""``v6t dut``: plans for every pair, and a device elsewhere over TCP to a real sshd."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from v6t.core.registry import names
+from v6t.drivers.duts.registry import DRIVERS, driver_type
+from v6t.drivers.embedded.privilege import available
+from v6t.tests.core.support import v6t
+
+from . import intents, sshserver
+from .test_devices import missing
+
+COMMAND = [sys.executable, "-m", "v6t.core.cli"]
+LACKING = missing("nftables", "over ssh")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("plugin", names())
+def test_every_pair_has_a_plan_or_one_sentence_why_not(plugin, driver):
+    done = v6t("dut", "plan", "--plugin", plugin, "--driver", driver)
+    if done.status == 0:
+        assert f"# {driver_type(driver).title}" in done.out
+        assert "\n# 1. " in done.out
+        return
+    assert done.status == 2
+    first, *hint = done.err.splitlines()
+    assert first.startswith("v6t: ")
+    assert not first.rstrip().endswith(".")
+    assert len(hint) <= 1
+    known = driver_type(driver).technologies
+    if known and plugin not in known:
+        assert first == f"v6t: the {driver} driver cannot make a device for {plugin}"
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_what_a_driver_can_be_are_plugins(driver):
+    assert set(driver_type(driver).technologies) <= set(names())
+
+
+def test_a_plan_as_json_has_undo_and_check():
+    done = v6t("dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--json")
+    plan = json.loads(done.out)
+    assert plan["driver"] == "vpp"
+    assert any("map add domain" in step["command"] for step in plan["steps"])
+    assert any(step["undo"] for step in plan["steps"])
+    assert any(step["check"] for step in plan["steps"])
+
+
+def test_a_dry_run_shows_the_plan():
+    plan = v6t("dut", "plan", "--plugin", "siit", "--driver", "tayga")
+    shown = v6t("run", "--dry-run", "--plugin", "siit", "--dut", "tayga")
+    inner = "\n".join(line.removeprefix("  ") for line in shown.out.splitlines())
+    assert plan.out.strip() in inner
+
+
+def test_a_plan_without_a_driver_asks_for_one():
+    done = v6t("dut", "plan", "--plugin", "siit")
+    assert done.status == 2
+    assert "name a driver with --driver" in done.err
+
+
+def test_the_lab_device_cannot_stay_configured():
+    done = v6t("dut", "apply", "--plugin", "siit", "--driver", "tayga")
+    assert done.status == 2
+    assert "exists during a run only" in done.err
+
+
+# ---------------------------------------------------- a device elsewhere
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = sshserver.Server("test-dut-commands")
+    for side in ("left", "right"):
+        mac = getattr(intents.LINKS, side).dut_mac
+        made.shell(
+            f"ip link add {side} address {mac} type veth peer name {side}-cable; "
+            f"ip link set {side} up; ip link set {side}-cable up"
+        )
+    yield made
+    sshserver.end(made)
+
+
+@pytest.fixture
+def dut(server, tmp_path):
+    """``v6t dut`` of a process that shares a network with the device, and nothing else."""
+    path = tmp_path / "testbed.yaml"
+    path.write_text(
+        "dut:\n  driver: nftables\n  options:\n    ssh:\n      host: 127.0.0.1\n"
+        f"      user: root\n      identity: [{server.place / 'id'}]\n"
+        f"      known_hosts: {server.place / 'known_hosts'}\n      config: ''\n"
+    )
+
+    def run(verb, *words, status=0):
+        enter = ["nsenter", "-t", str(server.pid), "-n", "--"]
+        flags = ["--testbed", str(path), *words]
+        done = subprocess.run(
+            [*enter, *COMMAND, "dut", verb, *flags],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == status, done.stderr
+        return done
+
+    yield run
+    run("restore")
+
+
+def state(server):
+    return server.shell(
+        "ip -o addr | sed 's/ tentative//'; ip route; ip -6 route; ip neigh; nft list ruleset; ls /run/v6t 2>/dev/null; "
+        "sysctl -a 2>/dev/null -r 'net.ipv[46].conf.*(forwarding|rp_filter|send_redirects)$'; true"
+    )
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+def test_apply_status_flush_restore(server, dut):
+    before = state(server)
+    nat44 = ("--plugin", "nat44")
+    assert "not configured by v6t" in dut("status", *nat44).stdout
+    assert "is configured and stays so" in dut("apply", *nat44).stdout
+    assert "snat to 198.19.0.1" in server.shell("nft list table ip v6t")
+    seen = dut("status", *nat44).stdout
+    assert "configured for nat44 (nftables) by" in seen
+    assert "sh /run/v6t/undo.sh" in seen
+    assert "  cpu: cpu0.idle" in seen
+    assert "  sessions: sessions" in seen
+    found = json.loads(dut("status", *nat44, "--json").stdout)
+    assert found["configured"]["steps"] > 10
+    assert "keeps no session" in dut("flush", *nat44).stdout
+    again = dut("apply", *nat44)
+    assert "restoring what" in again.stderr
+    told = dut("restore")  # whoever restores need not know what it is configured for
+    assert "translate the clients' connections: undone" in told.stdout
+    assert dut("restore").stdout == "there is nothing to restore\n"
+    assert state(server) == before
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+def test_somebody_elses_table_is_left_alone(server, dut):
+    server.shell("nft add table ip v6t; nft add chain ip v6t theirs")
+    before = state(server)
+    done = dut("apply", "--plugin", "nat44", status=4)
+    assert "not v6t's own, in the way of 'translate the clients' connections'" in done.stderr
+    assert "theirs" in done.stderr
+    assert state(server) == before
+    server.shell("nft delete table ip v6t")
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+def test_a_firewall_that_drops_is_seen_before_any_change(server, dut):
+    server.shell(
+        "nft 'table ip filter { chain FORWARD { type filter hook forward priority 0; "
+        "policy drop; }; }'"
+    )
+    before = state(server)
+    done = dut("apply", "--plugin", "nat44", status=4)
+    assert "FORWARD drops what no rule" in done.stderr
+    assert state(server) == before
+    server.shell("nft delete table ip filter")
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+def test_two_at_once_are_refused(server, dut):
+    held = server.inside.hold(
+        'mkdir -p /run/v6t; ln -s "$$ alice@elsewhere process 1" /run/v6t/lock; echo ok; cat'
+    )
+    assert held.line(10) == "ok"
+    done = dut("apply", "--plugin", "nat44", status=4)
+    assert "is in use by alice@elsewhere" in done.stderr
+    held.release()
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+def test_the_lab_takes_no_device_elsewhere(dut):
+    done = dut("verify", "--plugin", "nat44", status=2)
+    assert "cannot be between the cables of the lab" in done.stderr
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}")
+def test_the_password_is_nowhere(server, dut, monkeypatch):
+    monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2hunter2")
+    applied = dut("apply", "--plugin", "nat44", "--json")
+    seen = applied.stdout + applied.stderr + dut("status", "--json").stdout
+    seen += server.shell("cat /run/v6t/record.json /run/v6t/undo.sh")
+    assert "hunter2" not in seen
+    assert server.shell("stat -c %a /run/v6t /run/v6t/record.json /run/v6t/undo.sh").split() == [
+        *("700", "600", "600")
+    ]
+
+
+POSSIBLE, WHY = available()
+in_the_lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
+
+
+@pytest.mark.lab
+@in_the_lab
+@pytest.mark.parametrize(
+    ("plugin", "driver"), [("nat64", "tayga-nftables"), ("ipv6-router", "linux-router")]
+)
+def test_verify_reads_back_and_sends_frames_each_way(plugin, driver):
+    if package := missing(driver, "directly"):
+        pytest.skip(f"needs {package}")
+    done = v6t("dut", "verify", "--plugin", plugin, "--driver", driver)
+    assert done.status == 0, done.err
+    assert "frames came back as the reference translation both ways" in done.out
+    told = done.err.splitlines()
+    assert f"configured as {plugin}" in told[0]
+    assert "read-backs agree" in told[1]
+    assert "is undone" in told[-1]
+
+
+@pytest.mark.lab
+@in_the_lab
+def test_verify_sees_a_device_that_reads_back_well_and_forwards_nothing(tmp_path):
+    if package := missing("linux-router", "directly"):
+        pytest.skip(f"needs {package}")
+    path = tmp_path / "testbed.yaml"
+    path.write_text(
+        "dut:\n  driver: command\n  options:\n    steps:\n"
+        "      - {command: sysctl -q -w net.ipv4.conf.left.forwarding=0, why: sabotage,\n"
+        "         undo: 'sysctl -q -w net.ipv4.conf.left.forwarding={words}',\n"
+        "         before: sysctl -n net.ipv4.conf.left.forwarding,\n"
+        "         check: {command: sysctl -n net.ipv4.conf.left.forwarding, equals: '0'}}\n"
+    )
+    done = v6t("dut", "verify", "--plugin", "ipv4-router", "--testbed", path)
+    assert done.status == 6
+    assert "the device is configured, but forward frames are wrong" in done.err
+    assert "is undone" in done.err
+
+
+def test_the_reference_device_has_nothing_to_verify():
+    done = v6t("dut", "verify", "--plugin", "siit")
+    assert done.status == 2
+    assert "the reference device needs no configuration" in done.err

@@ -1,0 +1,277 @@
+"""Ways to log in to a real sshd: configuration file, agent, password, through another host."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from v6t.drivers.duts.ssh import SshTransport
+from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.profiles.errors import DutError, UsageError
+
+from . import sshserver
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
+
+SECRET = "correct horse"  # noqa: S105
+PASSWORDS = """\
+Port 2022
+ListenAddress 127.0.0.1
+HostKey /run/v6t-lab/hostkey
+PidFile /run/sshd-passwords.pid
+AuthorizedKeysFile none
+PasswordAuthentication yes
+PermitRootLogin yes
+UsePAM no
+"""
+PROGRAM = """\
+import json, sys
+from v6t.drivers.duts.ssh import SshTransport
+from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.profiles.errors import V6tError
+transport = SshTransport(SshOptions(**json.loads(sys.argv[1])))
+try:
+    transport.open()
+    print(transport.run("echo in; echo $SSH_CONNECTION").out)
+except V6tError as exc:
+    print(f"{type(exc).__name__}: {exc.message} | {exc.hint}")
+finally:
+    transport.close()
+"""
+
+
+@dataclass
+class Outcome:
+    text: str
+
+    @property
+    def inside(self) -> bool:
+        return self.text.startswith("in\n")
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = sshserver.Server("test-logins")
+    yield made
+    sshserver.end(made)
+
+
+@pytest.fixture
+def config(server, tmp_path):
+    """Writes an OpenSSH client configuration."""
+    key, known = server.place / "id", server.place / "known_hosts"
+
+    def write(text):
+        path = tmp_path / "config"
+        path.write_text(text.format(key=key, known=known))
+        return str(path)
+
+    return write
+
+
+def beside(server, **options):
+    """A login from a process in the device's network namespace: TCP on loopback, no shortcut."""
+    words = ["nsenter", "-t", str(server.pid), "-n", "--", sys.executable, "-c", PROGRAM]
+    done = subprocess.run(
+        [*words, json.dumps(options)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return Outcome(done.stdout)
+
+
+def own(server, **changes):
+    """Options with the lab's key and host key."""
+    given = {"user": "root", "identity": [str(server.place / "id")], "config": ""}
+    return {
+        "host": "127.0.0.1",
+        "known_hosts": str(server.place / "known_hosts"),
+        **given,
+    } | changes
+
+
+def test_an_address_a_user_and_a_key(server):
+    assert beside(server, **own(server)).inside
+
+
+def test_everything_from_the_configuration_file(server, config):
+    path = config(
+        "Host relay\n  HostName 127.0.0.1\n  User root\n  IdentityFile {key}\n"
+        "  UserKnownHostsFile {known}\n"
+    )
+    assert beside(server, host="relay", config=path).inside
+
+
+def test_a_jump_of_the_configuration_file(server, config):
+    path = config(
+        "Host relay\n  HostName localhost\n  ProxyJump 127.0.0.1\n"
+        "Host *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"
+    )
+    assert beside(server, host="relay", config=path).inside
+
+
+@pytest.mark.parametrize("jump", ["root@127.0.0.1", "root@127.0.0.1:22,root@localhost"])
+def test_a_jump_of_the_testbed_file(server, jump):
+    assert beside(server, **own(server, host="localhost", jump=jump)).inside
+
+
+def test_the_host_key_of_a_jump_is_checked_too(server, tmp_path):
+    known = tmp_path / "known"
+    line = (server.place / "known_hosts").read_text().splitlines()[0]
+    assert line.startswith("localhost ")
+    known.write_text(line + "\n")
+    options = own(server, host="localhost", jump="root@127.0.0.1", known_hosts=str(known))
+    text = beside(server, **options).text
+    assert text.startswith("DutError: ssh root@localhost, through root@127.0.0.1: the host key is")
+
+
+def test_a_jump_that_refuses_is_named(server):
+    text = beside(server, **own(server, jump="nobody@localhost")).text
+    assert "through nobody@localhost: the login was refused" in text
+
+
+def test_a_key_of_the_agent(server, monkeypatch, tmp_path):
+    if shutil.which("ssh-agent") is None:
+        pytest.skip("needs Debian package openssh-client")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    socket = tmp_path / "agent"
+    with subprocess.Popen(
+        ["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL
+    ) as agent:
+        try:
+            while not socket.exists():
+                pass
+            monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+            options = own(server, identity=[])
+            assert "login was refused" in beside(server, **options).text
+            added = subprocess.run(
+                ["ssh-add", "-q", str(server.place / "id")], check=False, timeout=20
+            )
+            assert added.returncode == 0
+            assert beside(server, **options).inside
+        finally:
+            agent.terminate()
+
+
+def test_an_ordinary_user_becomes_root_and_keeps_its_connection_in_sight(server):
+    if shutil.which("sudo") is None:
+        pytest.skip("needs Debian package sudo")
+    text = beside(server, **own(server, become="sudo -n")).text
+    assert text.startswith("in\n127.0.0.1 ")
+
+
+# ---------------------------------------------------------------- passwords
+
+
+@pytest.fixture(scope="module")
+def passwords(server):
+    """A second sshd on port 2022 that takes root's password, which is known in there only."""
+    done = subprocess.run(
+        ["openssl", "passwd", "-6", SECRET], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("needs Debian package openssl")
+    server.shell("cat >/run/shadow", f"root:{done.stdout.strip()}:19000:0:99999:7:::\n")
+    server.shell("chmod 600 /run/shadow; mount --bind /run/shadow /etc/shadow")
+    server.shell("cat >/run/passwords_config", PASSWORDS)
+    server.shell("/usr/sbin/sshd -f /run/passwords_config -E /run/passwords.log")
+    return server
+
+
+@pytest.fixture
+def login(passwords, monkeypatch, tmp_path):
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    made = []
+
+    def connect(**changes):
+        transport = passwords.login(identity=(), inner_port=2022, **changes)
+        made.append(transport)
+        transport.open()
+        return transport
+
+    yield connect
+    for transport in made:
+        transport.close()
+
+
+def test_a_password_of_the_environment(login, monkeypatch):
+    monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
+    assert login().run("echo in").out == "in\n"
+
+
+def test_a_password_is_asked_for_once_however_often_the_connection_breaks(login, monkeypatch):
+    asked = []
+    monkeypatch.setattr("getpass.getpass", lambda prompt: asked.append(prompt) or SECRET)
+    transport = login(ask_password=True)
+    transport.open()
+    assert transport.run("echo in").out == "in\n"
+    assert asked == ["password for ssh root@test-logins: "]
+
+
+def test_without_a_terminal_nobody_is_asked(login, monkeypatch):
+    def nobody(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("getpass.getpass", nobody)
+    with pytest.raises(UsageError, match="no terminal to ask"):
+        login(ask_password=True)
+
+
+def test_a_wrong_password_is_refused_and_in_no_message(login, monkeypatch):
+    monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2")
+    with pytest.raises(DutError, match="login was refused") as info:
+        login()
+    assert "hunter2" not in info.value.message + info.value.hint
+
+
+def test_no_password_is_tried_unless_there_is_one(login):
+    with pytest.raises(DutError, match="login was refused"):
+        login()
+
+
+# ------------------------------------------------------------------ options
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"host": "dut;reboot"},
+        {"host": "-oProxyCommand=x"},
+        {"host": "dut", "user": "a b"},
+        {"host": "dut", "user": "$(id)"},
+        {"host": "dut", "jump": "a@b@c"},
+        {"host": "dut", "jump": "x y"},
+        {"host": "dut", "port": 70000},
+        {"host": "dut", "become": "sudo sh -c"},
+        {"lab": "a", "jump": "b"},
+    ],
+)
+def test_what_is_no_host_user_or_way_is_refused(wrong):
+    with pytest.raises(ValueError, match="Value error|pattern|Input"):
+        SshOptions(**wrong)
+
+
+def test_hops_are_read():
+    hops = SshOptions(host="dut", jump="alice@bastion:2222,[2001:db8::1]:22").hops
+    assert [(h.user, h.host, h.port) for h in hops] == [
+        ("alice", "bastion", 2222),
+        ("", "2001:db8::1", 22),
+    ]
+    assert SshOptions(host="2001:db8::1").host == "2001:db8::1"
+
+
+def test_the_password_is_in_no_representation(monkeypatch):
+    monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
+    options = SshOptions(host="dut", ask_password=True)
+    transport = SshTransport(options)
+    seen = repr(options) + repr(transport) + options.model_dump_json() + transport.name
+    assert SECRET not in seen
+    assert os.environ["V6T_DUT_PASSWORD"] == SECRET

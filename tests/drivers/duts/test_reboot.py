@@ -1,0 +1,109 @@
+"""A device that is emptied by starting it anew: logged in to again, configured again."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
+from v6t.profiles.errors import DutError, UsageError
+
+from . import sshserver
+from .intents import ROUTER4
+
+REBOOT = """\
+#!/bin/sh
+# as a reboot looks from outside: no answer for a while, nothing in /run, another boot identifier
+sleep 0.2
+kill $(cat /run/sshd.pid)
+for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done
+ip link del v6tdummy
+rm -rf /run/v6t
+sleep 0.5
+cat /proc/sys/kernel/random/uuid >/run/boot
+/usr/sbin/sshd -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log
+"""
+STEP = {
+    "command": "ip link add v6tdummy type veth peer name v6tpeer",
+    "why": "an interface",
+    "undo": "ip link del v6tdummy",
+    "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
+    "was": "foreign",
+    "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    made = sshserver.Server("test-reboot")
+    made.shell("cat >/run/reboot", REBOOT)
+    yield made
+    sshserver.end(made)
+
+
+@pytest.fixture
+def device(server, monkeypatch):
+    monkeypatch.setattr("v6t.drivers.duts.session.REBOOT_PAUSE_S", 0.1)
+    sessions = []
+
+    def make(command, deadline_s=60.0):
+        flush = {"command": command, "reboots": True, "deadline_s": deadline_s}
+        driver = make_driver("command", {"base": False, "steps": [STEP], "flush": [flush]})
+        session = Session(driver, server.login(connect_deadline_s=2.0), ROUTER4)
+        sessions.append(session)
+        session.open()
+        return session
+
+    yield make
+    for session in sessions:
+        session.close()
+
+
+needs_sshd = pytest.mark.skipif(
+    sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
+)
+
+
+@pytest.mark.lab
+@needs_sshd
+def test_a_flush_by_reboot_configures_again(server, device):
+    session = device("setsid sh /run/reboot >/dev/null 2>&1 &")
+    session.apply()
+    first = server.shell("cat /run/boot")
+    for _ in range(2):
+        session.flush()
+        assert "v6tdummy" in server.shell("ip -o link show dev v6tdummy")
+        assert server.shell("cat /run/boot") != first
+    session.verify()
+    assert session.restore() == ["an interface: undone"]
+    assert "v6tdummy" not in server.shell("ip -o link")
+
+
+@pytest.mark.lab
+@needs_sshd
+def test_a_device_that_does_not_reboot_is_told(server, device):
+    session = device("true", deadline_s=0.5)
+    session.apply()
+    with pytest.raises(DutError, match=r"did not reboot within 0\.5 s") as info:
+        session.flush()
+    assert "sh /run/v6t/undo.sh" in info.value.hint
+    session.open()
+    session.restore()
+    assert "v6tdummy" not in server.shell("ip -o link")
+
+
+@pytest.mark.lab
+@needs_sshd
+def test_a_device_that_does_not_come_back_is_told(server, device):
+    session = device("kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID", deadline_s=1.0)
+    session.apply()
+    with pytest.raises(DutError, match="no login within 1 s of its reboot"):
+        session.flush()
+    server.listen()
+    session.open()
+    session.restore()
+    assert "v6tdummy" not in server.shell("ip -o link")
+
+
+def test_a_flush_is_seen_or_reboots():
+    with pytest.raises(UsageError, match="give a check, or say reboots"):
+        make_driver("command", {"flush": [{"command": "true"}]})

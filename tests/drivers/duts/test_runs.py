@@ -1,0 +1,146 @@
+"""Whole runs on a device behind a real sshd: restored at the end, and after a kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from importlib.resources import files
+
+import jsonschema
+import pytest
+from v6t.drivers.duts.labssh import LabSsh
+from v6t.drivers.duts.namespace import NamespaceTransport
+from v6t.drivers.embedded.privilege import available
+
+from .test_devices import missing
+
+POSSIBLE, WHY = available()
+LACKING = missing("tayga", "over ssh")
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+    pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
+]
+
+NAME = "test-runs"
+TESTBED = f"""\
+tester: {{kind: embedded}}
+dut:
+  driver: tayga
+  options:
+    ssh: {{lab: {NAME}}}
+"""
+QUICK = (
+    *("--plugin", "siit", "--mode", "forward", "--frame-size", "84", "--reps", "1"),
+    *("--duration", "0.2", "--resolution", "20000", "--no-report"),
+)
+
+
+@pytest.fixture
+def testbed(tmp_path):
+    path = tmp_path / "lab-tayga-ssh.yaml"
+    path.write_text(TESTBED)
+    yield path
+    LabSsh(NAME).stop()
+
+
+def command(*words):
+    return [sys.executable, "-c", "from v6t.core.cli import main; main()", *map(str, words)]
+
+
+def v6t(*words):
+    return subprocess.run(command(*words), capture_output=True, text=True, check=False, timeout=200)
+
+
+def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
+    done = v6t("run", *QUICK, "--bottleneck", "--testbed", testbed, "-o", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    order = ("configured as siit", "read-backs agree", "octets, forward", "is undone")
+    places = [done.stderr.index(words) for words in order]
+    assert places == sorted(places)
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    (record,) = results["results"]
+    assert record["benchmark"] == "throughput"
+    (watched,) = results["bottleneck"]
+    assert watched["rate_fps"] == record["median"]
+    assert watched["samples"] >= 5
+    assert set(watched["idle_percent"]) >= {"cpu0"}
+    assert watched["says"] in done.stdout
+    schema = files("v6t.analysis").joinpath("schema/results-1.json").read_text(encoding="utf-8")
+    jsonschema.validate(results, json.loads(schema))
+    device = json.loads((tmp_path / "run" / "manifest.json").read_text())["tester"]["device"]
+    assert device["kind"] == "tayga"
+    assert any("tayga -c" in line for line in device["commands"])
+    assert not (tmp_path / "run" / "dut-undo.json").exists()
+    assert not LabSsh(NAME).running()
+
+
+def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
+    path = tmp_path / "run"
+    with subprocess.Popen(
+        command("run", *QUICK, "--testbed", testbed, "-o", path),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        for line in process.stderr:
+            if "how much the tester itself" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert process.returncode == 130
+    assert "is undone" in told
+    assert f"v6t resume {path}" in told
+    assert not (path / "dut-undo.json").exists()
+    assert not LabSsh(NAME).running()
+
+
+def killed(testbed, path):
+    """A run that got kill -9 while it measured; its device still stands, configured."""
+    with subprocess.Popen(
+        command("run", *QUICK, "--testbed", testbed, "-o", path),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        for line in process.stderr:
+            if "how much the tester itself" in line:
+                break
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    pid = LabSsh(NAME).running()
+    assert pid, "a device elsewhere does not vanish with its tester"
+    inside = NamespaceTransport(pid, "inside")
+    assert "v6t-nat64" in inside.run("ip -o link show").out
+    assert inside.run("cat /run/v6t/record.json").out == (path / "dut-undo.json").read_text()
+    assert (path / "dut-undo.json").stat().st_mode & 0o777 == 0o600
+    return inside
+
+
+def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
+    killed(testbed, tmp_path / "first")
+    done = v6t("run", *QUICK, "--testbed", testbed, "-o", tmp_path / "second")
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    first = next(n for n, line in enumerate(lines) if "restoring what" in line)
+    assert "is undone" in lines[first + 1]
+    assert "configured as siit" in lines[first + 2]
+    assert (tmp_path / "second" / "results.json").exists()
+    assert not LabSsh(NAME).running()
+
+
+def test_after_kill_9_dut_restore_is_enough(testbed, tmp_path):
+    killed(testbed, tmp_path / "run")
+    flags = ("--plugin", "siit", "--testbed", testbed)
+    seen = v6t("dut", "status", *flags)
+    assert "configured for siit (tayga) by" in seen.stdout
+    shutil.rmtree(tmp_path / "run")  # the record on the device is enough, and the way to it
+    done = v6t("dut", "restore", "--testbed", testbed)
+    assert done.returncode == 0, done.stderr
+    assert "the translator itself: undone" in done.stdout
+    again = v6t("dut", "restore", "--testbed", testbed)
+    assert "nothing is left" in again.stdout

@@ -1,0 +1,321 @@
+"""A real VPP in the lab, if this machine has one: in PATH, or named by V6T_VPP."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from v6t.core.config import resolve, technology
+from v6t.core.connections import for_preflight
+from v6t.core.files import Flags
+from v6t.core.testers import Bench, compile_point
+from v6t.drivers.duts.kinds import vpp_map, vpp_start
+from v6t.drivers.duts.labdevice import LabDut
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
+from v6t.drivers.embedded.bed import Bed
+from v6t.drivers.embedded.privilege import available
+from v6t.procedures.preflight import check_translation
+from v6t.profiles.errors import DutError, UsageError
+from v6t.tests.core.support import v6t
+
+from . import intents
+from .bench import Port, standing
+
+POSSIBLE, WHY = available()
+PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.vpp,
+    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+    pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one"),
+]
+
+OWN = {"program": PROGRAM}
+MAPT = {"rule_ipv6": "2001:db8:ce::/48"}
+SOFTWIRES = {
+    "initiator_count": "128",
+    "initiator_ports.min": "4096",
+    "initiator_ports.max": "4415",
+}
+RUNS = {
+    "ipv4-router": ("ipv4-router", {}),
+    "ipv6-router": ("ipv6-router", {}),
+    "mape-br": ("mape-br", {}),
+    "mape-br, PSID offset 0": ("mape-br", {"psid_offset": "0"}),
+    "mape-br, spoofed sources": ("mape-br", {"spoof_percent": "20"}),
+    "mapt-br": ("mapt-br", MAPT),
+    "mapt-br, /40": ("mapt-br", {"rule_ipv6": "2001:db8::/40"}),
+    "lwaftr": ("lwaftr", {}),
+    "nat44": ("nat44", {}),
+    "nat64": ("nat64", {}),
+    "dslite-aftr": ("dslite-aftr", SOFTWIRES),
+}
+
+
+def proven(plugin, params, **options):
+    """What is wrong with the frames of a VPP, and what it was."""
+    flags = Flags(plugin, params=params, dut="vpp", dut_params={**OWN, **options})
+    run = resolve(flags=flags)
+    tool = technology(run)
+    sizes = tool.frame_pair(run.frame_sizes[0])
+    bench = Bench(run)
+    try:
+        bench.load(compile_point(tool, sizes, run.seed))
+        finding = check_translation(
+            for_preflight(run, bench.measure),
+            ipv6_frame_size=sizes.ipv6,
+            ipv4_frame_size=sizes.ipv4,
+        )
+        read = bench.verify_device()
+        return finding, read, bench.describe()["device"]
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_every_frame_is_the_reference_translation(case):
+    finding, read, described = proven(*RUNS[case])
+    assert finding is None
+    assert len(read) > 5
+    assert re.match(r"\d\d\.\d\d", described["version"])
+
+
+@contextmanager
+def bare(intent):
+    """A device's namespace and interfaces, nothing configured."""
+    dut = LabDut(make_driver("linux-router", {}), intent)
+    dut.start = lambda lab: dut.address()
+    bed = Bed(intent.links, dut)
+    try:
+        yield dut, bed.open()
+    finally:
+        bed.close()
+
+
+def commands(text):
+    """The commands of a printed plan: all that is no comment, up to the flush."""
+    lines = text.partition("# between trials")[0].splitlines()
+    return "\n".join(line for line in lines if not line.startswith("#"))
+
+
+def test_the_printed_plan_makes_the_papers_frame():
+    """Figure 8 of the Mapperf paper, out of commands pasted into a shell."""
+    done = v6t(
+        "dut", "plan", "--plugin", "mape-br", "--driver", "vpp", "--set", "psid_offset=0",
+        "--set-dut", f"program={PROGRAM}",
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    with bare(intents.paper_mape()) as (dut, lab):
+        shell = dut._transport()
+        ready = shell.run("mkdir -p /run/v6t; cat >/run/plan", commands(done.out))
+        assert ready.status == 0
+        ran = shell.run("sh /run/plan")
+        assert (ran.status, ran.err) == (0, "")
+        left, right = Port(lab.tester.pid, "left"), Port(lab.tester.pid, "right")
+        link = intents.LINKS.right
+        packet = IP(src="203.0.113.56", dst="192.0.2.80") / UDP(sport=41999, dport=35336)
+        right.send(bytes(Ether(src=link.tester_mac, dst=link.dut_mac) / packet / b"of the paper"))
+        out = left.await_udp(b"of the paper")
+        shell.run("kill $(cat /run/v6t/vpp.pid)")
+    assert out is not None, "the frame was dropped"
+    assert (out[IPv6].src, out[IPv6].dst) == ("2001:db8:6::1", "2001:db8:ce:a11:0:c000:250:11")
+    assert (out[IPv6].nh, out[IP].dst, out[UDP].dport) == (4, "192.0.2.80", 35336)
+
+
+@pytest.mark.parametrize("technology_name", ["nat44", "nat64", "dslite-aftr"])
+def test_sessions_come_and_go(technology_name):
+    intent, src, dst, new_src, new_dst = {
+        "nat44": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2"),
+        "nat64": (
+            intents.nat64("64:ff9b::/96"), "2001:2::2", "64:ff9b::c613:2", "198.19.0.1",
+            "198.19.0.2",
+        ),
+        "dslite-aftr": (intents.dslite(), "2001:db8:6::2", "", "203.0.113.8", "198.19.0.2"),
+    }[technology_name]  # fmt: skip
+    with standing("vpp", intent, **OWN) as bed:
+        for port in range(5000, 5020):
+            payload = b"from port %d" % port
+            out = exchange(bed, intent, src, dst, port, payload)
+            assert out is not None, "the frame was dropped"
+            assert (out.payload.src, out.payload.dst) == (new_src, new_dst)
+            assert out[IP].ttl == 63
+            back = bed.through("reverse", new_dst, new_src, 53, out[UDP].sport, b"to %d" % port)
+            assert back is not None, "the answer was dropped"
+            assert back[UDP].dport == port
+            if technology_name == "dslite-aftr":
+                assert (back[IPv6].src, back[IPv6].dst) == ("2001:db8:6::1", src)
+                assert (back[IP].src, back[IP].dst) == (new_dst, "10.0.0.1")
+            else:
+                assert (back.payload.src, back.payload.dst) == (dst, src)
+        reading = bed.session.driver.sessions(intent)
+        if reading is not None:
+            count = lambda: reading.parse(bed.session.transport.run(reading.command).out)  # noqa: E731
+            assert count() == {"sessions": 20}
+            bed.session.flush()
+            assert count() == {"sessions": 0}
+        else:
+            bed.session.flush()
+        assert bed.session.verify()
+        out = exchange(bed, intent, src, dst, 6000, b"once more")
+        assert out is not None, "nothing passes after the flush"
+        assert any("undone" in line for line in bed.session.restore())
+
+
+def exchange(bed, intent, src, dst, port, payload):
+    """One frame from the left; a B4's is IPv4 in IPv6."""
+    if intent.technology != "dslite-aftr":
+        return bed.through("forward", src, dst, port, 53, payload)
+    link = bed.links.left
+    inner = IP(src="10.0.0.1", dst="198.19.0.2") / UDP(sport=port, dport=53) / payload
+    frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IPv6(src=src, dst="2001:db8:6::1")
+    bed.left.send(bytes(frame / inner))
+    return bed.right.await_udp(payload)
+
+
+def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
+    """EA bits beyond bit 64, had the driver not refused them itself."""
+    mape = intents.paper_mape()
+    beyond = [{**mape.settings["rules"][0], "ipv6_prefix": "2001:db8:ce::/56"}]
+    intent = replace(mape, settings={**mape.settings, "rules": beyond})
+    with (
+        pytest.raises(UsageError, match="EA bits beyond bit 64") as info,
+        standing("vpp", intent, **OWN),
+    ):
+        pass
+    assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
+    monkeypatch.setattr(vpp_map, "refuse", lambda intent, version: None)
+    with (
+        pytest.raises(DutError, match="VPP has made no domain v6t0"),
+        standing("vpp", intent, **OWN),
+    ):
+        pass
+
+
+def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
+    wrong = {"rule_ipv6": "2001:db8:ce::/51"}
+    with pytest.raises(UsageError, match="unless the rule's prefix length is a multiple of 8"):
+        proven("mapt-br", wrong)
+    with pytest.raises(UsageError, match="DMR other than /64"):
+        proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
+    monkeypatch.setattr(vpp_map, "refuse", lambda intent, version: None)
+    for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
+        finding, _, _ = proven("mapt-br", params)
+        assert finding is not None
+        assert not finding.tester
+
+
+def test_a_worker_thread_does_the_same():
+    finding, _, described = proven("mape-br", {}, workers="1")
+    assert finding is None
+    assert any("corelist-workers 1" in command for command in described["commands"])
+
+
+def test_its_telemetry_is_read():
+    with standing("vpp", intents.ROUTER4, **OWN) as bed:
+        for n in range(20):
+            assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"frame %d" % n)
+        found = bed.dut.report()
+        assert found["interfaces"]["host-left.rx_packets"] >= 20
+        assert found["interfaces"]["host-right.tx_packets"] >= 20
+        assert found["runtime"]["node.ip4-lookup.vectors_per_call"] >= 1
+        assert "thread0.vector_rate_in" in found["runtime"]
+        bed.session.restore()
+        assert bed.session.transport.run("ls -A /run/v6t; ls /proc/*/exe -l | grep -c /vpp$").out \
+            .split() == ["lock", "0"]  # fmt: skip
+
+
+STARTUP = """unix {{ cli-listen /run/theirs/cli.sock runtime-dir /run/theirs pidfile /run/theirs/pid
+  log /run/theirs/log poll-sleep-usec 50 }}
+socksvr {{ socket-name /run/theirs/api.sock }}
+statseg {{ socket-name /run/theirs/stats.sock }}
+memory {{ main-heap-size 512M main-heap-page-size 4K }}
+buffers {{ page-size 4K }}
+plugins {{ plugin default {{ disable }} {plugins} }}
+"""
+SHOWN = (
+    "show interface", "show interface address", "show map domain", "show ip neighbors",
+    "show ip fib", "show ip6 fib", "show interface features host-left",
+    "show interface features host-right", "show nat44 addresses", "show nat64 pool",
+)  # fmt: skip
+
+
+@contextmanager
+def theirs(intent):
+    """A VPP that runs already, started by somebody else, and its driver's session."""
+    control = f"{PROGRAM.rpartition('/')[0] or '/usr/bin'}/vppctl"
+    given = {
+        "start": False, "socket": "/run/theirs/cli.sock", "vppctl": control,
+        "left": "host-left", "right": "host-right",
+    }  # fmt: skip
+    with bare(intent) as (dut, lab):
+        shell = dut._transport()
+        cli = lambda command: shell.run(f"{control} -s /run/theirs/cli.sock {command}").out  # noqa: E731
+        loaded = "".join(f"plugin {name}_plugin.so {{ enable }} " for name in vpp_start.PLUGINS)
+        shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=loaded))
+        try:
+            assert shell.run(f"{PROGRAM} -c /run/theirs/conf").status == 0
+            shell.run(
+                "for i in 1 2 3 4 5 6 7 8 9 10; do [ -S /run/theirs/cli.sock ] && break; "
+                "sleep 0.5; done"
+            )
+            for side in ("left", "right"):
+                mac = getattr(intent.links, side).dut_mac
+                cli(f"create host-interface name {side} hw-addr {mac} cksum-gso-disable")
+            session = Session(make_driver("vpp", given), shell, intent)
+            session.open()
+            yield session, lab, cli
+            session.close()
+        finally:
+            shell.run("kill $(cat /run/theirs/pid)")
+
+
+COUNTED = re.compile(r"^ +[rt]x (packets|bytes)|^ +(drops|punts?|ip[46]) +\d+$|locks:|^ *$")
+
+
+def shape(cli):
+    """Everything the driver may touch: no counters, and none of what VPP itself never forgets."""
+    rows = [row for command in SHOWN for row in cli(command).splitlines()]
+    rows = [re.sub(r" [a-z46-]+( [a-z]+)? +\d+$", "", r) if "/0/0/0" in r else r for r in rows]
+    # an interface that had an address has a node that refuses ARP
+    rows = [row.replace("arp-disabled", "none configured") for row in rows]
+    return [" ".join(row.split()) for row in rows if not COUNTED.search(" " * 9 + row)]
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        intents.ROUTER4, intents.paper_mape(), intents.mapt(), intents.lwaftr(), intents.nat44(),
+        intents.nat64("64:ff9b::/96"),
+    ],
+    ids=lambda i: i.technology,
+)  # fmt: skip
+def test_a_vpp_that_runs_already_is_put_back(intent):
+    with theirs(intent) as (session, _, cli):
+        before = shape(cli)
+        session.apply()
+        assert session.verify()
+        assert shape(cli) != before
+        if session.plan.flush:
+            session.flush()
+        assert any("undone" in line for line in session.restore())
+        assert shape(cli) == before
+
+
+def test_somebody_elses_domain_makes_the_driver_refuse():
+    with theirs(intents.paper_mape()) as (session, _, cli):
+        cli(
+            "map add domain tag theirs ip4-pfx 198.51.100.0/24 ip6-pfx 2001:db8:99::/48 "
+            "ip6-src 2001:db8:9::1 ea-bits-len 8 psid-offset 6 psid-len 0"
+        )
+        with pytest.raises(DutError, match="not v6t's own.*theirs"):
+            session.apply()
+        assert "v6t" not in cli("show map domain")
+        assert "theirs" in cli("show map domain")

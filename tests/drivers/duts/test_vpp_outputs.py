@@ -1,0 +1,152 @@
+"""What VPP 26.06 said, read by its driver; captured in the lab, unchanged but for names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts.kinds import vpp_dslite, vpp_nat, vpp_syntax
+from v6t.drivers.duts.kinds.vpp import check_hardware
+from v6t.drivers.duts.registry import make_driver
+from v6t.profiles.errors import DutError, UsageError
+
+from . import intents
+
+
+def said(name: str) -> str:
+    return (Path(__file__).parent / "captured" / f"vpp-{name}.txt").read_text()
+
+
+def planned(intent, **options):
+    driver = make_driver("vpp", options)
+    return driver.plan(intent, driver.example(intent))
+
+
+def check_of(intent, command, **options):
+    (found,) = [c for c in planned(intent, **options).all_checks if command in c.command][:1]
+    return found
+
+
+def test_its_version():
+    facts = make_driver("vpp", {"start": False}).facts(
+        {"system": "Linux 6.18", "version": said("show-version")}
+    )
+    assert facts.version == "26.06-release"
+    assert vpp_syntax.key(facts.version) == (26, 6)
+
+
+def test_the_papers_domain():
+    (domain,) = vpp_syntax.domains(said("show-map-domain"))
+    assert domain == vpp_syntax.Domain(
+        0, "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
+    )
+    check = check_of(intents.paper_mape(), "show map domain")
+    assert check.judge(said("show-map-domain")) is None
+    assert "is (" in check.judge(said("show-map-domain").replace("psid-len 5", "psid-len 6"))
+
+
+def test_thirty_packets_and_a_spoofed_one():
+    found = vpp_syntax.interface_counters(said("show-interface"))
+    assert found["host-right.rx_packets"] == 30
+    assert found["host-left.tx_packets"] == 31
+    assert found["host-left.drops"] == 1
+    assert vpp_syntax.errors(said("show-errors")) == {"ip6-map: decap security check failed": 1.0}
+    load = vpp_syntax.runtime(said("show-runtime"))
+    assert load["node.ip4-map.calls"] == 30
+    assert load["node.ip4-map.vectors_per_call"] == 1
+    assert load["thread0.vector_rate_drop"] == pytest.approx(0.29164)
+    assert "node.deleted-449.calls" not in load
+
+
+def test_a_static_neighbour():
+    check = check_of(intents.paper_mape(), "show ip neighbors host-left")
+    assert check.judge(said("show-ip-neighbors")) is None
+    dynamic = said("show-ip-neighbors").replace("   S    ", "   D    ")
+    assert check.judge(dynamic) == "2001:db8:6::2 is not static"
+
+
+def test_its_interfaces_have_the_testbeds_addresses():
+    check_hardware(said("show-hardware"), "host-left", "02:00:00:00:01:01", "left")
+    with pytest.raises(DutError, match="has the MAC address 02:00:00:00:01:01, not"):
+        check_hardware(said("show-hardware"), "host-left", "02:00:00:00:09:09", "left")
+    with pytest.raises(DutError, match=r"no interface host-up \(dut.options.left\); it has host-"):
+        check_hardware(said("show-hardware"), "host-up", "02:00:00:00:01:01", "left")
+
+
+def test_its_sessions():
+    assert vpp_syntax.nat44_sessions(said("show-nat44-summary")) == {"sessions": 7}
+    assert vpp_nat.empty(str).judge(said("show-nat44-summary")) == "7 sessions are left"
+    (flush,) = planned(intents.nat64("64:ff9b::/96")).flush
+    assert flush.check.judge(said("show-nat64-bib-all")) == "3 bindings are left"
+    assert flush.check.judge("NAT64 BIB entries:\n") is None
+    assert flush.check.judge("") is not None
+
+
+def test_nat64_addresses_go_with_their_plugin_only():
+    """One that is removed before leaves its count of ports in use behind."""
+    plan = planned(intents.nat64("64:ff9b::/96"))
+    assert "add pool address 198.19.0.1 ;" in plan.flush[0].command
+    assert "add pool address 198.19.0.1 del" not in plan.flush[0].command
+    (pool,) = [s for s in plan.steps if "add pool address" in s.command]
+    assert not pool.undo
+    older = planned(intents.nat64("64:ff9b::/96"), version="20.05")
+    (pool,) = [s for s in older.steps if "add pool address" in s.command]
+    assert pool.undo.endswith(" del")
+
+
+@pytest.mark.parametrize(
+    ("sessions", "room", "words"),
+    [(0, 10_240, ""), (10_240, 10_240, ""), (10_241, 20_480, " bib-buckets 2048"),
+     (4_000_000, 5_242_880, " bib-buckets 524288 bib-memory 1073741824")],
+)  # fmt: skip
+def test_nat64_has_room_for_the_sessions_asked(sessions, room, words):
+    command, found = vpp_syntax.enable_nat64(sessions)
+    assert found == room
+    assert command.startswith(f"nat64 plugin enable{words}")
+
+
+def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
+    intent = intents.dslite()
+    with pytest.raises(UsageError, match="cannot forget the AFTR's tunnel address"):
+        planned(intent, start=False)
+    many = {**intent.settings, "sessions": 2500, "b4": ["2001:db8:b4::1:0", 2]}
+    with pytest.raises(UsageError, match="keeps 1000 sessions of a B4") as info:
+        planned(intents.replace(intent, settings=many))
+    assert "initiator_count=3" in info.value.hint
+    assert planned(intents.replace(intent, settings={**many, "sessions": 2000}))
+    own = {**intent.settings, "pool4": ["198.19.0.1"]}
+    with pytest.raises(UsageError, match=r"198\.19\.0\.1, which is the device's own address"):
+        planned(intents.replace(intent, settings=own))
+
+
+def test_the_aftrs_address_is_no_interfaces_own():
+    commands = [step.command for step in planned(intents.dslite()).steps]
+    assert not any("set interface ip address host-left" in c for c in commands)
+    assert any(c.endswith("ip route add 2001:db8:6::/64 via host-left") for c in commands)
+    left, nets = vpp_dslite.left_of(intents.dslite())
+    assert left["addresses"] == []
+    assert [str(net) for net in nets] == ["2001:db8:6::/64"]
+
+
+def test_silence_is_no_empty_table():
+    check = vpp_dslite.empty(str)
+    assert check.judge("") is None
+    assert check.judge("connect: No such file or directory") == "VPP does not answer"
+    assert check.judge("B4 2001:db8::1 1 sessions\n  in ...\n") == "sessions of 1 B4s are left"
+
+
+@pytest.mark.parametrize(
+    ("technology", "seconds"), [("nat44", 3600), ("nat64", 300), ("dslite-aftr", None)]
+)
+def test_how_long_idle_sessions_live(technology, seconds):
+    intent = intents.replace(intents.nat44(), technology=technology)
+    assert make_driver("vpp", {}).timeout_s(intent) == seconds
+
+
+def test_the_client_is_the_programs_neighbour():
+    given = {"program": "/opt/vpp/bin/vpp"}
+    assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
+    elsewhere = {"ssh": {"host": "dut"}}
+    assert make_driver("vpp", elsewhere).cli("show version") == "vppctl show version"
+    assert not make_driver("vpp", elsewhere).options.started
+    assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.started

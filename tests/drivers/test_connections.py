@@ -1,0 +1,538 @@
+"""Learning, replaying and preparing connections: the parts, without any lab."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from v6t.drivers.connjudge import ConnectionJudge, TableAt, connecting, foreground, plugin_of
+from v6t.drivers.duts.kinds import nat
+from v6t.drivers.duts.profile import ExpectProfile, ProfiledJudge
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.state import HookState, SessionState
+from v6t.drivers.embedded.connections import Connections as Known
+from v6t.drivers.embedded.connections import inside_endpoints
+from v6t.drivers.preparing import Preparing
+from v6t.drivers.replay import Cycle, Order, Replay
+from v6t.drivers.simdevice import SimOptions
+from v6t.drivers.simtable import SimTable
+from v6t.drivers.statetable import MOST, ROW, MemoryFile, StateTable, tuple_at
+from v6t.drivers.tester import Phase
+from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat64 import Nat64
+from v6t.procedures.tracking import Connections
+from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.profiles import inet, trailer
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import DutError, TesterError, UsageError
+from v6t.profiles.expand import Expander
+
+COUNT = 2000
+
+
+@pytest.fixture
+def memory():
+    made = []
+
+    def make(count, version=4):
+        made.append(MemoryFile(count * ROW[version]))
+        return StateTable(made[-1].path, count, version)
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def compiled(plugin, size=84):
+    sizes = plugin.frame_pair(size)
+    return {
+        way: compile_traffic(plugin.traffic(way, sizes, 1), first_stream_id=first)
+        for way, first in (("forward", 0), ("reverse", 64))
+    }
+
+
+def random_rows(count, version=4, seed=1):
+    return np.random.default_rng(seed).integers(1, 256, (count, ROW[version]), dtype=np.uint8)
+
+
+def test_a_table_is_12_octets_a_connection_and_vanishes(memory):
+    assert (ROW[4], ROW[6]) == (12, 36)
+    held = MemoryFile(COUNT * ROW[4])
+    assert os.stat(held.path).st_size == 24_000
+    held.close()
+    held.close()
+    assert not os.path.exists(held.path)
+    assert memory(COUNT).rows.nbytes == 24_000
+
+
+def test_two_views_of_one_table(memory):
+    one = memory(10)
+    other = StateTable(one.rows.filename, 10)
+    one.learn(np.array([3]), random_rows(1))
+    assert (other.rows[3] == one.rows[3]).all()
+    assert other.learned() == 1
+
+
+def test_the_first_frame_of_a_connection_counts(memory):
+    table = memory(10)
+    rows = random_rows(3)
+    table.learn(np.array([4, 4, 5]), rows)
+    assert (table.rows[4] == rows[0]).all()
+    assert (table.rows[5] == rows[2]).all()
+    assert table.learned() == 2
+
+
+@pytest.mark.parametrize("share", [100, 1 << 24])
+@pytest.mark.parametrize("version", [4, 6])
+def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version, share):
+    monkeypatch.setattr("v6t.drivers.statetable._SHARE", share)
+    table = memory(COUNT, version)
+    rows = random_rows(COUNT, version)
+    rows[17] = rows[1999] = rows[3]
+    rows[50, :-2] = rows[60, :-2]  # only the destination port differs
+    table.learn(np.arange(COUNT), rows)
+    table.rows[100:110] = 0  # never learned: equal, but no connections
+    count, example = table.repeated()
+    assert count == 2
+    assert {*example} < {3, 17, 1999}
+    size = (rows.shape[1] - 4) // 2
+    learned = table.rows[table.rows.any(axis=1)]
+    ends = np.concatenate([learned[:, :size], learned[:, -4:-2]], axis=1)
+    assert table.endpoints() == len(np.unique(ends, axis=0))
+    assert table.learned() == COUNT - 10
+
+
+def test_the_largest_table_is_256_million_connections(memory):
+    table = memory(MOST)
+    row = random_rows(1)
+    table.learn(np.array([MOST - 1]), row)
+    assert MOST == 268_435_456
+    assert (table.rows[MOST - 1] == row[0]).all()
+    streams = compiled(Nat44())
+    frame = Replay(foreground(streams["reverse"]), table, Order(MOST)).frames(MOST - 1, 1)
+    assert frame[0, 26:38].tolist() == row[0, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]].tolist()
+
+
+def test_a_table_larger_than_memory_is_refused(monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "ftruncate", full)
+    with pytest.raises(TesterError, match="no memory for a table of 12 octets"):
+        MemoryFile(12)
+
+
+def test_a_frame_without_udp_belongs_to_no_connection():
+    with pytest.raises(TesterError, match="without UDP"):
+        tuple_at(inet.Headers(l3=14, version=4, inner=None, udp=None, payload=34))
+
+
+@pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
+def test_replayed_frames_carry_learned_tuples_and_valid_checksums(memory, plugin):
+    table = memory(COUNT)
+    rows = random_rows(COUNT)
+    rows[0, :] = 0xFF  # sums that fold
+    table.learn(np.arange(COUNT), rows)
+    stream = foreground(compiled(plugin)["reverse"])
+    frames = Replay(stream, table, Order(COUNT)).frames(0, COUNT + 5)
+    assert (frames[:COUNT, 26:30] == rows[:, 4:8]).all()
+    assert (frames[:COUNT, 30:34] == rows[:, 0:4]).all()
+    assert (frames[:COUNT, 34:36] == rows[:, 10:12]).all()
+    assert (frames[:COUNT, 36:38] == rows[:, 8:10]).all()
+    assert (frames[COUNT:] == frames[:5]).all()
+    assert inet.verify(frames).all()
+    out = np.empty((5, frames.shape[1]), dtype=np.uint8)
+    Replay(stream, table, Order(COUNT)).frames(3, 5, out)
+    assert (out == frames[3:8]).all()
+
+
+def test_the_order_of_reading():
+    numbers = np.arange(10_000)
+    assert (Order(7, "linear").connections(numbers) == numbers % 7).all()
+    assert not Order(7, "fixed").connections(numbers).any()
+    drawn = Order(100, "pseudorandom").connections(numbers)
+    counted = np.bincount(drawn, minlength=100)
+    assert len(counted) == 100
+    assert counted.min() > 50
+    assert counted.max() < 150
+    assert (drawn == Order(100, "pseudorandom").connections(numbers)).all()
+    assert (drawn != Order(100, "pseudorandom", seed=2).connections(numbers)).any()
+    assert (drawn[5000:] == Order(100, "pseudorandom").connections(numbers[5000:])).all()
+
+
+def test_the_initiator_begins_again_after_the_last_connection():
+    stream = foreground(compiled(Nat44())["forward"])
+    plain = Expander(stream).frames(0, 7)
+    assert (Cycle(stream, 7).frames(5, 16) == plain[np.arange(5, 21) % 7]).all()
+
+
+def learned(table, streams, count=COUNT):
+    """As if a device had kept ports and given everybody one public address."""
+    frames = Expander(foreground(streams["forward"])).frames(0, count)
+    ports, address = (34, [198, 19, 0, 2]) if frames[0, 12] == 8 else (54, [198, 19, 0, 2])
+    rows = np.empty((count, 12), dtype=np.uint8)
+    rows[:, :4], rows[:, 4:8] = [198, 19, 0, 1], address
+    rows[:, 8:12] = frames[:, ports : ports + 4]
+    table.learn(np.arange(count), rows)
+    return frames
+
+
+@pytest.mark.parametrize("reading", ["linear", "pseudorandom"])
+@pytest.mark.parametrize("plugin", [Nat44(), Nat64()])
+def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
+    streams, table = compiled(plugin), memory(COUNT)
+    opening = learned(table, streams)
+    order = Order(COUNT, reading)
+    outer, inner = connecting(ProfiledJudge(plugin, ExpectProfile()), *streams.values())
+    assert plugin_of(ProfiledJudge(plugin, ExpectProfile())) is plugin
+    assert isinstance(inner, ConnectionJudge)
+    inner.bind(TableAt(table.rows.filename, COUNT, 4, order))
+    for way in ("forward", "reverse"):
+        stream = foreground(streams[way])
+        source = Cycle(stream, COUNT) if way == "forward" else Replay(stream, table, order)
+        frames = source.frames(4000, 50)
+        trailer.stamp(
+            frames, source.headers, seq=np.arange(4000, 4050), stream_id=stream.stream_id,
+            nonce=1, time_ns=0,
+        )  # fmt: skip
+        which = np.arange(4000, 4050)
+        which = which % COUNT if way == "forward" else order.connections(which)
+        wanted = plugin.connected(way, frames, opening[which], table.rows[which])
+        assert not wanted.reason.any()
+        answer = outer.expect(way, frames)
+        assert (answer.frames == wanted.frames).all()
+        assert (answer.length == wanted.length).all()
+        marks = trailer.read(answer.frames)
+        assert (marks.seq == np.arange(4000, 4050)).all()
+
+
+def test_frames_of_other_streams_are_the_plugins(memory):
+    plugin = Nat44()
+    streams, table = compiled(plugin), memory(COUNT)
+    frames = learned(table, streams)[:5]
+    inner = ConnectionJudge(plugin, *streams.values())
+    assert not inner.expect("forward", frames).length.any()  # not bound yet
+    inner.bind(TableAt(table.rows.filename, COUNT, 4, Order(COUNT)))
+    trailer.stamp(
+        frames, inet.headers_of(frames[0]), seq=np.arange(5), stream_id=5, nonce=1, time_ns=0
+    )
+    assert not inner.expect("forward", frames).length.any()
+    assert inner.expect("forward", frames[:0]).length.shape == (0,)
+
+
+def test_the_receiver_learns_only_what_is_new_and_of_its_stream(memory):
+    streams, table = compiled(Nat64()), memory(COUNT)
+    known = Known()
+    stream = foreground(streams["forward"])
+    at = TableAt(table.rows.filename, COUNT, 4, Order(COUNT))
+    known.arm(None, at, streams["forward"], learn=True)
+    frames = Expander(foreground(compiled(Nat44())["forward"])).frames(0, 4)
+    numbers = np.array([9, 8, 7, 6], dtype=np.uint32)
+    known.learn(stream, frames, numbers, np.array([True, True, False, False]))
+    known.learn(foreground(streams["reverse"]), frames, numbers, np.ones(4, dtype=bool))
+    assert table.learned() == 2
+    assert (table.rows[9] == frames[0, 26:38]).all()
+    told = known.report()
+    assert (told["repeated"], told["example"]) == (0, None)
+    assert told["outside"] == 2
+    assert told["inside"] == inside_endpoints(stream, COUNT)
+    known.arm(None, None, streams["forward"], learn=False)
+    assert known.report() == {}
+
+
+def test_endpoints_before_the_device_are_counted_up_to_a_limit(monkeypatch):
+    stream = foreground(compiled(Nat44())["forward"])
+    frames = Expander(stream).frames(0, COUNT)
+    ends = np.concatenate([frames[:, 26:30], frames[:, 34:36]], axis=1)
+    assert inside_endpoints(stream, COUNT) == len(np.unique(ends, axis=0))
+    monkeypatch.setattr("v6t.drivers.embedded.connections.COUNTED", COUNT - 1)
+    assert inside_endpoints(stream, COUNT) is None
+
+
+# --- preparing -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Scripted:
+    """A tester and its device that write down what is done, in virtual time."""
+
+    count: int | None = 100
+    learned: int = 100
+    repeated: int = 0
+    validated: int = 100
+    phase_two_s: float = 1.0
+    slept_s: float = 0.0
+    faults: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    left: int = 0
+    log: list[str] = field(default_factory=list)
+    clock: float = 0.0
+    full: bool = False
+
+    def now(self):
+        return self.clock
+
+    def flush(self):
+        self.log.append("flush")
+        self.clock += 0.5 if self.full else 0.1
+        self.full = False
+
+    def sessions(self):
+        if self.count is None:
+            return None
+        self.log.append("count")
+        return self.count if self.full else self.left
+
+    def establish(self, trial, connections):
+        self.log.append("establish")
+        self.full = True
+        began, self.clock = self.clock, self.clock + connections.filling_s + connections.wait_s
+        counted = ClassCount("foreground", connections.count, connections.count, self.learned)
+        result = DirectionResult({"fg": counted}, connections.filling_s)
+        ended = began + connections.filling_s
+        return Phase(result, began, ended, repeated=self.repeated, faults=self.faults)
+
+    def validate(self, trial, connections):
+        self.log.append("validate")
+        began, self.clock = self.clock, self.clock + connections.validation_s
+        counted = ClassCount("foreground", connections.count, connections.count, self.validated)
+        return Phase(DirectionResult({"fg": counted}, 0.1), began, self.clock)
+
+    def measure(self, trial):
+        self.log.append("measure")
+        self.clock += trial.pause_s + self.slept_s + self.phase_two_s
+        return TrialResult({"forward": DirectionResult({}, 1.0)}, tester={"gap": trial.pause_s})
+
+
+def prepared(device=None, trials=1, **asked):
+    device = device or Scripted()
+    preparing = Preparing(device, device)
+    given = {"count": 100, "rate_cps": 100.0, "wait_s": 0.5, **asked}
+    asked_for = Connections(**given)
+    trial = Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=asked_for)
+    return device, [preparing.measure(trial) for _ in range(trials)]
+
+
+def test_phase_one_is_done_in_order_before_phase_two():
+    device, (result,) = prepared(alpha=0.5, gap_s=2.0)
+    assert device.log == ["flush", "count", "establish", "count", "validate", "measure"]
+    found = result.connections
+    assert (found.sessions_before, found.sessions, found.learned) == (0, 100, 100)
+    assert found.validated == 100
+    assert found.gap_s == pytest.approx(2.0)  # from the end of the validation
+    assert found.age_s == pytest.approx(1.0 + 0.5 + 2.0 + 2.0 + 1.0)
+    assert result.tester == {"gap": 2.0}
+
+
+def test_without_validation_the_gap_begins_with_phase_one():
+    _, (result,) = prepared(gap_s=2.0)
+    assert result.connections.gap_s == pytest.approx(2.5)
+    assert result.connections.validated is None
+
+
+def test_establishing_alone_has_no_phase_two():
+    device, (result,) = prepared(alpha=1.0, purpose="establish")
+    assert "measure" not in device.log
+    assert set(result.directions) == {"forward", "reverse"}
+
+
+def test_connections_are_kept_only_while_they_are_whole():
+    device, results = prepared(trials=3, keep=True)
+    assert device.log.count("establish") == 1
+    assert [r.connections.kept for r in results] == [False, True, True]
+    device, results = prepared(trials=3)
+    assert device.log.count("establish") == 3
+    device = Scripted(timeout_s=12.0)  # half of it passes with the third trial
+    _, results = prepared(device, trials=9, keep=True)
+    assert [r.connections.kept for r in results].count(False) >= 2
+
+
+def test_connections_that_were_lost_meanwhile_are_made_again():
+    device = Scripted()
+    preparing = Preparing(device, device)
+    asked = Connections(100, 100.0, keep=True)
+    trial = Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=asked)
+    preparing.measure(trial)
+    device.full = False
+    assert not preparing.measure(trial).connections.kept
+    preparing.forget()
+    assert not preparing.measure(trial).connections.kept
+
+
+def test_a_table_not_filled_has_no_phase_two():
+    for changes in ({"learned": 99, "count": 99}, {"repeated": 1}):
+        device, (result,) = prepared(Scripted(**changes), alpha=1.0)
+        assert device.log == ["flush", "count", "establish", "count"]
+        assert result.directions == {}
+        assert not result.connections.filled
+
+
+def test_a_tester_that_falters_in_phase_one_has_no_phase_two():
+    device, (result,) = prepared(Scripted(faults=("its ring overflowed",)), alpha=1.0)
+    assert result.faults == ("its ring overflowed",)
+    assert "measure" not in device.log
+
+
+@pytest.mark.parametrize("purpose", ["prepare", "establish", "tear-down"])
+@pytest.mark.parametrize("count", [93, 107])
+def test_both_numbers_are_told_where_they_differ(purpose, count):
+    device = Scripted(count=count)
+    if purpose == "establish" and count < 100:
+        _, (result,) = prepared(device, purpose=purpose, alpha=1.0)
+        assert result.connections.sessions == 93
+        assert "validate" not in device.log
+        return
+    with pytest.raises(DutError, match=f"counts {count} connections, the Responder learned 100"):
+        prepared(device, purpose=purpose)
+
+
+def test_connections_that_were_there_before_are_not_counted():
+    _, (result,) = prepared(Scripted(left=3, count=103))
+    assert (result.connections.sessions_before, result.connections.sessions) == (3, 100)
+
+
+def test_a_table_that_cannot_be_emptied():
+    with pytest.raises(DutError, match="cannot be emptied: 11 connections are left"):
+        prepared(Scripted(left=11))
+    device = Scripted(left=11, count=None)
+    assert prepared(device)[1][0].connections.sessions is None
+
+
+def test_tearing_down_takes_two_times():
+    device, (result,) = prepared(purpose="tear-down", alpha=1.0)
+    assert device.log[-3:] == ["flush", "flush", "count"]
+    assert result.connections.emptied_s == pytest.approx(0.5)
+    assert result.connections.idle_emptied_s == pytest.approx(0.1)
+
+
+def test_a_timeout_is_checked_before_anything_is_sent():
+    device = Scripted(timeout_s=2.0)
+    with pytest.raises(UsageError, match=r"after 2 s, but the trial needs them for 2\.5 s"):
+        prepared(device)
+    assert device.log == []
+    prepared(Scripted(timeout_s=2.6))
+
+
+def test_a_gap_longer_than_the_timeout_ends_the_run():
+    device = Scripted(timeout_s=20.0, slept_s=30.0)
+    asked = {"gap_s": 1.0}
+    _, (result,) = prepared(Scripted(timeout_s=20.0), **asked)
+    assert result.connections.gap_s < 20
+    with pytest.raises(DutError, match=r"31\.5 s passed between the phases"):
+        prepared(device, **asked)
+
+
+def test_what_limits_the_devices_table_is_asked_once():
+    asked = []
+
+    class Telling(Scripted):
+        def table(self):
+            asked.append(1)
+            return {"nf_conntrack_max": 262144}
+
+    _, results = prepared(Telling(timeout_s=100.0), trials=3)
+    assert asked == [1]
+    wanted = {"nf_conntrack_max": 262144, "timeout_s": 100.0}
+    assert [r.connections.device for r in results] == [wanted] * 3
+    assert prepared(Scripted())[1][0].connections.device is None
+
+
+def test_the_kernels_table_in_its_own_words():
+    text = (
+        "net.netfilter.nf_conntrack_max = 262144\nnet.netfilter.nf_conntrack_udp_timeout = 3600\n"
+    )
+    wanted = {"nf_conntrack_max": 262144, "nf_conntrack_udp_timeout": 3600}
+    assert nat.table().parse(text + "sysctl: cannot stat x\n") == wanted
+    ran = []
+
+    def run(command):
+        ran.append(command)
+        return SimpleNamespace(out=text)
+
+    for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
+        driver = make_driver(name, {})
+        session = SimpleNamespace(driver=driver, intent=None, transport=SimpleNamespace(run=run))
+        found = SessionState(session).table()
+        assert found == ({} if name == "linux-router" else wanted)
+    assert len(ran) == 3
+    assert all(command.startswith("sysctl net.netfilter.nf_conntrack_max") for command in ran)
+
+
+FIXED = {"conntrack_max": "262144", "conntrack_fixed": "read-only"}
+
+
+@pytest.mark.parametrize("driver", ["nftables", "iptables"])
+def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver):
+    made = make_driver(driver, {})
+    for sections, count, fits in (
+        (FIXED, 200_000, True),
+        (FIXED, 260_000, False),
+        ({**FIXED, "conntrack_fixed": ""}, 260_000, True),
+    ):
+        intent = Nat44().dut_intent()
+        intent = replace(intent, settings={**intent.settings, "sessions": count})
+        facts = made.example(intent)
+        facts = replace(facts, sections={**facts.sections, **sections})
+        if fits:
+            assert made.plan(intent, facts).steps
+            continue
+        with pytest.raises(DutError, match="260,000 connections do not fit") as caught:
+            made.plan(intent, facts)
+        assert "sysctl -w net.netfilter.nf_conntrack_max=524288" in caught.value.hint
+
+
+def test_a_device_of_hooks():
+    done = []
+    state = HookState(lambda: done.append(1), lambda: "entries: 42\n")
+    state.flush()
+    assert done == [1]
+    assert state.sessions() == 42
+    assert HookState(lambda: None, lambda: "what?").sessions() is None
+    assert HookState(lambda: None, None).sessions() is None
+
+
+# --- the simulated table -------------------------------------------------------------------------
+
+
+def filled(count, rate=1000.0, **options):
+    table = SimTable(SimOptions(**options))
+    return table, table.fill(count, rate)
+
+
+def test_a_simulated_table_refuses_or_replaces():
+    _, full = filled(100, table_entries=60)
+    assert (full.forwarded, full.first, full.stored) == (60, 0, 60)
+    _, full = filled(100, table_entries=60, table_replaces=True)
+    assert (full.forwarded, full.first, full.stored) == (100, 40, 60)
+
+
+def test_simulated_connections_expire_oldest_first():
+    table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
+    for clock, alive in ((9.9, 100), (10.0, 99), (10.5, 49), (11.0, 0)):
+        table.clock_s = clock
+        assert table.alive() == alive
+    table, _ = filled(100, rate=100.0, table_timeout_s=10.0)
+    table.clock_s = 10.5
+    table.touch()  # those that live carry frames
+    table.clock_s = 20.4
+    assert table.alive() == 49
+    table.clock_s = 20.6
+    assert table.alive() == 0
+
+
+def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
+    frames = Expander(foreground(compiled(Nat44())["forward"])).frames(0, 4)
+    changed = frames.copy()
+    at = inet.headers_of(frames[0]).udp + 6
+    changed[0, at : at + 2] = 0
+    changed[1, at + 1] ^= 1
+    changed[2, 40] ^= 1
+    lenient = ProfiledJudge(Nat44(), ExpectProfile(absent_checksum=True)).normalise
+    assert (lenient(frames) == lenient(changed)).all(axis=1).tolist() == [True, False, False, True]
+    strict = ProfiledJudge(Nat44(), ExpectProfile(df="set")).normalise
+    assert (strict(frames) == strict(changed)).all(axis=1).tolist() == [False, False, False, True]
+    six = Expander(foreground(compiled(Nat64())["forward"])).frames(0, 2)
+    assert (lenient(six) == lenient(six)).all()

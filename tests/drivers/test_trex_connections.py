@@ -1,0 +1,107 @@
+"""RFC 9693 on a real TRex: phase 1 recorded and learned, phase 2 from lists, through the kernel's NAT."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.devices import judge_of, state_of
+from v6t.core.testers import compile_point, make_tester
+from v6t.drivers.embedded.privilege import available
+from v6t.drivers.preparing import Preparing
+from v6t.drivers.trex import connecting
+from v6t.procedures.tracking import Connections
+from v6t.procedures.trial import DelayRequest, Trial
+
+pytestmark = [
+    pytest.mark.trex,
+    pytest.mark.skipif(
+        not os.environ.get("TREX_DIR"),
+        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+    ),
+    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    *(
+        pytest.mark.skipif(
+            shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None,
+            reason=f"needs the Debian package {package}",
+        )
+        for program, package in (("nft", "nftables"), ("conntrack", "conntrack"))
+    ),
+]
+COUNT = 3000
+
+
+def bench(**params):
+    run = resolve(
+        flags=Flags(
+            plugin="nat44",
+            tester="trex",
+            tester_options={"lab": "true"},
+            dut="nftables",
+            params=params,
+        )
+    )
+    tester = make_tester(run)
+    tester.open()
+    plugin = technology(run)
+    sizes = plugin.frame_pair(84)
+    tester.load(compile_point(plugin, sizes, run.seed), judge_of(run))
+    return tester, Preparing(tester, state_of(run, tester, None)), sizes
+
+
+def trial(sizes, connections, rate=2000.0, duration=1.0, mode="bidirectional", **changes):
+    return Trial(
+        "t", "t", sizes.ipv6, sizes.ipv4, mode, rate, duration, 0.4, 0.1,
+        connections=connections, **changes,
+    )  # fmt: skip
+
+
+def without_faults(prepared, asked):
+    """A busy machine may spoil the first ones."""
+    for _ in range(5):
+        result = prepared.measure(asked)
+        if not result.faults:
+            return result
+    raise AssertionError(result.faults)
+
+
+@pytest.mark.parametrize("rows", [700, 32_768], ids=["five blocks", "one block"])
+def test_the_full_cycle(rows, monkeypatch):
+    monkeypatch.setattr(connecting, "MOST_ROWS", rows)
+    tester, prepared, sizes = bench()
+    try:
+        asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
+        found = without_faults(prepared, trial(sizes, asked, duration=asked.filling_s))
+        stands = found.connections
+        assert (stands.sent, stands.learned, stands.validated) == (COUNT, COUNT, COUNT)
+        assert (stands.sessions_before, stands.sessions, stands.repeated) == (0, COUNT, 0)
+        for way in found.directions.values():
+            assert way.checked == way.matched > 20
+        # phase 2: the Initiator goes through its four-tuples more than twice
+        asked = Connections(COUNT, 2000.0, 0.5, 0.1, keep=True)
+        for changes in ({}, {"delays": DelayRequest(tags=100)}, {"delays": DelayRequest(tags=0)}):
+            result = without_faults(prepared, trial(sizes, asked, 3000.0, 2.5, **changes))
+            for way in result.directions.values():
+                assert way.total("sent") == way.total("received") == 7500
+                assert way.checked == way.matched > 50
+                if changes:
+                    delays = way.delays["fg"]
+                    assert delays.frames == (changes["delays"].tags or 7500)
+                    assert delays.lost == 0
+    finally:
+        tester.close()
+
+
+def test_parts_of_the_table_and_other_orders():
+    tester, prepared, sizes = bench()
+    try:
+        for reading, entries in (("linear", 10), ("fixed", None), ("pseudorandom", 100)):
+            asked = Connections(500, 2000.0, 0.3, 0.1, entries=entries, reading=reading)
+            result = without_faults(prepared, trial(sizes, asked, mode="reverse"))
+            way = result.directions["reverse"]
+            assert way.total("received") == 2000
+            assert way.checked == way.matched > 50
+    finally:
+        tester.close()

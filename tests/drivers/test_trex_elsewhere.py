@@ -1,0 +1,170 @@
+"""TRex on a host behind a real sshd, with one and two pairs of ports; connections it learned."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.testers import compile_point
+from v6t.drivers.embedded.privilege import available
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.remote import Remote, until_input_ends
+from v6t.drivers.trex.tester import TrexTester
+from v6t.procedures.trial import DelayRequest, Trial
+from v6t.procedures.validity import judge_trial
+from v6t.profiles.errors import TesterError
+
+from .duts import sshserver
+
+needs_sshd = pytest.mark.skipif(
+    sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
+)
+needs_trex = [
+    pytest.mark.trex,
+    pytest.mark.skipif(
+        not os.environ.get("TREX_DIR"),
+        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+    ),
+]
+needs_lab = pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}")
+CABLES = "".join(
+    f"ip link add l{n} type veth peer name r{n}\n"
+    + "".join(
+        f"sysctl -qw net.ipv6.conf.{i}.disable_ipv6=1; ip link set {i} up promisc on\n"
+        f"ethtool -K {i} tx off gro off gso off tso off >/dev/null\n"
+        for i in (f"l{n}", f"r{n}")
+    )
+    for n in (0, 1)
+)
+
+
+@pytest.fixture
+def host(tmp_path):
+    server = sshserver.Server("test-trex")
+    config = tmp_path / "ssh_config"
+    tunnel = "exec 3<>/dev/tcp/127.0.0.1/22 2>/dev/null; cat <&3 & cat >&3; kill %1"
+    (tmp_path / "tunnel").write_text(f"#!/bin/bash\n{tunnel}\n")
+    (tmp_path / "tunnel").chmod(0o700)
+    config.write_text(
+        "Host trexhost\n  HostName localhost\n  User root\n"
+        f"  IdentityFile {server.place}/id\n  UserKnownHostsFile {server.place}/known_hosts\n"
+        "  StrictHostKeyChecking yes\n"
+        f"  ProxyCommand nsenter -t {server.pid} -n {tmp_path}/tunnel\n"
+    )
+    yield server, Remote("trexhost", str(config))
+    sshserver.end(server)
+
+
+@needs_sshd
+@needs_lab
+def test_programs_and_files_of_another_host(host, tmp_path):
+    server, remote = host
+    done = subprocess.run(remote.command(["echo", "a b; $HOME"]), capture_output=True, check=True)
+    assert done.stdout == b"a b; $HOME\n"
+    server.shell("printf content >/tmp/v6t-test-file")
+    try:
+        remote.fetch("/tmp/v6t-test-file", tmp_path / "copy")
+    finally:
+        server.shell("rm -f /tmp/v6t-test-file")
+    assert (tmp_path / "copy").read_text() == "content"
+    with pytest.raises(
+        TesterError, match=r"/nothing could not be fetched from trexhost: .*No such"
+    ):
+        remote.fetch("/nothing", tmp_path / "none")
+
+
+@needs_sshd
+@needs_lab
+def test_a_program_elsewhere_ends_with_its_input(host):
+    server, remote = host
+    program = until_input_ends("echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned")
+    running = subprocess.Popen(
+        remote.command(program),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert running.stderr.readline() == b"ready\n"
+    assert "sleep 1001" in server.processes()
+    running.stdin.close()
+    assert running.wait(20) != 0
+    assert running.stdout.read() == b"cleaned\n"
+    assert "sleep 100" not in server.processes()
+
+
+@needs_sshd
+@needs_lab
+def test_a_program_elsewhere_tells_how_it_ended(host):
+    _, remote = host
+    running = subprocess.Popen(
+        remote.command(until_input_ends("true", "sh -c 'echo said; exit 7'", "true")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert (running.wait(60), running.stdout.read()) == (7, b"said\n")
+    running.stdin.close()
+
+
+def opened(remote, **options):
+    run = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
+    plugin = technology(run)
+    given = {
+        "trex_dir": os.environ["TREX_DIR"], "ssh": remote.host, "ssh_config": remote.config,
+        "start": "always", "interfaces": ("l0", "r0"), **options,
+    }  # fmt: skip
+    tester = TrexTester(TrexOptions.from_mapping(given), plugin.links, loopback=True)
+    tester.open()
+    tester.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
+    return tester
+
+
+def passed(tester, **changes):
+    asked = Trial("throughput", "t", 104, 64, "bidirectional", 3000.0, 1.0, 0.4, 0.1, **changes)
+    for _ in range(5):
+        result = tester.measure(asked)
+        verdict = judge_trial(asked, result, sending_time_tolerance=1.1)
+        if verdict.valid:
+            break
+    assert verdict.passed, verdict
+    return result
+
+
+@needs_sshd
+@needs_lab
+@pytest.mark.trex
+@needs_trex[1]
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        (),
+        ({"ports": (2, 3), "interfaces": ("l1", "r1")},),
+        (
+            {
+                "ports": (2, 3),
+                "interfaces": ("l1", "r1"),
+                "left": {"tester_mac": "02:00:00:00:03:01", "dut_mac": "02:00:00:00:03:02"},
+            },
+        ),
+    ],
+    ids=["one pair", "two pairs", "own addresses"],
+)
+def test_trex_on_another_host(host, pairs):
+    server, remote = host
+    server.shell(CABLES)
+    tester = opened(remote, pairs=pairs)
+    try:
+        for delays in (None, DelayRequest(tags=100)):
+            result = passed(tester, delays=delays)
+            for way in result.directions.values():
+                assert {n: c.received for n, c in way.classes.items()} == {"fg": 2700, "bg": 300}
+                assert way.checked == way.matched > 50
+                if delays is not None:
+                    assert sum(d.frames + d.lost for d in way.delays.values()) == 100
+        assert tester.describe()["pairs_of_ports"] == 1 + len(pairs)
+        assert "_t-rex-64" in server.processes()
+    finally:
+        tester.close()
+    assert "_t-rex-64" not in server.processes()
+    assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")

@@ -1,0 +1,155 @@
+"""Debian's Jool on Debian's kernel in a virtual machine, configured over SSH by its driver.
+
+Asked for with ``make test-jool``: making the image takes minutes and needs Debian's packages from
+the net, and without hardware acceleration a virtual machine is slow. Rates are low accordingly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from v6t.core import testers
+from v6t.core.config import resolve, technology
+from v6t.core.devices import driver_of, intent_of
+from v6t.core.files import Flags
+from v6t.core.testers import Bench, compile_point
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.embedded.bed import Bed
+from v6t.drivers.embedded.privilege import available
+from v6t.procedures.preflight import check_translation
+from v6t.tests.core.support import v6t
+from v6t.tests.drivers.duts import intents
+from v6t.tests.drivers.duts.bench import Standing
+
+from . import image
+from .vm import MachineDut
+
+ASKED = os.environ.get("V6T_JOOL") == "1"
+pytestmark = [
+    pytest.mark.jool,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not ASKED, reason="`make test-jool` asks for it (V6T_JOOL=1)"),
+]
+
+
+@pytest.fixture(scope="session")
+def made() -> image.Image:
+    possible, why = available()
+    assert possible, why
+    assert not image.lacking(), f"apt-get install {' '.join(image.lacking())}"
+    return image.image()
+
+
+@pytest.fixture
+def machine(made, monkeypatch):
+    """The lab's device is a virtual machine."""
+
+    def device(run, keep=None, say=None):
+        del keep, say
+        return MachineDut(driver_of(run), intent_of(run), made)
+
+    monkeypatch.setattr(testers, "lab_device", device)
+
+
+@pytest.fixture
+def standing(made):
+    """A machine that stands, with the tester's two ports; several in one test are closed late."""
+    beds = []
+
+    def stand(intent, **options):
+        dut = MachineDut(make_driver("jool", options), intent, made)
+        beds.append(Bed(intent.links, dut))
+        return Standing(dut, beds[-1].open())
+
+    yield stand
+    for bed in beds:
+        bed.close()
+
+
+@pytest.mark.parametrize("plugin", ["siit", "clat"])
+def test_every_frame_is_the_reference_translation(plugin, machine):
+    run = resolve(flags=Flags(plugin, dut="jool"))
+    tool = technology(run)
+    sizes = tool.frame_pair(run.frame_sizes[0])
+    bench = Bench(run)
+    try:
+        bench.load(compile_point(tool, sizes, run.seed))
+        finding = check_translation(
+            bench.measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
+        )
+        described = bench.describe()["device"]
+        read = bench.verify_device()
+    finally:
+        bench.close()
+    assert finding is None
+    assert described["kind"] == "jool"
+    assert described["version"] == "4.1.9"
+    assert "6.1" in described["system"]
+    assert any("jool_siit -i v6t eamt display" in line for line in read)
+
+
+def test_a_throughput_is_measured(machine, tmp_path):
+    path = tmp_path / "run"
+    options = ["--plugin", "siit", "--dut", "jool", "--output", path, "--no-report"]
+    done = v6t("run", *options)
+    assert done.status == 0, done.err
+    found = json.loads((path / "results.json").read_text())
+    assert found["status"] == "complete"
+    assert {point["benchmark"] for point in found["results"]} == {"throughput"}
+    assert all(p["matched"] == 1 and p["checked"] and p["median"] for p in found["results"])
+    manifest = json.loads((path / "manifest.json").read_text())
+    assert "jool_siit file handle /run/v6t/jool.json" in str(manifest)
+
+
+def frames_pass(bed, first, number):
+    """Clients of NAT64 reach a server, and its answers them."""
+    for port in range(first, first + number):
+        payload = b"from port %d" % port
+        out = bed.through("forward", "2001:2::2", "64:ff9b::c613:2", port, 53, payload)
+        assert out is not None, "the frame was dropped"
+        assert (out.payload.src, out.payload.dst) == ("198.19.0.1", "198.19.0.2")
+        assert out["UDP"].sport >= 1024
+        assert out["IP"].ttl == 63
+        back = bed.through(
+            "reverse", "198.19.0.2", "198.19.0.1", 53, out["UDP"].sport, b"answer %d" % port
+        )
+        assert back is not None, "the answer was dropped"
+        assert (back.payload.src, back.payload.dst) == ("64:ff9b::c613:2", "2001:2::2")
+        assert back["UDP"].dport == port
+
+
+def count(bed):
+    reading = bed.session.driver.sessions(bed.session.intent)
+    return reading.parse(bed.session.transport.run(reading.command).out)["sessions"]
+
+
+def boot(bed):
+    return bed.session.transport.run("cat /proc/sys/kernel/random/boot_id").out
+
+
+@pytest.mark.parametrize("way", ["instance", "reboot"])
+def test_nat64_is_emptied_and_goes_on(way, standing):
+    bed = standing(intents.nat64("64:ff9b::/96"), flush=way)
+    frames_pass(bed, 5000, 20)
+    assert count(bed) == 20
+    before = boot(bed)
+    bed.session.flush()
+    assert (boot(bed) != before) == (way == "reboot")
+    assert count(bed) == 0
+    assert bed.session.verify()
+    frames_pass(bed, 7000, 5)
+    assert count(bed) == 5
+    assert any("undone" in line for line in bed.session.restore())
+    assert bed.session.transport.run("jool instance display --csv --no-headers").out == ""
+
+
+def test_another_translator_makes_the_driver_refuse(standing):
+    bed = standing(intents.SIIT)
+    session = bed.session
+    session.restore()
+    session.transport.run("modprobe jool_siit && jool_siit instance add theirs --netfilter")
+    with pytest.raises(Exception, match="another translator is at work.*theirs"):
+        session.apply()
+    assert "theirs" in session.transport.run("jool_siit instance display").out

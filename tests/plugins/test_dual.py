@@ -1,0 +1,438 @@
+"""Two devices in one setup: frames against worlds written with scapy, and against their parts."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scapy.layers.inet import IP
+from scapy.layers.inet6 import IPv6
+from v6t.drivers.duts.chainjudge import ChainJudge
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.embedded.connections import inside_endpoints
+from v6t.drivers.statetable import MemoryFile, StateTable
+from v6t.plugins.base import Link, Links
+from v6t.plugins.dslite import DsLiteAftr, DsLiteParams
+from v6t.plugins.ipv4aas import Ipv4aas
+from v6t.plugins.ipv4aas_params import HEADROOM, Ipv4aasParams
+from v6t.plugins.stateful import OUTSIDE_POOL
+from v6t.profiles import inet
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.wire import max_frame_rate_fps
+
+from .test_nat import FRAMES, NatWorld, _with_ports, streams
+from .worlds import aged, as_ipv4, as_ipv6
+
+TAGGED = Links(
+    Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=7),
+    Link("02:00:00:00:02:02", "02:00:00:00:02:01", mtu=2000),
+)
+VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
+TRANSLATING = ("464xlat", "map-t")
+HOSTS = {
+    "initiator_count": 4,
+    "responder_count": 2,
+    "enumerate_ips": 3,
+    "initiator_ports": {"min": 4096, "max": 5119},
+    "responder_ipv4": "198.19.0.64",
+}
+
+
+@dataclass
+class DualWorld(NatWorld):
+    """A NAPT and two devices a packet passes: as RFC 7915 twice, or as a tunnel."""
+
+    translating: bool = True
+
+    def forward(self, packet):
+        client = (packet.src, packet["UDP"].sport, packet.dst, packet["UDP"].dport)
+        public = self.chosen.get(client) or self._choose(client)
+        return _with_ports(self._across(packet), src=public[0], sport=public[1])
+
+    def reverse(self, packet):
+        udp = packet["UDP"]
+        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
+        if owner is None:
+            return None
+        return _with_ports(self._across(packet), dst=owner[0], dport=owner[1])
+
+    def _across(self, packet):
+        if not self.translating:
+            return aged(aged(packet))
+        six = as_ipv6(packet, "2001:db8::1", "2001:db8::2")
+        return as_ipv4(IPv6(bytes(six)), packet.src, packet.dst)
+
+
+def dual(variant, links=None, **given):
+    plugin = Ipv4aas(Ipv4aasParams(variant=variant, **given), links)
+    p = plugin.params
+    return plugin, DualWorld(
+        plugin.links, str(p.public_first), p.publics, p.outside.min, p.outside.max,
+        translating=variant in TRANSLATING,
+    )  # fmt: skip
+
+
+def sent(plugin, world, size):
+    """First frames of the connections, what leaves the devices, and the tester's table."""
+    frames = Expander(streams(plugin, "forward", size)[0]).frames(0, FRAMES)
+    out = [world.answer("forward", f.tobytes()) for f in frames]
+    assert all(out)
+    return frames, out, np.array([list(o[26:38]) for o in out], dtype=np.uint8)
+
+
+def replies(plugin, learned, size):
+    """The Responder's frames in connections it learned."""
+    back = np.repeat(Expander(streams(plugin, "reverse", size)[0]).frames(0, 1), FRAMES, axis=0)
+    back[:, 26:38] = learned[:, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]]
+    inet.finish_ipv4(back, 14)
+    inet.finish_udp(back, inet.headers_of(back[0]))
+    return back
+
+
+def rows_of(answer):
+    return [answer.frames[i, : answer.length[i]].tobytes() for i in range(len(answer.length))]
+
+
+@pytest.mark.parametrize("links", [None, TAGGED], ids=["plain", "tagged"])
+@pytest.mark.parametrize("given", [{}, HOSTS], ids=["one host", "hosts"])
+@pytest.mark.parametrize("size", [104, 1500])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_frames_are_what_both_devices_make_of_them(variant, size, given, links):
+    plugin, world = dual(variant, links, **given)
+    frames, out, learned = sent(plugin, world, size)
+    assert inet.verify(frames).all()
+    assert len(np.unique(learned, axis=0)) == FRAMES
+    answer = plugin.connected("forward", frames, frames, learned)
+    assert not answer.reason.any()
+    assert rows_of(answer) == out
+    back = replies(plugin, learned, size)
+    answer = plugin.connected("reverse", back, frames, learned)
+    assert rows_of(answer) == [world.answer("reverse", f.tobytes()) for f in back]
+
+
+@pytest.mark.parametrize("variant", ["ds-lite", "lw4o6", "map-e", "map-t"])
+def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
+    """NAPT in scapy, the other parts as the lab has them; the chain's judge knows the hops."""
+    plugin, _ = dual(variant)
+    p = plugin.params
+    parts = list(plugin.parts)
+    (nat,) = [part for part in parts if part.stateful]
+    world = NatWorld(nat.intent.links, str(p.public_first), p.publics, p.outside.min, p.outside.max)
+    judge = make_driver("chain", {}).judge(plugin, plugin.dut_intent())
+    assert isinstance(judge, ChainJudge)
+
+    def through(direction, frames):
+        for part in parts if direction == "forward" else parts[::-1]:
+            if part is nat:
+                rows = [world.answer(direction, f.tobytes()) for f in frames]
+                frames = np.array([list(row) for row in rows], dtype=np.uint8)
+                continue
+            way = {"forward": "reverse", "reverse": "forward"}[direction]
+            made = part.reference.expect(way if part.turned else direction, frames)
+            assert not made.reason.any(), part.name
+            frames = made.frames[:, : made.length[0]]
+        return frames
+
+    frames = Expander(streams(plugin, "forward", 104)[0]).frames(0, FRAMES)
+    out = through("forward", frames)
+    learned = out[:, 26:38]
+
+    class Bound:
+        """The judge's plugin with its connections."""
+
+        def expect(self, direction, frames):
+            return plugin.connected(direction, frames, first, learned)
+
+    first = frames
+    judge.judge = Bound()
+    assert rows_of(judge.expect("forward", frames)) == [f.tobytes() for f in out]
+    back = replies(plugin, learned, 104)
+    assert rows_of(judge.expect("reverse", back)) == [f.tobytes() for f in through("reverse", back)]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_sizes_are_those_between_the_devices(variant):
+    plugin, _ = dual(variant)
+    overhead = 20 if variant in TRANSLATING else 40
+    assert plugin.overhead == overhead
+    assert plugin.default_frame_sizes == (64 + overhead,)
+    for size in plugin.rfc_frame_sizes:
+        pair = plugin.frame_pair(size)
+        assert (pair.ipv6, pair.ipv4) == (size, size - overhead)
+    sizes = plugin.frame_pair(64 + overhead)
+    for direction in ("forward", "reverse"):
+        (only,) = plugin.traffic(direction, sizes).classes
+        assert only.frame_size == 64
+    # DD-02: the medium carries what the middle link carries
+    assert max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_intent_lists_both_devices_and_which_is_stateful(variant):
+    plugin, _ = dual(variant)
+    intent = plugin.dut_intent()
+    parts = intent.settings["parts"]
+    stateful = [part["device"] for part in parts if part["stateful"]]
+    wanted = "PE" if variant in ("464xlat", "ds-lite") else "CE"
+    assert stateful == [wanted]
+    assert intent.settings["stateful"] == wanted
+    assert {role.name: role.stateful for role in plugin.roles} == {
+        "CE": wanted == "CE", "PE": wanted == "PE",
+    }  # fmt: skip
+    assert [p["device"] for p in parts] == sorted(p["device"] for p in parts)
+    for one, other in pairwise(parts):
+        assert one["links"]["right"]["tester_mac"] == other["links"]["left"]["dut_mac"]
+        assert one["links"]["right"]["dut_mac"] == other["links"]["left"]["tester_mac"]
+    assert parts[0]["links"]["left"]["dut_mac"] == plugin.links.left.dut_mac
+    assert parts[-1]["links"]["right"]["dut_mac"] == plugin.links.right.dut_mac
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_is_pickled_by_its_parameters(variant):
+    plugin, world = dual(variant)
+    frames, out, learned = sent(plugin, world, 104)
+    assert plugin.parts
+    again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
+    assert type(again) is type(plugin)
+    assert rows_of(again.connected("forward", frames, frames, learned)) == out
+    for part in plugin.parts:
+        if part.reference is not None:
+            assert len(pickle.dumps(part.reference)) < 10_000
+
+
+def test_the_papers_ce_has_the_papers_ports():
+    """Lencse and Bazsó 2024, figure 23: 192.0.2.35 with PSID 3 of /53 and 11 EA bits."""
+    plugin, _ = dual("map-t")
+    napt, ce, _ = plugin.parts
+    assert napt.intent.settings["pool4"] == ["192.0.2.35"]
+    assert napt.intent.settings["ports"] == [24576, 32767]
+    assert ce.intent.settings["end_user_prefix"] == "2001:db8:ce:11b::/64"
+
+
+def test_a_source_outside_the_port_set_is_a_drop():
+    plugin, world = dual("map-e")
+    frames, _, learned = sent(plugin, world, 104)
+    learned = learned.copy()
+    learned[0, 8:10] = (0x80, 0)  # the first port of the next PSID
+    reason = plugin.connected("forward", frames, frames, learned).reason
+    assert reason[0] == OUTSIDE_POOL
+    assert not reason[1:].any()
+
+
+@pytest.mark.parametrize(("ports", "said"), [(7000, False), (7372, False), (7373, True)])
+def test_a_port_set_with_little_headroom_is_remarked_upon(ports, said):
+    """DD-03: more than nine tenths of 8192 ports."""
+    wanted = {"min": 1024, "max": 1023 + ports}
+    plugin, _ = dual("map-t", initiator_ports=wanted)
+    assert any("DD-03" in line for line in plugin.cautions) == said
+    assert (plugin.params.used_ports > HEADROOM) == said
+    assert not any("DD-03" in line for line in dual("464xlat", initiator_ports=wanted)[0].cautions)
+
+
+REFUSED = {
+    "unknown variant": ({"variant": "dslite"}, "Input should be"),
+    "port set too small": (
+        {"variant": "map-t", "initiator_ports": {"min": 1024, "max": 9216}},
+        "8193 source ports do not fit the CE's port set of 8192",
+    ),
+    "several hosts, one port set": (
+        {"variant": "lw4o6", "initiator_count": 4, "responder_count": 2, "enumerate_ips": 3,
+         "responder_ipv4": "198.19.0.64"},
+        "16384 source ports do not fit",
+    ),
+    "low ports of the set": ({"variant": "map-e", "psid": 0}, "holds ports below 1024"),
+    "no such PSID": ({"variant": "map-e", "psid": 8}, "does not fit the 3 bits"),
+    "no such PSID of lw4o6": ({"variant": "lw4o6", "psid": 8}, "does not fit 3 bits"),
+    "address outside the rule": (
+        {"variant": "map-t", "public_ipv4": "198.51.100.1"}, "outside the rule's IPv4 prefix",
+    ),
+    "a CE with a prefix": ({"variant": "map-t", "ea_len": 4}, "has a whole IPv4 prefix"),
+    "background": ({"n": 2, "m": 1}, "no background between two IPv4 networks"),
+    "short prefix": ({"prefix": "2001:db8:64::/64"}, "is no /96"),
+    "same prefixes": ({"clat_ipv6": "2001:db8:64::/96"}, "are the same"),
+    "responder is public": (
+        {"responder_ipv4": "198.19.0.1"}, "are public addresses of the devices",
+    ),
+    "few public ports": (
+        {"public_ports": {"min": 1024, "max": 2047}}, "connections do not fit 1 public addresses",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_in_a_sentence(case):
+    given, words = REFUSED[case]
+    with pytest.raises((UsageError, ValueError), match=words):
+        Ipv4aasParams(**given)
+
+
+def test_frames_the_middle_link_does_not_carry():
+    plugin, _ = dual("map-e", middle_mtu=1400)
+    with pytest.raises(UsageError, match="MTU of 1400"):
+        plugin.frame_pair(1518)
+    plugin, _ = dual("map-t", df=False)
+    with pytest.raises(UsageError, match="fragments IPv4 packets without DF"):
+        plugin.traffic("forward", plugin.frame_pair(1518))
+
+
+@dataclass
+class AftrWorld(NatWorld):
+    """RFC 6333: the NAT's key is the B4's address and the inner source."""
+
+    aftr: str = ""
+
+    def forward(self, packet):
+        if packet.version != 6 or packet.nh != 4 or packet.dst != self.aftr:
+            return None
+        inner = IP(bytes(packet.payload))
+        udp = inner["UDP"]
+        client = (f"{packet.src} {inner.src}", udp.sport, inner.dst, udp.dport)
+        public = self.chosen.get(client) or self._choose(client)
+        return _with_ports(aged(inner), src=public[0], sport=public[1])
+
+    def reverse(self, packet):
+        udp = packet["UDP"]
+        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
+        if owner is None:
+            return None
+        b4, customer = owner[0].split()
+        inner = _with_ports(aged(packet), dst=customer, dport=owner[1])
+        return IPv6(src=self.aftr, dst=b4, nh=4, hlim=64) / inner
+
+
+def aftr(**given):
+    plugin = DsLiteAftr(DsLiteParams(**given))
+    p = plugin.params
+    return plugin, AftrWorld(
+        plugin.links, str(p.pool_first), p.pool_count, p.pool_ports.min, p.pool_ports.max,
+        aftr=str(p.aftr_ipv6.ip),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [104, 1518])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}],
+    ids=["softwires", "one"],
+)
+def test_an_aftr_tells_softwires_apart(given, size):
+    plugin, world = aftr(**given)
+    frames, out, learned = sent(plugin, world, size)
+    assert (frames.shape[1] + 4, len(out[0]) + 4) == (size, size - 40)
+    answer = plugin.connected("forward", frames, frames, learned)
+    assert rows_of(answer) == out
+    back = replies(plugin, learned, size)
+    answer = plugin.connected("reverse", back, frames, learned)
+    assert rows_of(answer) == [world.answer("reverse", f.tobytes()) for f in back]
+
+
+def test_equal_inner_tuples_of_two_softwires_are_two_connections():
+    """ST-18: all combinations of 2 B4s; each inner four-tuple comes from both."""
+    plugin, world = aftr(
+        initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
+        responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
+    )  # fmt: skip
+    assert plugin.combinations == 48
+    frames, _, learned = sent(plugin, world, 104)
+    inner = frames[:, 66:78]
+    assert len(np.unique(inner, axis=0)) == 24
+    assert len(np.unique(np.concatenate([frames[:, 22:38], inner], axis=1), axis=0)) == 48
+    assert len(np.unique(learned, axis=0)) == 48
+
+
+def test_an_aftr_that_does_not_look_at_the_tunnel_repeats_public_endpoints():
+    class Blind(AftrWorld):
+        def forward(self, packet):
+            packet.src = "2001:db8:b4::"
+            return super().forward(packet)
+
+    plugin, _ = aftr(
+        initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
+        responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
+    )  # fmt: skip
+    p = plugin.params
+    world = Blind(
+        plugin.links, str(p.pool_first), 1, p.pool_ports.min, p.pool_ports.max,
+        aftr=str(p.aftr_ipv6.ip),
+    )  # fmt: skip
+    _, _, learned = sent(plugin, world, 104)
+    memory = MemoryFile(learned.size)
+    try:
+        table = StateTable(memory.path, FRAMES)
+        table.learn(np.arange(FRAMES), learned)
+        assert table.repeated()[0] == FRAMES // 2
+    finally:
+        memory.close()
+
+
+def test_endpoints_before_an_aftr_are_softwires_and_ports():
+    plugin, _ = aftr(
+        initiator_count=2, responder_count=2, initiator_ports={"min": 4096, "max": 4099},
+        responder_ports={"min": 1, "max": 3}, enumerate_ips=3,
+    )  # fmt: skip
+    assert plugin.endpoints == 8
+    assert inside_endpoints(streams(plugin, "forward", 104)[0], plugin.combinations) == 8
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_the_tunnels_end_with_a_nat_behind_it_is_the_aftr(several):
+    given = {} if several else {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
+    plugin, _ = aftr(**given)
+    end, nat = plugin.parts
+    p = plugin.params
+    world = NatWorld(nat.intent.links, str(p.pool_first), 1, p.pool_ports.min, p.pool_ports.max)
+    frames = Expander(streams(plugin, "forward", 104)[0]).frames(0, FRAMES)
+    middle = end.reference.expect("forward", frames)
+    assert not middle.reason.any()
+    out = [world.answer("forward", f.tobytes()) for f in middle.frames]
+    learned = np.array([list(o[26:38]) for o in out], dtype=np.uint8)
+    judge = make_driver("chain", {}).judge(plugin, plugin.dut_intent())
+
+    class Bound:
+        def expect(self, direction, given):
+            return plugin.connected(direction, given, frames, learned)
+
+    judge.judge = Bound()
+    assert rows_of(judge.expect("forward", frames)) == out
+    back = replies(plugin, learned, 104)
+    returned = [world.answer("reverse", f.tobytes()) for f in back]
+    made = end.reference.expect("reverse", np.array([list(r) for r in returned], dtype=np.uint8))
+    assert rows_of(judge.expect("reverse", back)) == rows_of(made)
+    inside = nat.intent.settings["inside4"]
+    assert inside == (["10.0.0.0/28"] if several else ["192.168.1.2/32"])
+
+
+def test_the_tunnels_end_drops_what_is_no_softwires():
+    plugin, _ = aftr()
+    end = plugin.parts[0].reference
+    frames = Expander(streams(plugin, "forward", 104)[0]).frames(0, 6)
+    frames[0, 37] = 0xFF  # a B4 it does not know
+    frames[1, 53] ^= 1  # another AFTR
+    frames[2, 20] = 17  # no tunnel
+    frames[3, 69] ^= 1  # not the customer's address
+    frames[4, 62] = 1  # the last hop
+    assert (end.expect("forward", frames).length > 0).tolist() == [False] * 5 + [True]
+    back = end.expect("forward", frames[5:]).frames.copy()
+    turned = back[:, :].copy()
+    turned[:, 0:12] = back[:, [6, 7, 8, 9, 10, 11, 0, 1, 2, 3, 4, 5]]
+    turned[:, 26:34] = back[:, [30, 31, 32, 33, 26, 27, 28, 29]]
+    assert end.expect("reverse", turned).length.tolist() == [100]
+    turned[:, 33] = 200
+    assert end.expect("reverse", turned).length.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"n": 2, "m": 1}, "there is no background"),
+        ({"b4_ipv6": "2001:db8:6::", "initiator_count": 4}, "an address of the B4s"),
+        ({"b4_ipv6": "2001:db8:b4::ffff:fffe"}, "do not lie within a /96"),
+    ],
+)
+def test_an_aftr_that_cannot_be(given, words):
+    with pytest.raises(UsageError, match=words):
+        DsLiteParams(**given)

@@ -1,0 +1,301 @@
+"""NAT44 and NAT64 against a device written with scapy that chooses its own public ports."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+import numpy as np
+import pytest
+from scapy.layers.inet import UDP
+from v6t.plugins.base import Link, Links
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat64 import TIMERS_S, WELL_KNOWN, Nat64, Nat64Params
+from v6t.plugins.stateful import NO_CONNECTION, OUTSIDE_POOL
+from v6t.profiles import inet
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import DIRECTIONS, Role
+
+from .worlds import World, aged, as_ipv4, as_ipv6, embedded, extracted, routed
+
+FRAMES = 48
+TAGGED = Links(
+    Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=7),
+    Link("02:00:00:00:02:02", "02:00:00:00:02:01", mtu=2000),
+)
+
+
+@dataclass
+class NatWorld(World):
+    """Public endpoints by connection; the next one is a random free one."""
+
+    first: str
+    addresses: int
+    low: int
+    high: int
+    prefix: str | None = None
+    chosen: dict[tuple[str, int, str, int], tuple[str, int]] = field(default_factory=dict)
+    owners: dict[tuple[str, int, str, int], tuple[str, int]] = field(default_factory=dict)
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def forward(self, packet):
+        server = packet.dst if self.prefix is None else self._server(packet)
+        if server is None or (packet.version == 6 and self.prefix is None):
+            return routed(packet)
+        client = (packet.src, packet[UDP].sport, server, packet[UDP].dport)
+        public = self.chosen.get(client) or self._choose(client)
+        out = aged(packet) if self.prefix is None else as_ipv4(packet, public[0], server)
+        return _with_ports(out, src=public[0], sport=public[1])
+
+    def reverse(self, packet):
+        if packet.version == 6:
+            return routed(packet)
+        udp = UDP(bytes(packet.payload))
+        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
+        if owner is None:
+            return None
+        if self.prefix is None:
+            return _with_ports(aged(packet), dst=owner[0], dport=owner[1])
+        out = as_ipv6(packet, embedded(self.prefix, packet.src), owner[0])
+        return _with_ports(out, dport=owner[1])
+
+    def _server(self, packet):
+        return extracted(self.prefix, packet.dst)
+
+    def _choose(self, client):
+        while True:
+            address = IPv4Address(self.first) + self.chance.randrange(self.addresses)
+            port = self.chance.randint(self.low, self.high)
+            if (str(address), port, client[2], client[3]) not in self.owners:
+                break
+        self.owners[str(address), port, client[2], client[3]] = client[:2]
+        self.chosen[client] = str(address), port
+        return self.chosen[client]
+
+
+def _with_ports(packet, sport=None, dport=None, **addresses):
+    out = packet.__class__(bytes(packet))
+    for name, value in addresses.items():
+        setattr(out, name, value)
+    udp = UDP(bytes(out.payload))
+    udp.sport, udp.dport = sport or udp.sport, dport or udp.dport
+    del udp.chksum
+    out.remove_payload()
+    if out.version == 4:
+        del out.chksum
+    return out / udp
+
+
+CASES = {
+    "nat44": (Nat44, Nat44Params, {}),
+    "nat44 hosts": (
+        Nat44,
+        Nat44Params,
+        {"initiator_count": 16, "responder_count": 3, "enumerate_ips": 3, "pool_count": 5,
+         "responder_ipv4": "198.19.1.0", "initiator_ports": {"min": 1024, "max": 2047}},
+    ),
+    "nat44 upwards": (
+        Nat44, Nat44Params,
+        {"enumerate_ports": 1, "initiator_ports": {"min": 2048, "max": 4095}, "n": 2, "m": 1},
+    ),
+    "nat64": (Nat64, Nat64Params, {}),
+    "nat64 wkp": (Nat64, Nat64Params, {"prefix": "wkp", "n": 10, "m": 9}),
+    "nat64 hosts": (
+        Nat64, Nat64Params,
+        {"initiator_count": 64, "responder_count": 64, "enumerate_ips": 3,
+         "responder_ipv4": "198.19.64.0", "pool_count": 2,
+         "initiator_ports": {"min": 4096, "max": 5119}},
+    ),
+    **{f"nat64 {p}": (Nat64, Nat64Params, {"prefix": p})
+       for p in ("2001:db9::/32", "2001:db8:100::/40", "2001:db8:122::/48",
+                 "2001:db8:122:300::/56", "2001:db8:122:344::/64")},
+}  # fmt: skip
+
+
+def made(case, links=None):
+    plugin_type, params, given = CASES[case]
+    plugin = plugin_type(params(**given), links)
+    p = plugin.params
+    prefix = str(p.servers) if isinstance(p, Nat64Params) else None
+    world = NatWorld(
+        plugin.links, str(p.pool_first), p.pool_count, p.pool_ports.min, p.pool_ports.max, prefix
+    )
+    return plugin, world
+
+
+def streams(plugin, direction, size=None):
+    sizes = plugin.frame_pair(size or 104)
+    return compile_traffic(plugin.traffic(direction, sizes, 1)).streams
+
+
+def established(plugin, world, size=None):
+    """First frames of the connections, what leaves the device, and the tester's table."""
+    stream = streams(plugin, "forward", size)[0]
+    assert stream.role is Role.FOREGROUND
+    frames = Expander(stream).frames(0, FRAMES)
+    out = [world.answer("forward", f.tobytes()) for f in frames]
+    assert all(out)
+    at = 30 if plugin.links.right.vlan else 26
+    return frames, out, np.array([list(o[at : at + 12]) for o in out], dtype=np.uint8)
+
+
+@pytest.mark.parametrize("links", [None, TAGGED], ids=["plain", "tagged"])
+@pytest.mark.parametrize("case", CASES)
+def test_frames_of_connections_are_what_a_device_emits(case, links):
+    plugin, world = made(case, links)
+    frames, out, learned = established(plugin, world)
+    assert inet.verify(frames).all()
+    answer = plugin.connected("forward", frames, frames, learned)
+    assert not answer.reason.any()
+    assert [answer.frames[i, : answer.length[i]].tobytes() for i in range(FRAMES)] == out
+    # the Responder answers to where it learned
+    (template,) = [s for s in streams(plugin, "reverse") if s.role is Role.FOREGROUND]
+    back = np.repeat(Expander(template).frames(0, 1), FRAMES, axis=0)
+    at = 30 if plugin.links.right.vlan else 26
+    back[:, at : at + 12] = learned[:, [4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9]]
+    inet.finish_ipv4(back, at - 12)
+    inet.finish_udp(back, inet.headers_of(back[0]))
+    answer = plugin.connected("reverse", back, frames, learned)
+    assert not answer.reason.any()
+    for row in range(FRAMES):
+        wanted = world.answer("reverse", back[row].tobytes())
+        assert answer.frames[row, : answer.length[row]].tobytes() == wanted
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_connections_of_phase_one_are_different(case):
+    plugin, world = made(case)
+    frames, _, learned = established(plugin, world)
+    assert len(np.unique(learned, axis=0)) == FRAMES
+    where = slice(26, 38) if frames[0, 12] == 8 else slice(22, 58)
+    assert len(np.unique(frames[:, where], axis=0)) == FRAMES
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "m" in CASES[c][2]])
+def test_background_needs_no_connection(case):
+    plugin, world = made(case)
+    for direction in DIRECTIONS:
+        (bg,) = [s for s in streams(plugin, direction) if s.role is Role.BACKGROUND]
+        frames = Expander(bg).frames(0, 50)
+        answer = plugin.expect(direction, frames)
+        for row, frame in enumerate(frames):
+            wanted = world.answer(direction, frame.tobytes())
+            assert wanted
+            assert answer.frames[row, : answer.length[row]].tobytes() == wanted
+
+
+@pytest.mark.parametrize("case", ["nat44", "nat64"])
+def test_without_a_connection_nothing_is_forwarded(case):
+    plugin, _ = made(case)
+    for direction in DIRECTIONS:
+        frames = Expander(streams(plugin, direction)[0]).frames(0, 5)
+        answer = plugin.expect(direction, frames)
+        if direction == "reverse" or plugin.name == "nat44":
+            assert not answer.length.any()
+    assert plugin.drop_reasons[NO_CONNECTION] == "belongs to no connection"
+
+
+@pytest.mark.parametrize("case", ["nat44", "nat64"])
+def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
+    plugin, world = made(case)
+    frames, _, learned = established(plugin, world)
+    learned = learned.copy()
+    learned[0, 3] ^= 8  # another address
+    learned[1, 8:10] = (0, 80)  # a port below the pool
+    reason = plugin.connected("forward", frames, frames, learned).reason
+    assert reason[:2].tolist() == [OUTSIDE_POOL, OUTSIDE_POOL]
+    assert not reason[2:].any()
+
+
+@pytest.mark.parametrize("case", ["nat44", "nat64"])
+def test_every_listed_size(case):
+    plugin, world = made(case)
+    for size in plugin.rfc_frame_sizes:
+        sizes = plugin.frame_pair(size)
+        assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
+        frames, out, _ = established(plugin, world, size)
+        assert (frames.shape[1] + 4, len(out[0]) + 4) == (sizes.ipv6, sizes.ipv4)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_plugin_is_pickled_without_what_it_prepared(case):
+    plugin, world = made(case)
+    frames, _, learned = established(plugin, world)
+    wanted = plugin.connected("forward", frames, frames, learned)
+    assert len(pickle.dumps(plugin)) < 10_000
+    again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
+    assert (again.connected("forward", frames, frames, learned).frames == wanted.frames).all()
+
+
+@pytest.mark.parametrize("case", ["nat44", "nat64"])
+def test_the_device_knows_clients_pool_and_all_hosts(case):
+    plugin, _ = made(f"{case} hosts")
+    intent = plugin.dut_intent()
+    p = plugin.params
+    assert intent.settings["pool4"] == [str(p.pool_first + k) for k in range(p.pool_count)]
+    assert intent.settings["ports"] == [1024, 65535]
+    responders = {str(p.responder_ipv4 + k) for k in range(p.responder_count)}
+    from ipaddress import ip_network
+
+    routed_to = {str(a) for n in intent.right["routes"] for a in ip_network(n)}
+    assert routed_to == responders
+    inside = intent.settings["inside4" if case == "nat44" else "inside6"]
+    first = p.initiator_ipv4 if case == "nat44" else p.initiator_ipv6
+    assert all(any(first + k in ip_network(n) for n in inside) for k in range(p.initiator_count))
+    if case == "nat64":
+        assert intent.settings["clients"] == 64
+
+
+def test_the_well_known_prefix_has_a_short_name():
+    assert str(Nat64Params(prefix="wkp").servers) == WELL_KNOWN
+    assert Nat64Params(prefix="well-known").servers == Nat64Params(prefix=WELL_KNOWN).servers
+
+
+REFUSED = {
+    "mixed enumeration modes": ({"enumerate_ports": 3, "enumerate_ips": 1, "initiator_count": 2,
+                                 "responder_count": 2}, "different modes"),
+    "addresses without enumeration": ({"initiator_count": 2}, "would repeat four-tuples"),
+    "enumeration of one address": ({"enumerate_ips": 3}, "more than one address on both sides"),
+    "no enumeration": ({"enumerate_ports": 0}, "all frames are one connection"),
+    "low ports": ({"initiator_ports": {"min": 1, "max": 40000}}, "a NAT maps ports below 1024"),
+    "ports upside down": ({"responder_ports": {"min": 9, "max": 3}}, "larger than the largest"),
+    "responder in the pool": ({"responder_ipv4": "198.19.0.1"}, "public addresses of the device"),
+    "pool too small": ({"initiator_ports": {"min": 1024, "max": 65535}, "responder_ports":
+                        {"min": 1, "max": 1}, "pool_ports": {"min": 1024, "max": 2047}},
+                       "do not fit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [Nat44Params, Nat64Params])
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_enumerated_is_refused_in_a_sentence(case, model):
+    given, words = REFUSED[case]
+    with pytest.raises((UsageError, ValueError), match=words):
+        model(**given)
+
+
+def test_low_ports_may_be_meant():
+    assert Nat64Params(initiator_ports={"min": 1, "max": 40_000}, low_ports=True).combinations == (
+        4_000_000
+    )
+
+
+def test_addresses_that_would_be_translated_are_no_clients():
+    with pytest.raises(UsageError, match="lies within the prefix"):
+        Nat64Params(initiator_ipv6="2001:db8:64::5")
+    with pytest.raises(UsageError, match="do not lie together"):
+        Nat64Params(
+            prefix="2001:db8:100::/40", responder_ipv4="198.18.255.0", responder_count=65536,
+            initiator_count=2, enumerate_ips=3, pool_first="203.0.113.1",
+            initiator_ports={"min": 1024, "max": 1024},
+        )  # fmt: skip
+
+
+def test_bib_entries_and_sessions_of_the_defaults():
+    plugin = Nat64()
+    assert (plugin.endpoints, plugin.combinations) == (40_000, 4_000_000)
+    assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300

@@ -1,0 +1,225 @@
+"""NAT66 and NAT46 against devices written with scapy that choose their own public ports."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
+
+import numpy as np
+import pytest
+from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.base import Link, Links
+from v6t.plugins.nat6_params import Pool6Params
+from v6t.plugins.nat46 import Nat46, Nat46Params
+from v6t.plugins.nat66 import Nat66, Nat66Params
+from v6t.plugins.stateful import OUTSIDE_POOL
+from v6t.profiles import inet
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+
+from .test_nat import FRAMES, NatWorld, _with_ports, streams
+from .worlds import as_ipv4, as_ipv6, routed
+
+TAGGED = Links(
+    Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=7),
+    Link("02:00:00:00:02:02", "02:00:00:00:02:01", mtu=2000),
+)
+
+
+@dataclass
+class Nat6World(NatWorld):
+    """Public IPv6 endpoints; clients are IPv4 where servers are given by pairs of addresses."""
+
+    servers: dict[str, str] | None = None
+
+    def forward(self, packet):
+        server = packet.dst if self.servers is None else self.servers.get(packet.dst)
+        if server is None:
+            return None
+        udp = packet["UDP"]
+        client = (packet.src, udp.sport, server, udp.dport)
+        public = self.chosen.get(client) or self._choose(client)
+        if self.servers is None:
+            return _with_ports(routed(packet), src=public[0], sport=public[1])
+        return _with_ports(as_ipv6(packet, public[0], server), sport=public[1])
+
+    def reverse(self, packet):
+        udp = packet["UDP"]
+        owner = self.owners.get((packet.dst, udp.dport, packet.src, udp.sport))
+        if owner is None:
+            return None
+        if self.servers is None:
+            return _with_ports(routed(packet), dst=owner[0], dport=owner[1])
+        known = {six: four for four, six in self.servers.items()}
+        return _with_ports(as_ipv4(packet, known[packet.src], owner[0]), dport=owner[1])
+
+    def _choose(self, client):
+        while True:
+            address = IPv6Address(self.first) + self.chance.randrange(self.addresses)
+            port = self.chance.randint(self.low, self.high)
+            if (str(address), port, client[2], client[3]) not in self.owners:
+                break
+        self.owners[str(address), port, client[2], client[3]] = client[:2]
+        self.chosen[client] = str(address), port
+        return self.chosen[client]
+
+
+HOSTS = {
+    "initiator_count": 8,
+    "responder_count": 4,
+    "enumerate_ips": 3,
+    "pool_count": 3,
+    "initiator_ports": {"min": 4096, "max": 5119},
+}
+CASES = {
+    "nat66": (Nat66, Nat66Params, {}),
+    "nat66 hosts": (Nat66, Nat66Params, {**HOSTS, "responder_ipv6": "2001:2:0:1::c0"}),
+    "nat66 upwards": (
+        Nat66, Nat66Params,
+        {"enumerate_ports": 1, "initiator_ports": {"min": 2048, "max": 4095}},
+    ),
+    "nat46": (Nat46, Nat46Params, {}),
+    "nat46 hosts": (
+        Nat46, Nat46Params,
+        {**HOSTS, "responder_ipv6": "2001:2:0:1::5:40", "responder_ipv4": "198.19.3.192"},
+    ),
+}  # fmt: skip
+
+
+def made(case, links=None):
+    plugin_type, params, given = CASES[case]
+    plugin = plugin_type(params(**given), links)
+    p = plugin.params
+    servers = None
+    if isinstance(p, Nat46Params):
+        servers = {
+            str(p.responder_ipv4 + k): str(p.responder_ipv6 + k) for k in range(p.responder_count)
+        }
+    return plugin, Nat6World(
+        plugin.links, str(p.pool_first), p.pool_count, p.pool_ports.min, p.pool_ports.max,
+        servers=servers,
+    )  # fmt: skip
+
+
+def established(plugin, world, size=104):
+    """First frames of the connections, what leaves the device, and the tester's table."""
+    frames = Expander(streams(plugin, "forward", size)[0]).frames(0, FRAMES)
+    out = [world.answer("forward", f.tobytes()) for f in frames]
+    assert all(out)
+    return frames, out, np.array([list(o[22:58]) for o in out], dtype=np.uint8)
+
+
+def rows_of(answer):
+    return [answer.frames[i, : answer.length[i]].tobytes() for i in range(len(answer.length))]
+
+
+@pytest.mark.parametrize("links", [None, TAGGED], ids=["plain", "tagged"])
+@pytest.mark.parametrize("size", [108, 1518])
+@pytest.mark.parametrize("case", CASES)
+def test_frames_of_connections_are_what_a_device_emits(case, size, links):
+    plugin, world = made(case, links)
+    frames, out, learned = established(plugin, world, size)
+    assert inet.verify(frames).all()
+    assert len(np.unique(learned, axis=0)) == FRAMES
+    answer = plugin.connected("forward", frames, frames, learned)
+    assert not answer.reason.any()
+    assert rows_of(answer) == out
+    back = np.repeat(Expander(streams(plugin, "reverse", size)[0]).frames(0, 1), FRAMES, axis=0)
+    swapped = [*range(16, 32), *range(16), 34, 35, 32, 33]
+    back[:, 22:58] = learned[:, swapped]
+    inet.finish_udp(back, inet.headers_of(back[0]))
+    answer = plugin.connected("reverse", back, frames, learned)
+    assert rows_of(answer) == [world.answer("reverse", f.tobytes()) for f in back]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_public_endpoint_outside_the_pool_is_a_drop(case):
+    plugin, world = made(case)
+    frames, _, learned = established(plugin, world)
+    learned = learned.copy()
+    learned[0, 15] ^= 8  # another address
+    learned[1, 3] ^= 1  # another network
+    learned[2, 32:34] = (0, 80)  # a port below the pool
+    reason = plugin.connected("forward", frames, frames, learned).reason
+    assert reason[:3].tolist() == [OUTSIDE_POOL] * 3
+    assert not reason[3:].any()
+
+
+@pytest.mark.parametrize("case", ["nat66", "nat46"])
+def test_every_listed_size(case):
+    plugin, world = made(case)
+    for size in plugin.rfc_frame_sizes:
+        frames, out, _ = established(plugin, world, size)
+        other = size - plugin.overhead
+        assert (frames.shape[1] + 4, len(out[0]) + 4) == (other, size)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_plugin_is_pickled_without_what_it_prepared(case):
+    plugin, world = made(case)
+    frames, out, learned = established(plugin, world)
+    assert len(pickle.dumps(plugin)) < 10_000
+    again = pickle.loads(pickle.dumps(plugin))  # noqa: S301
+    assert rows_of(again.connected("forward", frames, frames, learned)) == out
+
+
+@pytest.mark.parametrize("case", ["nat66 hosts", "nat46 hosts"])
+def test_the_device_knows_clients_pool_and_all_hosts(case):
+    plugin, _ = made(case)
+    p = plugin.params
+    intent = plugin.dut_intent()
+    settings = intent.settings
+    if case.startswith("nat46"):
+        siit, nat = plugin.parts
+        assert settings["servers"] == ["198.19.3.192/30", "2001:2:0:1::5:40/126"]
+        assert siit.intent.settings["eam"] == [settings["servers"]]
+        settings = nat.intent.settings
+    assert settings["pool6"] == [str(p.pool_first + k) for k in range(3)]
+    (right,) = intent.right["routes"]
+    assert all(p.responder_ipv6 + k in IPv6Network(right) for k in range(4))
+    first = p.initiator_ipv6 if case.startswith("nat66") else IPv6Address("2001:db8:46::c612:2")
+    inside = [IPv6Network(net) for net in settings["inside6"]]
+    assert all(any(first + k in net for net in inside) for k in range(8))
+
+
+def test_the_rules_name_clients_addresses_and_ports():
+    plugin, _ = made("nat66 hosts")
+    driver = make_driver("nftables66", {})
+    intent = plugin.dut_intent()
+    texts = [step.text for step in driver.plan(intent, driver.example(intent)).steps]
+    (rules,) = [text for text in texts if "table ip6 v6t" in text]
+    assert (
+        'ip6 saddr 2001:2::/124 oifname "right" meta l4proto udp counter '
+        "snat to [2001:2:0:2::1]-[2001:2:0:2::3]:1024-65535"
+    ) in rules
+
+
+REFUSED = {
+    "background": ({"n": 2, "m": 1}, "there is no background"),
+    "responder is public": ({"pool_first": "2001:2:0:1::2"}, "public addresses of the device"),
+    "scattered responders": (
+        {"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,
+         "enumerate_ips": 3},
+        "do not lie within a /96",
+    ),
+    "pool too small": (
+        {"pool_ports": {"min": 1024, "max": 2047}}, "connections do not fit 1 public addresses",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [Nat66Params, Nat46Params])
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_in_a_sentence(case, model):
+    given, words = REFUSED[case]
+    assert issubclass(model, Pool6Params)
+    with pytest.raises(UsageError, match=words):
+        model(**given)
+
+
+def test_servers_that_are_not_mapped_by_prefixes():
+    with pytest.raises(UsageError, match="end differently in the last 2 bits"):
+        Nat46Params(**HOSTS, responder_ipv4="198.19.0.3", responder_ipv6="2001:2:0:1::4")
+    with pytest.raises(UsageError, match="is no /96"):
+        Nat46Params(clients_prefix="2001:db8::/64")

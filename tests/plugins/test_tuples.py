@@ -1,0 +1,183 @@
+"""Four-tuples are enumerated exactly once, in any order, on any number of cores (GEN-13)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from v6t.core.config import Flags, resolve
+from v6t.plugins.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat64 import Nat64, Nat64Params
+from v6t.plugins.tuples import Field, combinations, linear_tuples, shuffled_tuples
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
+
+from .support import number
+
+BATCH = 1 << 18
+BOTH = {
+    "initiator_ports": {"min": 1024, "max": 1423},
+    "responder_ports": {"min": 1, "max": 100},
+    "initiator_count": 10,
+    "responder_count": 10,
+    "enumerate_ports": 3,
+    "enumerate_ips": 3,
+    "pool_count": 2,
+    "responder_ipv4": "198.19.1.2",
+}
+
+
+def of(plugin):
+    (stream,) = compile_traffic(plugin.traffic("forward", plugin.frame_pair(84), 1)).streams
+    return stream
+
+
+def marks(plugin, frames):
+    """A number for each four-tuple: low octets of the addresses, and both ports."""
+    if isinstance(plugin, Nat64):
+        low, ports = (36, 52), 54
+    else:
+        low, ports = (28, 32), 34
+    parts = [number(frames, at, 2) for at in low] + [number(frames, ports + k, 2) for k in (0, 2)]
+    total = np.zeros(len(frames), dtype=np.uint64)
+    for part in parts:
+        total = total << np.uint64(16) | part
+    return total
+
+
+@pytest.mark.parametrize("cores", [1, 4, 16])
+@pytest.mark.parametrize("plugin", [Nat44(Nat44Params(**BOTH)), Nat64(Nat64Params(**BOTH))])
+def test_a16_four_million_distinct_tuples_each_once(plugin, cores):
+    count = 400 * 100 * 10 * 10
+    assert plugin.combinations == count == 4_000_000
+    stream, found = of(plugin), []
+    for core in range(cores):
+        expander = Expander(stream, core, cores)
+        mine = len(range(core, count, cores))
+        for first in range(0, mine, BATCH):
+            frames = expander.frames(first, min(BATCH, mine - first))
+            found.append(marks(plugin, frames))
+    every = np.sort(np.concatenate(found))
+    assert len(every) == count
+    assert (every[1:] != every[:-1]).all()
+    for shift, values in ((0, 100), (16, 400), (32, 10), (48, 10)):
+        assert len(np.unique(every >> np.uint64(shift) & np.uint64(0xFFFF))) == values
+
+
+def test_a16_the_order_is_that_of_one_core_on_any_number():
+    """Frame j of core c of C is frame C j + c: what the Responder's table relies on."""
+    plugin = Nat44(Nat44Params(**BOTH))
+    whole = marks(plugin, Expander(of(plugin)).frames(0, 4800))
+    for cores in (4, 16):
+        for core in range(cores):
+            part = marks(plugin, Expander(of(plugin), core, cores).frames(0, 4800 // cores))
+            assert (part == whole[core::cores]).all()
+
+
+def test_a16_the_order_is_pseudorandom_and_depends_on_the_seed():
+    plugin = Nat44()
+    pair = plugin.frame_pair(64)
+    ports = []
+    for seed in (1, 1, 2):
+        (stream,) = compile_traffic(plugin.traffic("forward", pair, seed)).streams
+        ports.append(marks(plugin, Expander(stream).frames(0, 20_000)) & np.uint64(0xFFFFFFFF))
+    assert (ports[0] == ports[1]).all()
+    assert (ports[0] != ports[2]).mean() > 0.9
+    for shift, most in ((16, 40_000), (0, 100)):
+        values = (ports[0] >> np.uint64(shift) & np.uint64(0xFFFF)).astype(float)
+        following = np.corrcoef(values[1:], values[:-1])[0, 1]
+        assert abs(following) < 0.05
+        assert abs(values.mean() - values.min() - most / 2) < most * 0.05
+
+
+def test_a17_combinations_are_computed_exactly():
+    ports = {"initiator_ports": {"min": 1024, "max": 65535},
+             "responder_ports": {"min": 1, "max": 49151}}  # fmt: skip
+    assert Nat44Params(**ports).combinations == 3_170_829_312
+    assert Nat64Params(**ports).combinations == 64_512 * 49_151
+    wide = Nat64Params(
+        **ports, enumerate_ips=3, initiator_count=65536, responder_count=16, pool_count=65536,
+        pool_first="10.0.0.0",
+    )  # fmt: skip
+    assert wide.combinations == 64_512 * 49_151 * 65_536 * 16 > 2**51
+
+
+@pytest.mark.parametrize(("source", "wanted"), [(65535, 3_170_829_313), (1024, 49_152)])
+def test_a17_more_frames_than_combinations_are_refused(source, wanted):
+    flags = Flags(
+        plugin="nat44",
+        tester="sim",
+        params={
+            "initiator_ports.min": "1024",
+            "initiator_ports.max": str(source),
+            "responder_ports.min": "1",
+            "responder_ports.max": "49151",
+        },
+        procedure_texts={"connections.count": str(wanted)},
+    )
+    with pytest.raises(UsageError, match="count|needs as many four-tuples"):
+        resolve(flags=flags)
+
+
+def enumerated(fields, made):
+    """Values of the fields in the frames of a stream of its own, one row per frame."""
+    variables, bindings = made
+    first = fields[0].first
+    layers = (
+        Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}),
+        Layer("IP", {"src": f"10.0.0.{first}", "dst": f"10.1.0.{first}"}),
+        Layer("UDP", {"sport": first, "dport": first}),
+    )
+    made_class = TrafficClass("fg", Role.FOREGROUND, layers, 64, tuple(variables), tuple(bindings))
+    (stream,) = compile_traffic(Traffic("forward", (made_class,))).streams
+    count = combinations(fields)
+    frames = Expander(stream).frames(0, 2 * count)
+    at = {"IP.src": 28, "IP.dst": 32, "UDP.sport": 34, "UDP.dport": 36}
+    rows = np.stack([number(frames, at[f.field], 2) for f in fields], axis=1)
+    assert (rows[:count] == rows[count:]).all()  # phase 2 begins again where phase 1 began
+    return [tuple(row) for row in rows[:count].tolist()]
+
+
+def fields_of(*counts, first=0):
+    places = ("IP.dst", "IP.src", "UDP.dport", "UDP.sport")
+    lasts = (31, 31, 15, 15)
+    return [
+        Field(place.replace(".", "_"), place, last, first, count)
+        for place, last, count in zip(places, lasts, counts, strict=True)
+    ]
+
+
+SHUFFLED = [
+    *[(2, 2, 2, 2), (3, 3, 5, 7), (1, 1, 100, 400), (10, 10, 10, 40), (8, 8, 8, 16)],
+    *[(6, 6, 6, 6), (1, 12, 18, 30), (256, 1, 1, 81), (1, 1, 1, 40_000), (1, 1, 7, 4096)],
+]
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 24])
+@pytest.mark.parametrize("counts", SHUFFLED)
+def test_all_combinations_once_and_again_in_the_same_order(counts, first):
+    fields = fields_of(*counts, first=first)
+    found = enumerated(fields, shuffled_tuples(fields, 5))
+    assert len(set(found)) == combinations(fields)
+    for column, f in enumerate(fields):
+        assert {row[column] for row in found} == set(range(f.first, f.first + f.count))
+
+
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("counts", [(3, 4, 8, 2), (5, 1, 2, 16), (1, 1, 7, 64), (1, 1, 1, 100)])
+def test_in_order_the_last_field_changes_fastest(counts, down):
+    fields = fields_of(*counts)
+    wanted = list(product(*(range(f.first, f.first + f.count) for f in fields)))
+    assert enumerated(fields, linear_tuples(fields, down)) == (wanted[::-1] if down else wanted)
+
+
+def test_what_trex_cannot_enumerate_is_refused_with_a_way_out():
+    with pytest.raises(UsageError, match="longer than the 65535") as caught:
+        shuffled_tuples(fields_of(1, 1, 999, 999), 1)
+    assert "common divisor" in caught.value.hint
+    with pytest.raises(UsageError, match="every field") as caught:
+        linear_tuples(fields_of(1, 1, 3, 100), down=False)
+    assert "pseudorandom" in caught.value.hint

@@ -1,0 +1,291 @@
+"""Connection rate, tear-down and capacity against devices whose truth is known."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.drivers.preparing import Preparing
+from v6t.procedures.capacity import CapacitySpec, measure_capacity
+from v6t.procedures.connection_rate import (
+    ConnectionRateSpec,
+    measure_connection_rate,
+    search_connection_rate,
+)
+from v6t.procedures.connections import Filling, Prepared, TableNotFilled, judge_connections
+from v6t.procedures.search import binary_search
+from v6t.procedures.teardown import TeardownSpec, measure_teardown
+from v6t.procedures.tracking import Connections, Established
+from v6t.procedures.trial import (
+    Trial,
+    TrialResult,
+    result_from_json,
+    result_to_json,
+    trial_to_json,
+)
+from v6t.procedures.validity import Verdict
+from v6t.tests.procedures.support import Recorded, at, sim
+
+UPPER_CPS = 1_000_000.0
+
+
+def door(**device):
+    """A simulated tester and stateful device, with every trial kept."""
+    tester = sim(**device)
+    return Recorded(Preparing(tester, tester.table).measure)
+
+
+def rate_of(found, **changes):
+    spec = ConnectionRateSpec(
+        conditions=at(),
+        connections=changes.pop("connections", 10_000),
+        upper_bound_cps=UPPER_CPS,
+        upper_bound_reason="media",
+        resolution_cps=1000.0,
+        filling=Filling(alpha=changes.pop("alpha", 1.0)),
+        **changes,
+    )
+    return measure_connection_rate(spec, found)
+
+
+def capacity_of(found, **changes):
+    given = {"first": 1000, "most": 4_000_000, "error": 1, "filling": Filling(), **changes}
+    return measure_capacity(
+        CapacitySpec(
+            conditions=at(),
+            upper_bound_cps=UPPER_CPS,
+            upper_bound_reason="media",
+            resolution_cps=10_000.0,
+            **given,
+        ),
+        found,
+    )
+
+
+def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
+    device = {"table_stores": False, "table_tells": False}
+    (tried,) = rate_of(door(**device)).repetitions
+    assert tried.rate_cps == 0.0
+    reasons = {r for a in tried.attempts for r in a.verdict.reasons}
+    assert reasons == {"10000 of 10000 connections failed validation"}
+    (untried,) = rate_of(door(**device), alpha=None).repetitions
+    assert untried.rate_cps == UPPER_CPS
+
+
+def test_a18_the_devices_own_count_tells_too():
+    (tried,) = rate_of(door(table_stores=False), alpha=None).repetitions
+    assert tried.rate_cps == 0.0
+    assert tried.attempts[0].verdict.reasons == (
+        "the device counts 0 connections, the Responder learned 10000",
+    )
+
+
+@pytest.mark.parametrize("limit", [1_234.0, 56_789.0, 555_555.0, 2e6])
+def test_the_rate_is_the_devices(limit):
+    found = door(insertion_cps=limit)
+    (repetition,) = rate_of(found).repetitions
+    wanted = min(limit, UPPER_CPS)
+    assert wanted - 1000.0 <= repetition.rate_cps <= wanted
+    assert repetition.search.hit_upper_bound == (limit > UPPER_CPS)
+    for trial in found.trials:
+        assert trial.connections.count == 10_000
+        assert not trial.connections.keep
+        assert trial.connections.purpose == "establish"
+        assert trial.rate_fps == trial.connections.rate_cps
+
+
+def test_no_share_of_connections_may_be_missing():
+    """The tolerance of phase 2 has no meaning for connections (ST-06)."""
+    spec = ConnectionRateSpec(
+        conditions=at(loss_tolerance=0.5), connections=1_000_000, upper_bound_cps=UPPER_CPS,
+        upper_bound_reason="media", resolution_cps=1000.0,
+    )  # fmt: skip
+    found = search_connection_rate(spec, 1, door(insertion_cps=400_000.0))
+    assert 399_000 <= found.rate_cps <= 400_000
+    one = search_connection_rate(spec, 1, door(phase_one_loss=1, phase_one_loss_trials=10**6))
+    assert one.rate_cps == 0.0
+
+
+def test_a_device_far_below_the_tester_has_a_rate_all_the_same():
+    (repetition,) = measure_connection_rate(
+        ConnectionRateSpec(
+            conditions=at(), connections=1000, upper_bound_cps=UPPER_CPS,
+            upper_bound_reason="media", resolution_cps=UPPER_CPS / 16,
+        ),
+        door(insertion_cps=7_000.0),
+    ).repetitions  # fmt: skip
+    assert 5_000 <= repetition.rate_cps <= 7_000
+
+
+@pytest.mark.parametrize("below", [0, 3, 9])
+@pytest.mark.parametrize("limit", [0.0, 2.0, 30.0, 63.0, 999.0])
+def test_further_steps_only_where_nothing_passed(limit, below):
+    tried = []
+
+    def attempt(rate, name):
+        tried.append(rate)
+        return Verdict(rate <= limit, True)
+
+    found = binary_search(attempt, upper_fps=1024.0, resolution_fps=64.0, below=below)
+    assert found.rate_fps <= limit
+    assert len(tried) <= 5 + below
+    if limit >= 64:
+        assert len(tried) == 5
+    if limit == 2.0:
+        assert found.rate_fps == (2.0 if below == 9 else 0.0)
+    if limit == 30.0 and below == 9:
+        assert 30.0 * 3 / 4 <= found.rate_fps <= 30.0
+
+
+def test_teardown_is_the_difference_of_two_times():
+    spec = TeardownSpec(at(), 30_000, 10_000.0, "given", repetitions=3)
+    found = measure_teardown(spec, door(teardown_cps=60_000.0, teardown_s=0.25))
+    assert [r.rate_cps(30_000) for r in found.repetitions] == [pytest.approx(60_000)] * 3
+    assert [r.idle_s for r in found.repetitions] == [pytest.approx(0.25)] * 3
+    assert [r.sessions for r in found.repetitions] == [30_000] * 3
+
+
+def test_teardown_takes_phase_one_again_and_gives_up():
+    spec = TeardownSpec(at(), 1000, 10_000.0, "given", repetitions=1, retakes=2)
+    device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
+    found = measure_teardown(spec, door(**device, phase_one_loss_trials=2))
+    assert [a.verdict.passed for a in found.repetitions[0].attempts] == [False, False, True]
+    with pytest.raises(TableNotFilled, match="failed 3 times"):
+        measure_teardown(spec, door(**device, phase_one_loss_trials=3))
+
+
+@pytest.mark.parametrize("size", [1, 3, 999, 1000, 65_537, 1_000_003])
+def test_a19_capacity_is_exact(size):
+    result = capacity_of(door(table_entries=size))
+    assert result.capacity == size
+    assert result.first_failed == size + 1
+    assert result.first_connections <= max(1000, size)
+
+
+def test_a19_capacity_within_an_error():
+    found = door(table_entries=1_000_003)
+    result = capacity_of(found, error=5000)
+    assert 1_000_003 - 5000 <= result.capacity <= 1_000_003
+    assert result.first_failed - result.capacity <= 5000
+    counts = [s.connections for s in result.steps if s.phase == "exponential"]
+    assert counts == [1000 * 2**k for k in range(1, 11)]
+    keys = [t.key for t in found.trials]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_slower_table_is_carried_above_gamma_only():
+    device = {"insertion_cps": 500_000.0, "slow_from": 40_000}
+    kept = capacity_of(door(**device, slow_insertion_share=0.6), most=200_000)
+    assert (kept.capacity, kept.first_failed) == (200_000, None)
+    lost = capacity_of(door(**device, slow_insertion_share=0.2), most=200_000, beta=0.3)
+    assert lost.capacity == 40_000
+    between = capacity_of(door(**device, slow_insertion_share=0.2), most=200_000, beta=0.1)
+    assert between.capacity == 200_000  # above beta all along: the table only gets slower
+    assert between.rate_cps < 0.25 * between.first_rate_cps
+
+
+def test_a_tester_that_falters_says_nothing_of_the_table():
+    """Above 50,000 connections per second every trial is invalid."""
+    tester = door(table_entries=70_001, tester_fps=50_000.0)
+    result = capacity_of(tester, most=300_000)
+    assert result.capacity == 70_001
+    assert result.rate_cps <= 50_000
+    nothing = door(table_entries=70_001, tester_fps=1.0)
+    assert capacity_of(nothing, most=2000).capacity == 0
+
+
+def test_capacity_needs_validated_rates():
+    found = door(table_entries=5000)
+    capacity_of(found, most=20_000)
+    assert {t.connections.alpha for t in found.trials} == {1.0}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"beta": 0.6}, {"gamma": 1.5}, {"first": 0}, {"first": 5_000_000}, {"error": 0}]
+)
+def test_a_capacity_search_that_cannot_work_is_refused(changes):
+    with pytest.raises(ValueError, match="must"):
+        capacity_of(door(), **changes)
+
+
+def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
+    trial = Trial("throughput", "k", 84, 64, "bidirectional", 1000.0, 1.0)
+    asked = Connections(1000, 10_000.0)
+    tester = door(phase_one_loss=1, phase_one_loss_trials=2)
+    prepared = Prepared(tester, asked)
+    assert prepared(trial).directions["reverse"].total("received") == 1000
+    assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
+    assert prepared.found({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
+    with pytest.raises(TableNotFilled, match="failed 4 times: 999 of 1000"):
+        Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked)(trial)
+    assert Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked, 4)(trial).connections
+
+
+def test_a_tester_that_falters_in_phase_one_is_named_as_such():
+    trial = Trial("throughput", "k", 84, 64, "bidirectional", 1000.0, 1.0)
+
+    def falters(asked):
+        found = Established(required=1000, sent=1000, learned=990)
+        return TrialResult({}, ("its receive ring overflowed",), connections=found)
+
+    with pytest.raises(TableNotFilled, match="failed 4 times: its receive ring") as caught:
+        Prepared(falters, Connections(1000, 10_000.0))(trial)
+    assert caught.value.tester
+    lossy = door(phase_one_loss=1, phase_one_loss_trials=10)
+    with pytest.raises(TableNotFilled) as caught:
+        Prepared(lossy, Connections(1000, 10_000.0))(trial)
+    assert not caught.value.tester
+    spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
+    with pytest.raises(TableNotFilled, match="its receive ring") as caught:
+        measure_teardown(spec, falters)
+    assert caught.value.tester
+
+
+def established(**changes):
+    return Established(**{"required": 100, "sent": 100, "learned": 100, **changes})
+
+
+FAULTS = {
+    "the Initiator sent 99 of 100 frames": {"sent": 99},
+    "phase 1 took 0.200000 s, allowed 0.100001 s": {"sending_time_s": 0.2},
+    "the validation took 0.200000 s, allowed 0.100001 s": {
+        "validated": 100, "validation_sent": 100, "validation_time_s": 0.2,
+    },
+    "the Responder sent 98 of 100 frames": {
+        "validated": 98, "validation_sent": 98, "validation_time_s": 0.1,
+    },
+}  # fmt: skip
+FAILURES = {
+    "1 of 100 connections were not forwarded": {"learned": 99},
+    "surplus of 2 frames in phase 1": {"surplus": 2},
+    "3 connections have the outside four-tuple of another": {"repeated": 3},
+    "the device counts 98 connections, the Responder learned 100": {"sessions": 98},
+    "4 of 100 connections failed validation": {"validated": 96, "validation_sent": 100},
+    "the connections were not validated": {},
+}
+
+
+@pytest.mark.parametrize("words", [*FAULTS, *FAILURES])
+def test_a_verdict_tells_tester_and_device_apart(words):
+    asked = Connections(100, 1000.0, alpha=1.0)
+    trial = Trial("connection-rate", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
+    given = {**FAULTS, **FAILURES}[words]
+    verdict = judge_connections(trial, TrialResult({}, connections=established(**given)))
+    assert verdict.reasons[0].startswith(words)
+    assert not verdict.passed
+    assert verdict.valid == (words in FAILURES)
+
+
+def test_a_trial_without_connections_is_the_testers_fault():
+    trial = Trial("connection-rate", "k", 84, 64, "forward", 1000.0, 0.1)
+    assert not judge_connections(trial, TrialResult({})).valid
+
+
+def test_connections_survive_the_journal():
+    tester = door(teardown_cps=1000.0)
+    asked = Connections(100, 1000.0, alpha=0.5, purpose="tear-down")
+    trial = Trial("teardown", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
+    result = tester(trial)
+    assert result.connections.validated == 100
+    assert result.connections.emptied_s == pytest.approx(0.1)
+    assert result_from_json(result_to_json(result)) == result
+    assert trial_to_json(trial)["connections"]["purpose"] == "tear-down"
+    assert "connections" not in trial_to_json(Trial("t", "k", 84, 64, "forward", 1.0, 1.0))

@@ -1,0 +1,110 @@
+"""Traffic with less that varies in it is still the technology's traffic (GEN-12, SC-04)."""
+
+import numpy as np
+import pytest
+from v6t.core.registry import load_plugin
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.entropy import flows, held, varies
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import (
+    DIRECTIONS,
+    Binding,
+    Kind,
+    Layer,
+    Role,
+    Traffic,
+    TrafficClass,
+    Variable,
+)
+
+SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")
+ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
+
+
+def made(name):
+    plugin = load_plugin(name)
+    return plugin(plugin.params_model(**plugin.spread))
+
+
+def frames_of(traffic, count=400):
+    return Expander(compile_traffic(traffic).streams[0]).frames(0, count)
+
+
+def outer(frames):
+    """Addresses and what follows the outer header where ports may be, as rows."""
+    if frames[0, 14] >> 4 == 6:
+        return frames[:, 22:54], frames[:, 54:58]
+    return frames[:, 26:34], frames[:, 34:38]
+
+
+def kinds(rows):
+    return len(np.unique(rows, axis=0))
+
+
+@pytest.mark.parametrize("name", SPREAD)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_what_is_held_is_constant_and_still_forwarded(name, direction):
+    plugin = made(name)
+    sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
+    traffic = plugin.traffic(direction, sizes, 1)
+    assert varies(traffic) == (True, True)
+    for ports in (False, True):
+        for addresses in (False, True):
+            frames = frames_of(held(traffic, ports=ports, addresses=addresses))
+            assert np.all(plugin.expect(direction, frames).length > 0)
+            assert (kinds(frames) == 1) is (ports and addresses)
+            assert (kinds(outer(frames)[0]) == 1) is addresses
+    assert varies(held(traffic, ports=True, addresses=True)) == (False, False)
+    assert varies(held(traffic, ports=True, addresses=False)) == (False, True)
+
+
+@pytest.mark.parametrize("name", ONE_HOST)
+def test_the_addresses_of_one_customer_do_not_vary(name):
+    plugin = made(name)
+    sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
+    for direction in DIRECTIONS:
+        assert varies(plugin.traffic(direction, sizes, 1)) == (True, False)
+
+
+@pytest.mark.parametrize("name", SPREAD + ONE_HOST)
+@pytest.mark.parametrize("count", [1, 2, 16, 100])
+def test_so_many_flows_each_with_its_turn(name, count):
+    plugin = made(name)
+    sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
+    for direction in DIRECTIONS:
+        frames = frames_of(flows(plugin.traffic(direction, sizes, 1), count), 3 * count + 5)
+        assert np.all(plugin.expect(direction, frames).length > 0)
+        assert kinds(frames) == count
+        # frame k is of flow k mod n, as testers that start flows one by one take it to be
+        assert np.array_equal(frames[count:], frames[:-count])
+
+
+def test_background_has_flows_of_its_own():
+    plugin = load_plugin("mape-br")
+    plugin = plugin(plugin.params_model(n=2, m=1))
+    traffic = flows(plugin.traffic("forward", plugin.frame_pair(128), 1), 8)
+    for stream in compile_traffic(traffic).streams:
+        assert kinds(Expander(stream).frames(0, 64)) == 8
+
+
+def test_lists_that_go_on_together_stay_together():
+    variables = (
+        Variable("a", 16, Kind.LIST, values=(3, 1, 2)),
+        Variable("b", 16, Kind.LIST, values=(30, 10, 20)),
+    )
+    bindings = (Binding("a", "IP.dst", 16, 31), Binding("b", "UDP.dport", 0, 15))
+    layers = (Layer("Ether"), Layer("IP", {"dst": "198.18.0.1"}), Layer("UDP"))
+    traffic = Traffic(
+        "forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64, variables, bindings),)
+    )
+    (two,) = flows(traffic, 2).classes
+    assert [v.values for v in two.variables] == [(3, 1), (30, 10)]
+
+
+def test_more_flows_than_there_are():
+    plugin = load_plugin("mape-br")
+    plugin = plugin(plugin.params_model(ces=10, fw_sport="fixed", fw_dport={"policy": "fixed"}))
+    traffic = plugin.traffic("forward", plugin.frame_pair(104), 1)
+    with pytest.raises(UsageError, match="at most 10 flows, not 11"):
+        flows(traffic, 11)

@@ -1,0 +1,61 @@
+"""Blocks of listed frames, and streams that begin later: judged by the expander."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from v6t.core.config import Flags, resolve, technology
+from v6t.core.testers import compile_point
+from v6t.profiles.compile import compile_traffic
+from v6t.profiles.expand import Expander
+from v6t.profiles.portions import beginning_at, block_count, blocks
+from v6t.profiles.rows import with_rows
+
+from .test_export_trex import traffics
+
+RUN = resolve(flags=Flags(plugin="mape-br", params={"ces": "5000"}))
+PLUGIN = technology(RUN)
+STREAMS = compile_point(PLUGIN, PLUGIN.frame_pair(104), 7)
+
+
+def random_free(stream):
+    return not any(i.get("op") == "random" for i in stream.trex["vm"]["instructions"])
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, 4), (10, 4), (16, 4), (17, 4), (1000, 65_535)])
+def test_blocks_in_turn_are_the_frames_in_order(count, rows):
+    stream = STREAMS["forward"].streams[0]
+    frames = Expander(stream).frames(0, count)
+    made = blocks(stream, count, lambda which: frames[which], 40, rows)
+    assert len(made) == block_count(count, rows)
+    assert [s.stream_id for s in made] == list(range(40, 40 + len(made)))
+    for turn in range(2):  # after the last one they begin again
+        for number in range(count):
+            at, row = number % len(made), number // len(made)
+            size = len(range(at, count, len(made)))
+            sent = Expander(made[at]).frames(row + turn * size, 1)
+            assert (sent[0] == frames[number]).all()
+
+
+def test_no_block_is_larger_than_a_list():
+    assert block_count(65_535 * 3 + 1, 1 << 20) == 4
+
+
+def enumerating():
+    compiled = {n: compile_traffic(t, frames=1000).streams for n, t in traffics().items()}
+    found = {n: s[0] for n, s in compiled.items() if random_free(s[0])}
+    listed = with_rows(STREAMS["forward"], 300).streams[0]
+    return {**found, "rows": listed}
+
+
+ENUMERATING = enumerating()
+
+
+@pytest.mark.parametrize("name", ["neutral", "wide", "rows"])
+@given(first=st.integers(0, 1 << 20), count=st.integers(1, 300))
+def test_a_stream_that_begins_later_goes_on_from_there(name, first, count):
+    stream = ENUMERATING[name]
+    later = Expander(beginning_at(stream, first)).frames(0, count)
+    assert np.array_equal(later, Expander(stream).frames(first, count))
