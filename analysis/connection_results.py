@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from v6t.analysis.notes import notes
-from v6t.analysis.results import trial_keys
+from v6t.analysis.results import bounded_by_tester, trial_keys
 from v6t.analysis.statistics import finite, summarise, summary_json
 from v6t.procedures.attempts import Attempt
 from v6t.procedures.capacity import CapacityResult
@@ -60,7 +60,8 @@ def connection_rate_record(
         "upper_bound_reason": spec.upper_bound_reason,
         "upper_bound_hit": any(r.search.hit_upper_bound for r in result.repetitions),
         "tester_ceiling": ceiling_cps,
-        "tester_limited": summary.median > ceiling_cps * (1 - selftest_margin),
+        "tester_limited": summary.median > ceiling_cps * (1 - selftest_margin)
+        or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
         "wait_s": spec.filling.wait_s,
         "counts": _counts(attempts, find),
         "setup": dict(setup),

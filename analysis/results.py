@@ -82,7 +82,8 @@ def throughput_record(
         "loss_tolerance": at.loss_tolerance,
         "matched": matched / checked if checked else None,
         "checked": checked,
-        "tester_limited": limit is not None and summary.median > limit,
+        "tester_limited": (limit is not None and summary.median > limit)
+        or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
         "tester_ceiling": ceiling_fps,
         "upper_bound": spec.upper_bound_fps,
         "upper_bound_reason": spec.upper_bound_reason,
@@ -96,6 +97,15 @@ def throughput_record(
         **trial_keys(attempts),
         "conditions": dict(conditions),
     }
+
+
+def bounded_by_tester(rate_fps: float, attempts: Sequence[Attempt]) -> bool:
+    """Whether the trials just above a found rate were invalid: the device never failed there."""
+    above = [a for a in attempts if a.trial.rate_fps > rate_fps]
+    if not above:
+        return False
+    next_fps = min(a.trial.rate_fps for a in above)
+    return not any(a.verdict.valid for a in above if a.trial.rate_fps == next_fps)
 
 
 def trial_keys(attempts: Sequence[Attempt]) -> dict[str, Any]:

@@ -97,7 +97,8 @@ KEYS = {
     "status": "`running`: interrupted, or going on",
     "steps": "the search, step by step",
     "tester_ceiling": "what the tester does without a device [frames per second per direction]",
-    "tester_limited": "the result is above 90 % of the tester's own ceiling",
+    "tester_limited": "the result is above 90 % of the tester's own ceiling, or the trials just above "
+    "it were invalid",
     "title": "words for a heading; says what deviates",
     "tolerance_connections": "connections that may be missing: none",
     "trials": "keys of the trials behind the number, as in journal.jsonl and trials.csv",

@@ -27,7 +27,7 @@ class DutOptions(BaseModel):
     """Interface towards the right port."""
     state_dir: str = STATE_DIRECTORY
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
-    version: str = ""
+    version: str = Field(default="", pattern=r"^[A-Za-z0-9.~+_-]{0,40}$")
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway"] = "static"
     """Static entry for each address of the tester, or one entry and routes through it (GEN-27)."""

@@ -38,7 +38,7 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
     if installation is None:
         yield (
             "TRex",
-            "note",
+            "missing" if options != TrexOptions() else "note",
             "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded lab needs none",
         )
         return

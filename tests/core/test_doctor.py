@@ -97,6 +97,11 @@ def test_no_trex_is_no_fault(machine, tmp_path):
     assert findings()["TRex"].state == "note"
     assert "none found" in findings()["TRex"].text
     assert v6t("doctor").status == 0
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("tester: {kind: trex, options: {lab: true}}\n")
+    done = v6t("doctor", "--testbed", str(bed))
+    assert done.status == 3
+    assert "MISSING TRex: none found" in done.out
 
 
 def test_client_and_server_are_examined(machine, tmp_path, monkeypatch):

@@ -92,8 +92,9 @@ def test_every_frame_is_the_reference_translation(plugin, machine):
 
 def test_a_throughput_is_measured(machine, tmp_path):
     path = tmp_path / "run"
-    options = ["--plugin", "siit", "--dut", "jool", "--output", path, "--no-report"]
-    done = v6t("run", *options)
+    what = ["--plugin", "siit", "--dut", "jool", "--mode", "forward", "--frame-size", "84"]
+    how = ["--reps", "1", "--resolution", "500", "--output", path, "--no-report"]
+    done = v6t("run", *what, *how)
     assert done.status == 0, done.err
     found = json.loads((path / "results.json").read_text())
     assert found["status"] == "complete"

@@ -73,6 +73,20 @@ def test_under_sending_is_repeated_and_never_loss():
     assert all(a.verdict.loss["forward"] == 0.0 for a in invalid)
 
 
+def test_a25_a_rate_that_only_the_tester_bounded_is_flagged():
+    """Far below the self-test's ceiling, but no trial above it was a device's failure."""
+    for tester, flagged in (
+        (sim(tester_fps=1_000_000.0, capacity_fps=1e12), True),
+        (sim(capacity_fps=1_000_000.0), False),
+    ):
+        result = measure_throughput(searching(), tester.measure)
+        trials = {a.trial.key: a.trial for a in result.repetitions[0].attempts}
+        entry = record(
+            result, lambda key, t=tester, by=trials: t.measure(by[key]), ceiling_fps=9_000_000.0
+        )
+        assert entry["tester_limited"] is flagged
+
+
 def test_a_confirmed_rate_has_passed_again():
     door = Recorded(sim(capacity_fps=LIMIT, bursts_per_s=1 / 600).measure)
     result = measure_throughput(searching(confirmations=2), door).repetitions[0]

@@ -297,7 +297,7 @@ def _pool4(intent: Intent, version: str) -> list[Step]:
                 "jool -i v6t pool4 display --udp --csv --no-headers",
                 lambda out, a=address: (
                     None  # type: ignore[misc]
-                    if a in out and f"{pool.low}" in out and f"{pool.high}" in out
+                    if f",{a},{pool.low},{pool.high}," in out
                     else f"{a} is not in pool4; it says {shown(out)}"
                 ),
                 f"{address} {pool.low}-{pool.high}",

@@ -250,3 +250,9 @@ def test_every_driver_has_a_page_that_says_what_the_code_says(name):
 def test_the_options_of_all_devices_are_those_of_the_code():
     text = (DOCS / "index.md").read_text()
     assert text == pages.index_of(text), "python -m v6t.tests.drivers.duts.pages"
+
+
+@pytest.mark.parametrize("version", ["9\nreboot", "9; rm", "$(id)", "-x y"])
+def test_a_version_is_no_command(version):
+    with pytest.raises(UsageError, match="version"):
+        make_driver("nftables", {"version": version})

@@ -26,7 +26,7 @@ from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
 
-from . import intents
+from . import intents, sshserver
 from .bench import Port, standing
 
 POSSIBLE, WHY = available()
@@ -216,6 +216,16 @@ def test_a_worker_thread_does_the_same():
     finding, _, described = proven("mape-br", {}, workers="1")
     assert finding is None
     assert any("corelist-workers 1" in command for command in described["commands"])
+
+
+def test_it_is_driven_over_ssh():
+    if package := sshserver.lacking():
+        pytest.skip(f"needs {package}")
+    with standing("vpp", intents.paper_mape(), ssh={"lab": "test-vpp"}, **OWN) as bed:
+        out = bed.through("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
+        assert out is not None, "the frame was dropped"
+        assert out[IPv6].dst == "2001:db8:ce:a11:0:c000:250:11"
+        assert len(bed.session.verify()) > 10
 
 
 def test_its_telemetry_is_read():

@@ -1,0 +1,99 @@
+"""What Debian's Jool 4.1.9 said in the virtual machine, read by its driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.jool import statistics
+from v6t.drivers.duts.registry import make_driver
+from v6t.profiles.errors import DutError, UsageError
+
+from . import intents
+
+
+def said(name: str) -> str:
+    return (Path(__file__).parent / "captured" / f"jool-{name}.txt").read_text()
+
+
+def planned(intent, **options):
+    driver = make_driver("jool", options)
+    return driver.plan(intent, driver.example(intent))
+
+
+def check_of(command):
+    plan = planned(intents.nat64("64:ff9b::/96"))
+    (check,) = [c for c in plan.all_checks if command in c.command]
+    return check
+
+
+def test_module_and_program_are_of_one_version():
+    driver = make_driver("jool", {})
+    assert driver.read_version(said("version")) == "4.1.9"
+    with pytest.raises(DutError, match=r"module and program differ: 4\.1\.10 and 4\.1\.9"):
+        driver.read_version("4.1.10.0\n4.1.9.0\n")
+
+
+def test_its_sessions_and_the_reasons_of_drops():
+    found = statistics(said("nat64-stats"))
+    assert found["JSTAT_SESSIONS"] == 3
+    assert found["JSTAT_POOL4_MISMATCH"] == 134
+    reading = make_driver("jool", {}).sessions(intents.nat64())
+    assert reading.parse(said("nat64-stats")) == {"sessions": 3}
+    (flush,) = planned(intents.nat64()).flush
+    assert flush.check.judge(said("nat64-stats")) == "3 sessions are left"
+
+
+def test_options_read_back():
+    check = check_of("jool -i v6t global display")
+    assert check.judge(said("nat64-global")) is None
+    other = said("nat64-global").replace("udp-timeout,1:00:00", "udp-timeout,0:05:00")
+    assert "'udp-timeout,1:00:00' is not there" in check.judge(other)
+
+
+def test_public_ports_read_back():
+    check = check_of("jool -i v6t pool4 display")
+    assert check.judge(said("nat64-pool4")) is None
+    assert check.judge(said("nat64-pool4").replace(",1024,65535,", ",61001,65535,")) is not None
+    assert check.judge(said("nat64-pool4").replace("198.19.0.1,", "198.19.0.11,")) is not None
+
+
+def test_an_own_instance_is_known_from_anothers():
+    driver = make_driver("jool", {})
+    intent = intents.nat64()
+    facts = driver.example(intent)
+    ours = Facts(
+        facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
+        sections={"instances_jool": said("nat64-instances")},
+    )  # fmt: skip
+    driver.refuse(intent, ours)
+    text = said("nat64-instances").replace(",v6t,", ",theirs,")
+    theirs = Facts(
+        facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
+        sections={"instances_jool": text},
+    )  # fmt: skip
+    with pytest.raises(DutError, match="another translator is at work.*theirs") as info:
+        driver.refuse(intent, theirs)
+    assert "jool instance remove" in info.value.hint
+
+
+@pytest.mark.parametrize("version", ["4.1.255.5", "4.2.0-rc3", "4.2.0"])
+def test_map_t_is_planned_for_a_release_candidate_under_any_name(version):
+    plan = planned(intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
+    assert any("map-t-type BR" in step.command for step in plan.steps)
+
+
+@pytest.mark.parametrize("version", ["4.0.9", "4.1.9", "4.1.15"])
+def test_map_t_is_refused_for_all_others(version):
+    with pytest.raises(UsageError, match=f"Jool {version} has no MAP-T"):
+        planned(intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
+
+
+def test_a_reboot_in_place_of_a_new_instance():
+    (flush,) = planned(intents.nat64(), flush="reboot", reboot_deadline_s=77).flush
+    assert flush.reboots
+    assert flush.deadline_s == 77
+    (flush,) = planned(intents.nat64()).flush
+    assert not flush.reboots
+    assert flush.command.startswith("jool instance remove v6t && jool file handle")
