@@ -125,7 +125,7 @@ class Technology(ABC):
         """Sizes on both sides for a listed (IPv6) frame size, FCS included.
 
         Where nothing is translated, ``ipv6`` is the left frame's size and ``ipv4`` the right
-        one's. :mod:`v6t.plugins.sizes` has both computations.
+        one's. :mod:`v6t.plugins.common.sizes` has both computations.
 
         Raises:
             UsageError: the size cannot exist for this technology or MTU (GEN-06).

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from v6t.procedures.attempts import Conditions
 from v6t.procedures.back_to_back import BurstSpec
+from v6t.procedures.conditions import Conditions
 from v6t.procedures.frame_loss import FrameLossSpec
 from v6t.procedures.recovery import RecoverySpec
 from v6t.procedures.reset import ResetSpec

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
+from v6t.procedures.connection_types import Connections, Established
 from v6t.procedures.distribution import Distribution
-from v6t.procedures.tracking import Connections, Established
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""

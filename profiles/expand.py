@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.profiles import inet, lcg
+from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.errors import UsageError
-from v6t.profiles.mixing import order_with_index
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:

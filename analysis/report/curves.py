@@ -22,7 +22,7 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheets import Record, Sheet, count, percent, sheet, sizes_of
+from v6t.analysis.tables.sheet import Record, Sheet, count, percent, sheet, sizes_of
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from v6t.analysis.report.blocks import (
     Listing,
     Text,
 )
-from v6t.analysis.sheets import Sheet
+from v6t.analysis.tables.sheet import Sheet
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|~$])")
 

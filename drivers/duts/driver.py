@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.model import Intent, Plan
 from v6t.drivers.duts.options import DutOptions, options_of
-from v6t.drivers.duts.profile import ExpectProfile
+from v6t.drivers.duts.plan import Intent, Plan
 from v6t.profiles.errors import DutError, UsageError
 
 

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 GROUP = "v6t.duts"
 DRIVERS = {
-    "linux-router": "linux_router:LinuxRouter",
-    "nftables": "nftables:Nftables",
-    "iptables": "iptables:Iptables",
-    "tayga": "tayga:Tayga",
-    "tayga-nftables": "tayga_nat64:TaygaNftables",
-    "jool": "jool:Jool",
-    "vpp": "vpp:Vpp",
-    "openbsd-pf": "openbsd_pf:OpenBsdPf",
-    "snabb-lwaftr": "snabb_lwaftr:SnabbLwAftr",
-    "map646": "map646:Map646",
-    "command": "command:Command",
-    "nftables66": "nftables66:Nftables66",
-    "chain": "chain:Chain",
+    "linux-router": "kinds.linux.router:LinuxRouter",
+    "nftables": "kinds.netfilter.nftables:Nftables",
+    "iptables": "kinds.netfilter.iptables:Iptables",
+    "tayga": "kinds.tayga.siit:Tayga",
+    "tayga-nftables": "kinds.tayga.nat64:TaygaNftables",
+    "jool": "kinds.jool:Jool",
+    "vpp": "kinds.vpp.driver:Vpp",
+    "openbsd-pf": "kinds.openbsd_pf:OpenBsdPf",
+    "snabb-lwaftr": "kinds.snabb_lwaftr:SnabbLwAftr",
+    "map646": "kinds.map646:Map646",
+    "command": "kinds.command:Command",
+    "nftables66": "kinds.netfilter.nftables66:Nftables66",
+    "chain": "chain.driver:Chain",
 }
 
 
@@ -47,9 +47,7 @@ def driver_type(name: str) -> type[Driver]:
     if name not in DRIVERS:
         return _from_outside(name)
     module, _, attribute = DRIVERS[name].partition(":")
-    found: type[Driver] = getattr(
-        importlib.import_module(f"v6t.drivers.duts.kinds.{module}"), attribute
-    )
+    found: type[Driver] = getattr(importlib.import_module(f"v6t.drivers.duts.{module}"), attribute)
     return found
 
 

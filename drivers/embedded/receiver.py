@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.compare import compare_samples, missing_example
 from v6t.drivers.embedded.connections import Connections
-from v6t.drivers.embedded.ring import RxRing
 from v6t.drivers.embedded.timing import ClassTimes, Gap, Wanted, class_times, lost_between
+from v6t.drivers.lab.ring import RxRing
+from v6t.drivers.oracle.compare import compare_samples, missing_example
 from v6t.profiles import trailer
 from v6t.profiles.model import Direction, Role
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.connjudge import TableAt
-    from v6t.drivers.tester import Judge
+    from v6t.drivers.oracle.connection_oracle import TableAt
+    from v6t.drivers.tester import Oracle
 
 SAMPLES = 1000
 """Frames per stream and trial that are compared with the reference translation, about."""
@@ -60,7 +60,7 @@ class Receiver:
         self._nonce = -1
         self._reset()
         self._streams: StreamSet | None = None
-        self._judge: Judge | None = None
+        self._oracle: Oracle | None = None
         self._direction: Direction = "forward"
         self._connections = Connections()
 
@@ -84,7 +84,7 @@ class Receiver:
     def load(
         self,
         streams: StreamSet,
-        judge: Judge | None,
+        oracle: Oracle | None,
         direction: Direction,
         connections: Connections | None = None,
     ) -> None:
@@ -92,11 +92,11 @@ class Receiver:
 
         Args:
             streams: of the other end.
-            judge: None means unchanged frames (loopback).
+            oracle: None means unchanged frames (loopback).
             direction: they come in.
             connections: what is known of connections; None: the device is stateless.
         """
-        self._streams, self._judge, self._direction = streams, judge, direction
+        self._streams, self._oracle, self._direction = streams, oracle, direction
         self._connections = connections or Connections()
 
     def arm(
@@ -127,7 +127,7 @@ class Receiver:
         self._delay_stride = max(1, -(-wanted.trial.frames // DELAYS))
         limit = wanted.trial.frame_timeout_s
         self._timeout_ns = None if limit is None else round(limit * 1e9)
-        self._judge = self._connections.arm(self._judge, table, self._streams, learn)
+        self._oracle = self._connections.arm(self._oracle, table, self._streams, learn)
         self._wanted = wanted
         self._tallies = {}
         streams = self._streams.streams
@@ -164,7 +164,7 @@ class Receiver:
                 tally.samples,
                 self._nonce,
                 self._direction,
-                self._judge,
+                self._oracle,
                 source=source,
             )
             checked += compared.checked
@@ -172,7 +172,7 @@ class Receiver:
             mismatch = mismatch or compared.mismatch
             if received < tally.required and missing is None and not self._connections.learning:
                 missing = missing_example(
-                    tally.stream, int(tally.seen.argmin()), self._direction, self._judge, source
+                    tally.stream, int(tally.seen.argmin()), self._direction, self._oracle, source
                 )
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
-from v6t.drivers.embedded import netns
+from v6t.drivers.lab import netns
 
 
 class Role(Protocol):
@@ -64,7 +64,7 @@ def _make(spec: dict[str, Any]) -> Role:
         from v6t.drivers.embedded.receiver import Receiver
 
         return Receiver(**spec)
-    from v6t.drivers.embedded.refdut import ReferenceDut
+    from v6t.drivers.lab.reference_device import ReferenceDut
 
     return ReferenceDut(**spec)
 

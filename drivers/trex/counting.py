@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from v6t.drivers.trex.hdr import Histogram, decode
-from v6t.drivers.trex.marking import Burst
+from v6t.drivers.trex.histogram import Histogram, decode
+from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
 from v6t.profiles.model import Role

@@ -7,14 +7,13 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.core import config
-from v6t.core.config import Flags, RunFile, resolve, technology
-from v6t.core.plan import plan
-from v6t.core.presets import PROCEDURES, caveats, is_demonstration
-from v6t.core.settings import ProcedureSettings, ResolvedRun
-from v6t.core.yamlfile import MAX_VALUES, Document
-from v6t.drivers.sim import SimOptions
-from v6t.plugins.mape_params import MapEParams
+from v6t.core.config.presets import PROCEDURES, caveats, is_demonstration
+from v6t.core.config.resolve import Flags, RunFile, TestbedFile, resolve, technology
+from v6t.core.config.settings import ProcedureSettings, ResolvedRun
+from v6t.core.config.yaml_document import MAX_VALUES, Document
+from v6t.core.runs.plan import plan
+from v6t.drivers.sim.tester import SimOptions
+from v6t.plugins.map.mape_params import MapEParams
 from v6t.profiles.errors import UsageError
 
 from .support import complaint, tree, v6t
@@ -310,7 +309,7 @@ SCALARS = st.one_of(
 KNOWN = sorted(
     {
         *RunFile.model_fields,
-        *config.TestbedFile.model_fields,
+        *TestbedFile.model_fields,
         *ProcedureSettings.model_fields,
         *MapEParams.model_fields,
         *SimOptions.__dataclass_fields__,
@@ -343,7 +342,7 @@ RUNS = section(
     procedure=section(ProcedureSettings.model_fields) | VALUES,
 )
 BEDS = section(
-    config.TestbedFile.model_fields,
+    TestbedFile.model_fields,
     tester=st.fixed_dictionaries({"options": section(SimOptions.__dataclass_fields__)}) | VALUES,
     dut=st.fixed_dictionaries(
         {"options": st.fixed_dictionaries({"params": section(MapEParams.model_fields)}) | VALUES}

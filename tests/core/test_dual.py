@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core.config import Flags, resolve
-from v6t.core.presets import caveats
-from v6t.core.testers import Bench
+from v6t.core.config.presets import caveats
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import Bench
 
 from .support import v6t
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core import cli
+from v6t.core.cli import main
 from v6t.profiles import errors
 
 from .support import SIM, bound_by_permissions, complaint, tree, v6t, v6t_process
@@ -204,7 +204,7 @@ def test_trex_dir_that_holds_none(tmp_path, monkeypatch):
 @pytest.mark.parametrize("uid", [0, 1000])
 @pytest.mark.parametrize("command", ["run", "selftest"])
 def test_no_permission_for_the_lab(command, uid, tmp_path, monkeypatch):
-    from v6t.drivers.embedded import privilege
+    from v6t.drivers.lab import privilege
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(privilege.shutil, "which", lambda name: f"/bin/{name}")
@@ -237,7 +237,7 @@ def test_each_kind_of_error_has_its_exit_status(monkeypatch):
         def fail(*_args, kind=kind, **_rest):
             raise kind("what is wrong", "what to do")
 
-        monkeypatch.setattr(cli.cli, "main", fail)
+        monkeypatch.setattr(main.cli, "main", fail)
         done = v6t("doctor")
         assert (done.status, done.err) == (status, "v6t: what is wrong\n     what to do\n")
 
@@ -246,7 +246,7 @@ def test_a_defect_is_one_line_unless_asked(monkeypatch):
     def fail(*_args, **_rest):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(cli.cli, "main", fail)
+    monkeypatch.setattr(main.cli, "main", fail)
     done = v6t("doctor")
     assert done.status == 1
     assert done.err.splitlines()[0] == "v6t: internal error: ZeroDivisionError: division by zero"

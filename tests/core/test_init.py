@@ -6,13 +6,13 @@ import json
 import re
 
 import pytest
-from v6t.core.config import Flags, RunFile, resolve, technology
-from v6t.core.examples import RUN, TESTBED
-from v6t.core.settings import ProcedureSettings
-from v6t.core.yamlfile import Document
-from v6t.drivers.embedded.refdut import Faults
-from v6t.drivers.sim import SimOptions
-from v6t.plugins.mape_params import MapEParams
+from v6t.core.config.examples import RUN, TESTBED
+from v6t.core.config.resolve import Flags, RunFile, resolve, technology
+from v6t.core.config.settings import ProcedureSettings
+from v6t.core.config.yaml_document import Document
+from v6t.drivers.lab.reference_device import Faults
+from v6t.drivers.sim.tester import SimOptions
+from v6t.plugins.map.mape_params import MapEParams
 
 from .support import complaint, tree, v6t
 

@@ -9,10 +9,10 @@ import json
 import re
 
 import pytest
-from v6t.core.cautions import cautions, of_medium
-from v6t.core.config import Flags, resolve
-from v6t.core.registry import load_plugin, names
-from v6t.core.settings import ResolvedRun
+from v6t.core.config.cautions import cautions, of_medium
+from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.settings import ResolvedRun
 from v6t.profiles.errors import UsageError
 
 from .support import SIM, complaint, tree, v6t
@@ -152,7 +152,7 @@ def test_initial_setup_6_help_in_context():
 
 def test_initial_setup_6_completion():
     from click.shell_completion import ShellComplete
-    from v6t.core.cli import cli
+    from v6t.core.cli.main import cli
 
     def offered(*words):
         *before, last = words

@@ -8,11 +8,11 @@ import subprocess
 import time
 
 import pytest
-from v6t.core.config import Flags, resolve
-from v6t.core.plan import plan
-from v6t.core.progress import duration
-from v6t.drivers.sim import SimTester
-from v6t.procedures.search import halvings
+from v6t.core.cli.progress import duration
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.plan import plan
+from v6t.drivers.sim.tester import SimTester
+from v6t.procedures.search.binary import halvings
 
 from .support import SIM, complaint, tree, v6t
 

@@ -8,12 +8,12 @@ from importlib.resources import files
 import jsonschema
 import pytest
 from rich.console import Console
-from v6t.core.config import Flags, resolve
-from v6t.core.plan import plan
-from v6t.core.presets import caveats
-from v6t.core.progress import Silent
-from v6t.core.run import execute, resume
-from v6t.core.summary import print_summary
+from v6t.core.cli.progress import Silent
+from v6t.core.cli.summary import print_summary
+from v6t.core.config.presets import caveats
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.plan import plan
+from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import DutError, TranslationError, UsageError
 
 EVERYTHING = (

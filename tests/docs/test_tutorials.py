@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.privilege import available
 
 from .pages import CHECKOUT, DOCS, blocks
 
@@ -75,7 +75,7 @@ def site(tmp_path, monkeypatch):
 
 
 def v6t(*arguments: str, status: int = 0) -> str:
-    command = [sys.executable, "-m", "v6t.core.cli", *arguments]
+    command = [sys.executable, "-m", "v6t.core.cli.main", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr

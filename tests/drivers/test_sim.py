@@ -4,9 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.core.registry import load_plugin
-from v6t.core.testers import compile_point
-from v6t.drivers.sim import SimOptions, SimTester
+from v6t.core.config.plugins import load_plugin
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.drivers.tester import abilities_of
 from v6t.procedures.trial import DelayRequest, Event, Segment, Trial, result_from_json
 from v6t.procedures.trial import result_to_json as to_json

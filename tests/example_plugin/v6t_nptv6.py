@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Expected, Links, Technology
-from v6t.plugins.device import FORWARDED, Handled, Leaving, ReferenceDevice, route
-from v6t.plugins.map import network6
-from v6t.plugins.mixture import (
+from v6t.plugins.common.mixture import (
     LinkParams,
     background_of,
     ethernet,
@@ -20,8 +18,10 @@ from v6t.plugins.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.router_params import HostBits
-from v6t.plugins.sizes import routed_pair
+from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, ReferenceDevice, route
+from v6t.plugins.common.sizes import routed_pair
+from v6t.plugins.map.rules import network6
+from v6t.plugins.router.params import HostBits
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Direction, FramePair, Role, Traffic, TrafficClass, Variable
 

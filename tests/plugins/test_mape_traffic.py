@@ -9,13 +9,13 @@ from ipaddress import IPv6Address, IPv6Network
 
 import numpy as np
 import pytest
-from v6t.plugins.mape_params import DROP_REASONS
+from v6t.plugins.map.mape_params import DROP_REASONS
 from v6t.profiles import inet
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander, expand_set
-from v6t.profiles.export import to_stl_json
-from v6t.profiles.mixing import counts
+from v6t.profiles.export.stl import to_stl_json
 from v6t.profiles.model import Role
 
 from . import oracle as o

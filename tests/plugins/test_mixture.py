@@ -1,14 +1,14 @@
 """Foreground and background of every stateless technology: GEN-14, MIX-01, acceptance test A26."""
 
 import pytest
-from v6t.core.config import Flags, resolve
-from v6t.core.presets import caveats
-from v6t.core.registry import load_plugin
-from v6t.plugins.nat64 import Nat64Params
-from v6t.profiles.compile import compile_traffic
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.presets import caveats
+from v6t.core.config.resolve import Flags, resolve
+from v6t.plugins.nat.nat64 import Nat64Params
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
-from v6t.profiles.mixing import counts
 from v6t.profiles.model import DIRECTIONS, Kind
 
 STATELESS = (

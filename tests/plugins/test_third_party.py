@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from v6t.core import registry
+from v6t.core.config import plugins
 from v6t.profiles import inet
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
@@ -27,8 +27,8 @@ def install(site: Path, configuration: str) -> None:
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    points = read["options.entry_points"][registry.GROUP].strip()
-    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{points}\n")
+    points = read["options.entry_points"][plugins.GROUP].strip()
+    (info / "entry_points.txt").write_text(f"[{plugins.GROUP}]\n{points}\n")
     module = f"{read['options']['py_modules']}.py"
     shutil.copy(EXAMPLE / module, site / module)
 
@@ -47,7 +47,7 @@ def site(tmp_path, monkeypatch):
 
 
 def v6t(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "v6t.core.cli", *arguments]
+    command = [sys.executable, "-m", "v6t.core.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -93,7 +93,7 @@ def test_it_gets_the_whole_machine(site, tmp_path):
 def test_its_frames_are_translated_and_their_checksums_stay_right(site):
     """RFC 6296: the transport checksum is not touched and yet right."""
     del site
-    plugin = registry.load_plugin("nptv6")
+    plugin = plugins.load_plugin("nptv6")
     given = plugin.params_model(outsider_percent=5, n=2, m=1)
     nptv6 = plugin(given)
     sent = {}

@@ -13,12 +13,12 @@ import pytest
 from scapy.utils import RawPcapReader
 from v6t.plugins.base import Link, Links
 from v6t.profiles import inet
-from v6t.profiles import instructions as ins
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler import instructions as ins
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import BLOCK, Expander, expand_set
-from v6t.profiles.export import to_stl_json
-from v6t.profiles.mixing import order_with_index
+from v6t.profiles.export.stl import to_stl_json
 from v6t.profiles.model import Binding, Kind, Variable
 from v6t.tests.plugins.support import FIGURE_8, relay
 

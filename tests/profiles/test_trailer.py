@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 from v6t.profiles import inet, trailer
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Traffic, Variable
 from v6t.tests.plugins.support import relay, stream_frames

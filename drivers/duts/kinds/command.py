@@ -10,9 +10,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import LinuxDriver
-from v6t.drivers.duts.model import (
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import (
     Check,
     Intent,
     Plan,
@@ -22,8 +24,6 @@ from v6t.drivers.duts.model import (
     equals,
     matches,
 )
-from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.profile import ExpectProfile
 from v6t.profiles.errors import DutError
 
 
@@ -98,7 +98,7 @@ class FlushText(BaseModel):
 
 
 class ProfileText(BaseModel):
-    """See :class:`v6t.drivers.duts.profile.ExpectProfile`."""
+    """See :class:`v6t.drivers.duts.expect_profile.ExpectProfile`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

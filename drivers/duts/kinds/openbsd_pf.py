@@ -10,10 +10,10 @@ from typing import Any, Literal
 from pydantic import Field
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds import nat
-from v6t.drivers.duts.kinds.linux import write_file
-from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, contains, judged, shown
+from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
 
 LIMIT_MARGIN = 1.05
@@ -166,7 +166,7 @@ class OpenBsdPf(Driver):
                 deadline_s=self.options.reboot_deadline_s,
             )
 
-        def judge(output: str) -> str | None:
+        def checker(output: str) -> str | None:
             left = info(output).get("sessions")
             if left is None:
                 return "it does not say how many states there are"
@@ -175,7 +175,7 @@ class OpenBsdPf(Driver):
         return Step(
             "pfctl -q -F states",
             "no state of an earlier trial is left, once the purge has run",
-            check=judged("pfctl -si", judge, "hardly any state"),
+            check=checked("pfctl -si", checker, "hardly any state"),
             deadline_s=300.0,
         )
 
@@ -264,7 +264,7 @@ def _rules(text: str) -> list[str]:
 def _forwarding() -> Step:
     names = "net.inet.ip.forwarding net.inet6.ip6.forwarding"
 
-    def judge(output: str) -> str | None:
+    def checker(output: str) -> str | None:
         return None if output.split() == ["1", "1"] else f"forwarding is {shown(output)}"
 
     return Step(
@@ -272,7 +272,7 @@ def _forwarding() -> Step:
         "forward both versions",
         undo="sysctl {words} >/dev/null",
         before=f"sysctl {names}",
-        check=Check(f"sysctl -n {names}", judge, "1 and 1"),
+        check=Check(f"sysctl -n {names}", checker, "1 and 1"),
     )
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from v6t.core.dutcontrol import plan_text
-from v6t.core.explain import settings_of
-from v6t.drivers.duts.kinds.linux import LinuxDriver
+from v6t.core.config.explain import settings_of
+from v6t.core.runs.dut import plan_text
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.registry import DRIVERS, driver_type, make_driver
 

@@ -7,15 +7,15 @@ import subprocess
 import sys
 
 import pytest
-from v6t.core.registry import names
+from v6t.core.config.plugins import names
 from v6t.drivers.duts.registry import DRIVERS, driver_type
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
 from .test_devices import missing
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli"]
+COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 LACKING = missing("nftables", "over ssh")
 
 

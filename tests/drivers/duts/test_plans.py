@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.core.dutcontrol import plan_json, plan_text
+from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.linux import LinuxDriver
-from v6t.drivers.duts.record import Record, script, undo_of
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import DRIVERS, driver_type, make_driver
+from v6t.drivers.duts.undo_record import Record, script, undo_of
 from v6t.profiles.errors import DutError, UsageError
 
 from . import intents, pages
@@ -81,7 +81,7 @@ def test_every_check_can_fail(case):
     _, plan = planned(case)
     for check in plan.all_checks:
         answers = ("", "something else\n", "x on\n", "999\n", "v6t: still there on\n")
-        assert any(check.judge(text) for text in answers), check.command
+        assert any(check.checker(text) for text in answers), check.command
 
 
 @each_case

@@ -1,0 +1,171 @@
+"""Received frames against the reference translation, and the first difference in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.profiles import inet, trailer
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+    from v6t.drivers.oracle.replay import FrameSource
+    from v6t.drivers.tester import Oracle
+    from v6t.profiles.model import Direction
+
+    U8 = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Frames compared, frames equal, and the first that was not."""
+
+    checked: int
+    matched: int
+    mismatch: Mapping[str, str] | None = None
+
+
+def compare_samples(
+    stream: Stream,
+    samples: list[U8],
+    nonce: int | None,
+    direction: Direction,
+    oracle: Oracle | None,
+    first_sequence: int = 0,
+    source: FrameSource | None = None,
+) -> Comparison:
+    """Build what was sent again, translate it by the book, compare octet by octet.
+
+    Args:
+        stream: where the samples came from.
+        samples: received frames, arrays of equally long rows.
+        nonce: the trial's number; None: the marks of the received frames hold, because the tester
+            (TRex) chose nonce and identifier itself.
+        direction: which way they went.
+        oracle: the reference translation; None: frames must come back unchanged.
+        first_sequence: sequence number in the trailer of the stream's first frame.
+        source: what was sent, where it is not the stream as compiled.
+    """
+    checked = matched = 0
+    first: Mapping[str, str] | None = None
+    expander = source or Expander(stream)
+    # the oracle of a certain implementation knows what may be anything in its frames
+    normalise: Callable[[U8], U8] = getattr(oracle, "normalise", lambda same: same)
+    for frames in samples:
+        marks = trailer.read(frames)
+        numbers = marks.seq - np.uint32(first_sequence)  # modulo 2**32
+        sent = np.concatenate([expander.frames(int(n), 1) for n in numbers])
+        trailer.stamp(
+            sent,
+            expander.headers,
+            seq=marks.seq,
+            stream_id=marks.stream_id if nonce is None else stream.stream_id,
+            nonce=marks.nonce if nonce is None else nonce,
+            time_ns=marks.time_ns,
+        )
+        expected, lengths = _expected(sent, direction, oracle)
+        width = frames.shape[1]
+        equal = lengths == width
+        if expected.shape[1] >= width:
+            told = normalise(expected[:, :width]) == normalise(frames)
+            equal &= told.all(axis=1)
+        else:
+            equal[:] = False
+        checked += len(frames)
+        matched += int(np.count_nonzero(equal))
+        if first is None and not equal.all():
+            row = int(equal.argmin())
+            wanted, got = expected[row : row + 1, : lengths[row]], frames[row : row + 1]
+            why = describe_difference(normalise(wanted).tobytes(), normalise(got).tobytes())
+            pair = _pair(stream, sent[row].tobytes(), wanted.tobytes(), got.tobytes())
+            first = {**pair, "why": why}
+    return Comparison(checked, matched, first)
+
+
+def missing_example(
+    stream: Stream,
+    number: int,
+    direction: Direction,
+    oracle: Oracle | None,
+    source: FrameSource | None = None,
+) -> Mapping[str, str]:
+    """A frame that never came back, beside what should have."""
+    expander = source or Expander(stream)
+    sent = expander.frames(number, 1)
+    trailer.stamp(
+        sent,
+        expander.headers,
+        seq=np.array([number]),
+        stream_id=stream.stream_id,
+        nonce=0,
+        time_ns=0,
+    )
+    expected, lengths = _expected(sent, direction, oracle)
+    return _pair(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
+
+
+def _expected(
+    sent: U8, direction: Direction, oracle: Oracle | None
+) -> tuple[U8, NDArray[np.int32]]:
+    if oracle is None:
+        return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)
+    answer = oracle.expect(direction, sent)
+    return answer.frames, answer.length
+
+
+def _pair(stream: Stream, sent: bytes, expected: bytes, received: bytes) -> Mapping[str, str]:
+    return {
+        "class": stream.name,
+        "sent": sent.hex(),
+        "expected": expected.hex(),
+        "received": received.hex(),
+        "why": describe_difference(expected, received),
+    }
+
+
+def describe_difference(expected: bytes, received: bytes) -> str:
+    """The first difference between two frames, naming the header field it is in."""
+    if not received:
+        return "the device dropped it" if expected else "dropped, as it should be"
+    if not expected:
+        return "the device forwarded a frame it must drop"
+    for at, (want, got) in enumerate(zip(expected, received, strict=False)):
+        if want != got:
+            return f"octet {at} ({_field(expected, at)}): expected {want:02x}, received {got:02x}"
+    return f"{len(expected)} octets expected, {len(received)} received"
+
+
+_ETHERNET = ((0, 6, "destination MAC"), (6, 12, "source MAC"), (12, 14, "EtherType"))
+_IPV4 = (
+    (0, 1, "version"), (1, 2, "TOS"), (2, 4, "total length"), (4, 6, "identification"),
+    (6, 8, "flags"), (8, 9, "TTL"), (9, 10, "protocol"), (10, 12, "header checksum"),
+    (12, 16, "source"), (16, 20, "destination"), (20, 60, "options"),
+)  # fmt: skip
+_IPV6 = (
+    (0, 4, "version, traffic class, flow label"), (4, 6, "payload length"), (6, 7, "next header"),
+    (7, 8, "hop limit"), (8, 24, "source"), (24, 40, "destination"),
+)  # fmt: skip
+_UDP = ((0, 2, "source port"), (2, 4, "destination port"), (4, 6, "length"), (6, 8, "checksum"))
+
+
+def _field(frame: bytes, at: int) -> str:
+    headers = inet.headers_of(frame)
+    parts: list[tuple[int, str, tuple[tuple[int, int, str], ...]]] = [(0, "Ethernet", _ETHERNET)]
+    if headers.version:
+        parts.append(
+            (headers.l3, f"IPv{headers.version}", _IPV4 if headers.version == 4 else _IPV6)
+        )
+    if headers.inner is not None:
+        parts.append((headers.inner, "inner IPv4", _IPV4))
+    if headers.udp is not None:
+        parts.append((headers.udp, "UDP", _UDP))
+    if at >= headers.payload:
+        return "payload"
+    start, name, fields = max(p for p in parts if p[0] <= at)
+    inside = next((f for low, high, f in fields if low <= at - start < high), "")
+    return f"{name} {inside}".strip()

@@ -1,0 +1,98 @@
+"""Devices made of several parts one after the other, and how an intent lists them.
+
+Each part is what some driver can make, or what a reference translation can be. A test setup with
+two devices (RFC 8219 section 4.2) has parts of both; a device may have several, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from v6t.plugins.base import DutIntent, Expected, Link
+
+if TYPE_CHECKING:
+    from v6t.plugins.common.octets import U8
+    from v6t.profiles.model import Direction
+
+REFERENCE = "reference"
+TAYGA = {"queue_length": 5000, "mend_checksums": True}
+"""Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
+CHAIN = "chain"
+"""The driver that combines the drivers of the parts."""
+
+
+class Reference(Protocol):
+    """Knows what a part emits. Picklable."""
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        """See :meth:`v6t.plugins.base.Technology.expect`."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part.
+
+    Attributes:
+        name: of the part.
+        device: it belongs to.
+        intent: what it must be; its ``technology`` says which drivers can.
+        driver: that it has in the lab by default.
+        options: of that driver.
+        stateful: whether it keeps the connections.
+        reference: its translation where it keeps none.
+        turned: the reference's left is the part's right.
+    """
+
+    name: str
+    device: str
+    intent: DutIntent
+    driver: str = REFERENCE
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stateful: bool = False
+    reference: Reference | None = None
+    turned: bool = False
+
+    def listed(self) -> dict[str, Any]:
+        """As an intent's settings hold it."""
+        links = {side: asdict(getattr(self.intent.links, side)) for side in ("left", "right")}
+        return {
+            "name": self.name,
+            "device": self.device,
+            "driver": self.driver,
+            "options": dict(self.options),
+            "stateful": self.stateful,
+            "reference": self.reference is not None,
+            "technology": self.intent.technology,
+            "settings": dict(self.intent.settings),
+            "links": links,
+            "left": dict(self.intent.left),
+            "right": dict(self.intent.right),
+        }
+
+
+def chained(
+    technology: str, parts: Sequence[Part], settings: dict[str, Any], links: Any
+) -> DutIntent:
+    """One intent for all parts; its outer sides are those of the outermost ones."""
+    listed = {**settings, "parts": [part.listed() for part in parts]}
+    left, right = parts[0].intent.left, parts[-1].intent.right
+    return DutIntent(technology, listed, links, left, right)
+
+
+def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+    """One cable between two parts, as the left one and as the right one sees it."""
+    seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
+    return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
+
+
+def only_ipv4(intent: DutIntent) -> DutIntent:
+    """An intent without IPv6 addresses and neighbours."""
+
+    def side(given: Mapping[str, Any]) -> dict[str, Any]:
+        neighbours = {a: mac for a, mac in given["neighbours"].items() if ":" not in a}
+        addresses = [a for a in given["addresses"] if ":" not in a]
+        return {**given, "addresses": addresses, "neighbours": neighbours}
+
+    return replace(intent, left=side(intent.left), right=side(intent.right))
