@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.core.config import technology
 from v6t.core.devices import in_lab
+from v6t.core.resultsfile import read_results
 from v6t.core.rundir import RESULTS, RunDir
 from v6t.core.settings import ResolvedRun
 from v6t.core.testers import Bench, compile_point
@@ -55,7 +56,7 @@ def watch_again(path: Path, say: Callable[[str], None], duration_s: float) -> li
     try:
         run = directory.config()
         check_watchable(run)
-        results = directory.read_json(RESULTS) or {}
+        results = read_results(path)
         told = []
         for record in _found(results):
             for entry in _watched(run, record, duration_s, path):

@@ -20,7 +20,8 @@ from v6t.core.campaignfile import Planned, Section, packaged, read
 from v6t.core.plan import plan
 from v6t.core.progress import duration
 from v6t.core.reports import replace_text
-from v6t.core.run import COMPLETE, INCORRECT, RUNNING, Watch, execute, resume
+from v6t.core.resultsfile import COMPLETE, INCORRECT, RUNNING
+from v6t.core.run import Watch, execute, resume
 from v6t.core.settings import ResolvedRun
 from v6t.profiles.errors import UsageError, V6tError
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from v6t.core import cli
 from v6t.profiles import errors
@@ -164,6 +166,8 @@ def test_permissions(arguments, expected, tmp_path, monkeypatch):
 def test_a_run_whose_journal_may_not_be_written_is_not_resumed(tmp_path):
     out = tmp_path / "out"
     assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
+    content = json.loads((out / "results.json").read_text())
+    (out / "results.json").write_text(json.dumps({**content, "status": "running"}))
     (out / "journal.jsonl").chmod(0o400)
     before = tree(out)
     done = v6t_process("resume", out, preexec=bound_by_permissions)
