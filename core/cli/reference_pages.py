@@ -49,7 +49,7 @@ def _commands() -> Iterator[str]:
     yield "`v6t COMMAND --help` says the same. Exit statuses are on [Results](results.md).\n"
     yield from _parameters(cli)
     for name in COMMANDS:
-        command = importlib.import_module(f"v6t.core.cli.main.{name}_command").command
+        command = importlib.import_module(f"v6t.core.cli.{name}_command").command
         yield from _command(command, f"v6t {name}", 2)
 
 
