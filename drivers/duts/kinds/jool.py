@@ -14,7 +14,6 @@ from v6t.drivers.duts.kinds import addresses, nat
 from v6t.drivers.duts.kinds.linux import LinuxDriver, write_file
 from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, contains, judged, shown
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.profile import ExpectProfile
 from v6t.profiles.errors import DutError, UsageError
 
 PROGRAMS = {
@@ -105,14 +104,6 @@ class Jool(LinuxDriver):
                     f"another translator is at work on the device: {shown(text)}",
                     f"{name.partition('_')[2]} instance remove, if it is not needed",
                 )
-
-    def profile(self, intent: Intent) -> ExpectProfile:
-        """RFC 7915 section 5.1 leaves the identification to the translator."""
-        del intent
-        return ExpectProfile(
-            any_identification=True,
-            why="Jool numbers IPv4 packets without DF pseudorandomly (RFC 7915 section 5.1)",
-        )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
