@@ -35,6 +35,19 @@ Ability = Literal[
     "flow-starts",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
+ABILITIES: Mapping[Ability, str] = {
+    "tags": "a tester that times tagged frames",
+    "every-frame": "a tester that times every frame",
+    "ipdv": "a tester that keeps the order of delays",
+    "frame-timeout": "a tester that knows which frames come late",
+    "two-rates": "a tester that changes the rate without a gap",
+    "loss-times": "a tester that knows when frames were lost",
+    "connections": "a tester that learns connections",
+    "flow-starts": "a tester that begins flows one after the other",
+}
+"""The same in words."""
+TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
+"""Abilities of a tester that takes the time of frames."""
 
 
 @dataclass(frozen=True)
