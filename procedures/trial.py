@@ -36,14 +36,14 @@ Ability = Literal[
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 ABILITIES: Mapping[Ability, str] = {
-    "tags": "a tester that times tagged frames",
-    "every-frame": "a tester that times every frame",
-    "ipdv": "a tester that keeps the order of delays",
-    "frame-timeout": "a tester that knows which frames come late",
-    "two-rates": "a tester that changes the rate without a gap",
-    "loss-times": "a tester that knows when frames were lost",
-    "connections": "a tester that learns connections",
-    "flow-starts": "a tester that begins flows one after the other",
+    "tags": "times tagged frames",
+    "every-frame": "times every frame",
+    "ipdv": "keeps the order of delays",
+    "frame-timeout": "knows which frames come late",
+    "two-rates": "changes the rate without a gap",
+    "loss-times": "knows when frames were lost",
+    "connections": "learns connections",
+    "flow-starts": "begins flows one after the other",
 }
 """The same in words."""
 TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})

@@ -20,7 +20,7 @@ RFC_BURSTS = 50
 
 
 class BurstSettings(Frozen):
-    """B2B-01 to B2B-03."""
+    """Back-to-back frames (B2B-01 to B2B-03)."""
 
     repetitions: int = Field(default=50, ge=1, le=100_000)
     """Searches for the longest burst."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LatencySettings(Frozen):
-    """LAT-01, LAT-02."""
+    """Latency (LAT-01, LAT-02)."""
 
     duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
     """Length of the stream [s]."""
@@ -35,7 +35,7 @@ class LatencySettings(Frozen):
 
 
 class DelayVariationSettings(Frozen):
-    """PDV-01, IPDV-01."""
+    """PDV and IPDV (PDV-01, IPDV-01)."""
 
     duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the stream [s]."""

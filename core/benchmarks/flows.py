@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FlowSettings(Frozen):
-    """SC-04."""
+    """Throughput by network flows (SC-04)."""
 
     counts: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (1, 10, 100)
     """Flows through the device; one flow is always measured, as the base of Xpd."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FrameLossSettings(Frozen):
-    """FLR-02, FLR-03."""
+    """Frame loss rate (FLR-02, FLR-03)."""
 
     step: float = Field(default=LARGEST_STEP, gt=0, le=LARGEST_STEP)
     """Step as a share of the maximum rate."""

@@ -12,7 +12,7 @@ from v6t.procedures.recovery import RecoverySpec, measure_recovery
 
 
 class RecoverySettings(Frozen):
-    """REC-01."""
+    """System recovery (REC-01)."""
 
     overload_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the overload [s]."""

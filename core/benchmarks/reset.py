@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ResetSettings(Frozen):
-    """RST-01, RST-02."""
+    """Reset (RST-01, RST-02)."""
 
     hook: str = "software-reset"
     """Name of the hook (`dut.options.hooks`) that resets the device."""

@@ -122,7 +122,8 @@ def _run_file() -> Iterator[str]:
     yield "|---|---|---|"
     for benchmark in registry.installed():
         needs = ["a stateful technology"] * (benchmark.connections == "only")
-        needs += [ABILITIES[a] for a in sorted(benchmark.abilities)]
+        able = " and ".join(ABILITIES[a] for a in sorted(benchmark.abilities))
+        needs += [f"a tester that {able}"] * bool(able)
         yield f"| `{benchmark.name}` | {benchmark.summary} | {', '.join(needs)} |"
     yield ""
     yield "## procedure\n"

@@ -74,7 +74,7 @@ def check_abilities(bound: BoundRun) -> None:
         lacking = sorted(benchmark.needs(bound) - able)
         if lacking:
             raise EnvironmentLacking(
-                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes "
+                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes a tester that "
                 f"{' and '.join(ABILITIES[a] for a in lacking)}",
                 "leave it out of --measure, or choose another tester",
             )
