@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from v6t.analysis.report.blocks import Drawing
-from v6t.analysis.report.rundata import RunData
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.rundata import RunData
 
 WIDTH, HEIGHT, BOX = 760, 150, 150
 _INK, _BLUE = "#1a1a1a", "#0072B2"

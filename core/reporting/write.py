@@ -13,7 +13,7 @@ from v6t.core.runs import rundir as names
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
-    from v6t.analysis.report.rundata import RunData
+    from v6t.analysis.rundata import RunData
 
 FILES = {
     "html": "report.html",
@@ -31,30 +31,33 @@ def load(path: Path) -> RunData:
     Raises:
         UsageError: it holds no run, or a file in it is damaged.
     """
-    from v6t.analysis.report.rundata import RunData, RunTrial
+    from v6t.analysis.rundata import RunData, RunTrial
     from v6t.core.config.settings import ResolvedRun
     from v6t.core.runs.bottleneck import FILE
-    from v6t.core.runs.journal import read_journal
+    from v6t.core.runs.journal import mark_of, read_journal
+    from v6t.core.runs.results_file import read_results
 
     config = _json(path / names.CONFIG)
-    results = _json(path / names.RESULTS)
+    results = read_results(path)
+    manifest = _json(path / names.MANIFEST)
     if config is None:
         raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
     try:
         run = ResolvedRun.model_validate(config)
     except ValueError as exc:
         raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
-    manifest = _json(path / names.MANIFEST) or {}
     of_plugin = _technology(run)
-    if "setup" in manifest:
+    if manifest and "setup" in manifest:
         of_plugin["setup"] = manifest["setup"]
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
         config=config,
-        manifest=manifest,
+        manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
-        trials=[RunTrial(*entry) for entry in read_journal(path / names.JOURNAL)],
+        trials=[
+            RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
+        ],
         bottleneck=_json(path / FILE) or (),
         **of_plugin,
     )
