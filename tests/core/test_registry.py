@@ -27,11 +27,11 @@ def install(tmp_path, monkeypatch):
     """Installs a distribution that consists of entry points."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def make(distribution, **plugins):
+    def make(distribution, **points):
         info = tmp_path / f"{distribution}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
-        lines = [f"{name.replace('_', '-')} = {value}" for name, value in plugins.items()]
+        lines = [f"{name.replace('_', '-')} = {value}" for name, value in points.items()]
         (info / "entry_points.txt").write_text("\n".join([f"[{plugins.GROUP}]", *lines]) + "\n")
 
     return make
