@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.report.blocks import Block, Columns, Facts, Folded
-from v6t.analysis.report.rundata import RunData
+from v6t.analysis.blocks import Block, Columns, Facts, Folded
 from v6t.analysis.report.sketch import sketch, versions
+from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
 
 TALL = 12

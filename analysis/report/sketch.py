@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from v6t.analysis.report.blocks import Drawing
-from v6t.analysis.report.rundata import RunData
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.rundata import RunData
 
 IPV4_LEFT = frozenset({"nat44", "clat", "ipv4aas", "mape-ce", "mapt-ce", "lwb4", "nat46"})
 BOTH = {"ipv4-router": "IPv4", "ipv6-router": "IPv6", "nat66": "IPv6", "nat44": "IPv4"}

@@ -13,7 +13,7 @@ from v6t.core.runs import rundir as names
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
-    from v6t.analysis.report.rundata import RunData
+    from v6t.analysis.rundata import RunData
 
 FILES = {
     "html": "report.html",
@@ -31,7 +31,7 @@ def load(path: Path) -> RunData:
     Raises:
         UsageError: it holds no run, or a file in it is damaged.
     """
-    from v6t.analysis.report.rundata import RunData, RunTrial
+    from v6t.analysis.rundata import RunData, RunTrial
     from v6t.core.config.settings import ResolvedRun
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from v6t.analysis.tables.sheet import Record
+from v6t.analysis.sheet import Record
 from v6t.procedures.trial import TrialResult
 
 Json = Mapping[str, Any]
