@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from v6t.analysis.records.connections import capacity_record, capacity_rows
 from v6t.core.benchmarks.base import Phase
@@ -95,6 +95,6 @@ class Capacity(OfConnections):
 
 def _most(bound: BoundRun) -> int:
     """Connections a search may ask for."""
-    plugin: Any = bound.technology
     given = bound.settings.procedure.connections.capacity.most
-    return int(plugin.combinations) if given is None else min(int(plugin.combinations), given)
+    there = bound.technology.combinations
+    return there if given is None else min(there, given)

@@ -142,7 +142,7 @@ def _run_file() -> Iterator[str]:
 def _testbed_file() -> Iterator[str]:
     from v6t.core.config.files import TestbedFile
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import DRIVERS, driver_type
+    from v6t.drivers.duts.registry import driver_type, names
     from v6t.drivers.lab.reference_device import Faults
     from v6t.drivers.sim.device import SimOptions
     from v6t.drivers.trex.options import TrexOptions
@@ -169,7 +169,7 @@ def _testbed_file() -> Iterator[str]:
     yield "## dut: every Linux device\n"
     yield summary_of(LinuxOptions) + "\n"
     yield from _table(row for row in linux if row not in every)
-    for name in DRIVERS:
+    for name in names():
         made = driver_type(name)
         yield f"## dut: {name}\n"
         yield f"{made.title}. [Its page](../duts/{name}.md)\n"

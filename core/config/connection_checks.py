@@ -41,7 +41,7 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
     if not run.connects:
         return
     c = run.procedure.connections
-    combinations = int(getattr(plugin, "combinations", 0))
+    combinations = plugin.combinations
     if any(b.fills_table for b in asked) and c.count > combinations:
         raise UsageError(
             f"phase 1 of {c.count} connections needs as many four-tuples, but the ranges give "

@@ -72,12 +72,12 @@ def caveats(bound: BoundRun) -> list[str]:
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
             f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
         )
-    if getattr(bound.technology.params, "m", None) == 0:
+    if bound.technology.params.only_background:
         said.append(
             "0 % foreground: native IPv6 through the device, the reference of a series of "
             "mixtures; nothing of the technology itself is measured"
         )
-    said += getattr(bound.technology, "cautions", ())
+    said += bound.technology.cautions
     said += _of_searches(p)
     said += dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):

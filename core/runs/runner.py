@@ -115,7 +115,7 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
     check_abilities(bound)
     directory = RunDir(path, new=True)
     try:
-        directory.write_json(names.MANIFEST, manifest(run))
+        directory.write_json(names.MANIFEST, manifest(run, bound.technology))
         directory.write_json(names.CONFIG, run.model_dump(mode="json"))
         with logged(watch, path) as log:
             for caution in cautions(bound):
