@@ -21,7 +21,8 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs import rundir as names
 from v6t.core.runs.plan import plan
-from v6t.core.runs.runner import COMPLETE, INCORRECT, RUNNING, Watch, execute, resume
+from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
+from v6t.core.runs.runner import Watch, execute, resume
 from v6t.profiles.errors import UsageError, V6tError
 
 SCHEMA = "v6t-campaign-plan/1"

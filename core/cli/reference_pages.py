@@ -49,7 +49,7 @@ def _commands() -> Iterator[str]:
     yield "`v6t COMMAND --help` says the same. Exit statuses are on [Results](results.md).\n"
     yield from _parameters(cli)
     for name in COMMANDS:
-        command = importlib.import_module(f"v6t.core.cli.{name}_command").command
+        command = importlib.import_module(f"v6t.core.cli.main.{name}_command").command
         yield from _command(command, f"v6t {name}", 2)
 
 
@@ -225,7 +225,8 @@ FILES = {
     "results.csv": "one line per repetition of the throughput, in siitperf's column order",
     "BENCHMARK.csv": "one line per repetition, or rate, of each other benchmark",
     "trials.csv": "every trial, one line per direction and class",
-    "journal.jsonl": "every trial as it ended, one durable line each: what `v6t resume` reads",
+    "journal.jsonl": "every trial as it ended, one durable line each, marked with its run: what "
+    "`v6t resume` reads",
     "config.json": "everything decided: the run, resolved; `v6t init --from-run DIR` makes it files",
     "manifest.json": "on what it was measured: versions, machine, tester, device",
     "log.txt": "what the run said, errors and warnings included, with the time",

@@ -106,18 +106,25 @@ def carry_out(
 
 
 def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
-    """Resume, show the outcome, write the report."""
+    """Resume, show the outcome, write the report; a complete run is only read and shown."""
+    from v6t.core.cli.progress import Silent
+    from v6t.core.runs.results_file import COMPLETE, read_results
     from v6t.core.runs.rundir import RunDir
     from v6t.core.runs.runner import resume
 
     directory = RunDir(path, new=False)
     try:
         run = directory.config()
-        finished = (directory.read_json("results.json") or {}).get("status") == "complete"
+        complete = read_results(path).get("status") == COMPLETE
     finally:
         directory.close()
-    if not finished:
-        prepare(run)
+    if complete:
+        outcome = resume(path, Silent())
+        print("this run was complete already; nothing was measured", file=sys.stderr)
+        page = path / "report.html"
+        _show(run, path, outcome, as_json, page if page.exists() else None)
+        return
+    prepare(run)
     _attend(run, path, as_json, report, lambda watch: resume(path, watch))
 
 
@@ -126,7 +133,6 @@ def _attend(
 ) -> None:
     from rich.console import Console
     from v6t.core.cli.progress import Live, Plain
-    from v6t.core.cli.summary import print_summary
     from v6t.core.runs.plan import plan
 
     errors = Console(stderr=True)
@@ -150,9 +156,14 @@ def _attend(
     finally:
         if live:
             live.close()
-    if outcome.measured == 0 and outcome.replayed:
-        watch.say("this run was complete already; nothing was measured")
-    page = _report(path, report, watch)
+    _show(run, path, outcome, as_json, _report(path, report, watch))
+
+
+def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path | None) -> None:
+    """The results on standard output."""
+    from rich.console import Console
+    from v6t.core.cli.summary import print_summary
+
     if as_json:
         sys.stdout.write((path / "results.json").read_text())
         return

@@ -34,10 +34,12 @@ def load(path: Path) -> RunData:
     from v6t.analysis.rundata import RunData, RunTrial
     from v6t.core.config.settings import ResolvedRun
     from v6t.core.runs.bottleneck import FILE
-    from v6t.core.runs.journal import read_journal
+    from v6t.core.runs.journal import mark_of, read_journal
+    from v6t.core.runs.results_file import read_results
 
     config = _json(path / names.CONFIG)
-    results = _json(path / names.RESULTS)
+    results = read_results(path)
+    manifest = _json(path / names.MANIFEST)
     if config is None:
         raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
     try:
@@ -48,9 +50,11 @@ def load(path: Path) -> RunData:
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
         config=config,
-        manifest=_json(path / names.MANIFEST) or {},
+        manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
-        trials=[RunTrial(*entry) for entry in read_journal(path / names.JOURNAL)],
+        trials=[
+            RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
+        ],
         bottleneck=_json(path / FILE) or (),
         **_technology(run),
     )

@@ -11,6 +11,7 @@ from v6t.core.config.resolve import technology
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.device import in_lab
+from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
@@ -55,7 +56,7 @@ def watch_again(path: Path, say: Callable[[str], None], duration_s: float) -> li
     try:
         run = directory.config()
         check_watchable(run)
-        results = directory.read_json(RESULTS) or {}
+        results = read_results(path)
         told = []
         for record in _found(results):
             for entry in _watched(run, record, duration_s, path):

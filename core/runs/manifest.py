@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 import subprocess
 import sys
 from datetime import datetime, timezone
@@ -20,6 +21,7 @@ def manifest(run: ResolvedRun) -> dict[str, Any]:
     """Versions, machine, seed and time, as JSON-like values."""
     return {
         "schema": "v6t-manifest/1",
+        "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": now(),
         "seed": run.seed,
         "packages": {name: _version(name) for name in PACKAGES},

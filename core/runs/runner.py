@@ -18,12 +18,14 @@ from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.benchmarks import Measured, Place, measure_point, nothing
 from v6t.core.runs.ceiling import THIS_RUN, find_ceiling
+from v6t.core.runs.continuing import finished, journal_of
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
 from v6t.core.runs.raw_tables import as_csv, raw_tables, trial_rows
+from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.specs import (
     FLOWS,
@@ -46,9 +48,6 @@ from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
 
 __all__ = ["ceiling_spec", "throughput_spec"]
-
-SCHEMA = "v6t-results/1"
-COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 
 
 class Watch(Protocol):
@@ -88,6 +87,7 @@ class _State:
 
     run: ResolvedRun
     directory: RunDir
+    results: ResultsFile
     journal: Journal
     bench: Bench
     loopback: Bench
@@ -119,25 +119,31 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
 
 
 def resume(path: Path, watch: Watch) -> RunOutcome:
-    """Continue an interrupted run; a finished one is only read again.
+    """Continue an interrupted run; a complete one is only read.
 
     Raises:
-        UsageError: the directory holds no run, or a damaged one.
+        UsageError: the directory holds no run, or a damaged one, which is not touched.
     """
     directory = RunDir(path, new=False)
     try:
+        run = directory.config()
+        done = finished(directory)
+        if done is not None:
+            results, trials = done
+            return RunOutcome(path, COMPLETE, results["results"], results["caveats"], trials)
         with logged(watch, path) as log:
-            return _carry_out(directory.config(), directory, log)
+            return _carry_out(run, directory, log)
     finally:
         directory.close()
 
 
 def _carry_out(run: ResolvedRun, directory: RunDir, watch: Watch) -> RunOutcome:
-    journal = Journal(directory.path / names.JOURNAL)
+    results = ResultsFile(directory)
+    journal = journal_of(directory, results.held)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
     bench = Bench(run, keep=directory.path, say=watch.say)
-    state = _State(run, directory, journal, bench, Bench(run, loopback=True), watch)
+    state = _State(run, directory, results, journal, bench, Bench(run, loopback=True), watch)
     try:
         _write_results(state)
         _measure_all(state)
@@ -152,7 +158,7 @@ def _carry_out(run: ResolvedRun, directory: RunDir, watch: Watch) -> RunOutcome:
         finally:
             state.loopback.close()
             if described:
-                _note_tester(directory, described)
+                _note_tester(state, described)
             _write_results(state)
             journal.close()
     return RunOutcome(
@@ -365,7 +371,7 @@ def _conditions(run: ResolvedRun, ceiling: Ceiling, source: str) -> dict[str, An
 
 
 def _write_results(state: _State) -> None:
-    """Results, repetitions and raw trials; what stands on disk is always whole."""
+    """Results, repetitions and raw trials; what stands on disk is always whole, never less."""
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "status": state.status,
@@ -375,18 +381,21 @@ def _write_results(state: _State) -> None:
     }
     if state.finding:
         content["finding"] = state.finding
-    watched = (state.directory.read_json(names.RESULTS) or {}).get("bottleneck")
+    if not state.results.is_due(content, measured=state.measured > 0):
+        return
+    watched = state.results.held.get("bottleneck")
     if watched:
         content["bottleneck"] = watched
     directory, journal = state.directory, state.journal
-    directory.write_json(names.RESULTS, content)
+    state.results.write(content)
     for name, rows in raw_tables(state.run, state.done).items():
         directory.write_text(name, as_csv(rows))
     directory.write_text(names.TRIALS, as_csv(list(trial_rows(journal))))
 
 
-def _note_tester(directory: RunDir, described: dict[str, Any]) -> None:
-    content = directory.read_json(names.MANIFEST) or {}
+def _note_tester(state: _State, described: dict[str, Any]) -> None:
+    directory = state.directory
+    content = directory.read_json(names.MANIFEST) or {"run": state.journal.run or ""}
     content["tester"] = described
     content.setdefault("finished", []).append(now())
     directory.write_json(names.MANIFEST, content)

@@ -32,7 +32,7 @@ RESULT_KEYS = {
 def imported_by(*arguments):
     """Heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
     script = (
-        "import sys\nfrom v6t.core.cli import main\n"
+        "import sys\nfrom v6t.core.cli.main import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit as exc:\n    status = exc.code\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\nsys.exit(status)"
     )

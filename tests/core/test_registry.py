@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core.config import plugins
+from v6t.core.config import plugins as registry
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.profiles.errors import UsageError
 
@@ -32,29 +32,29 @@ def install(tmp_path, monkeypatch):
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1\n")
         lines = [f"{name.replace('_', '-')} = {value}" for name, value in plugins.items()]
-        (info / "entry_points.txt").write_text("\n".join([f"[{plugins.GROUP}]", *lines]) + "\n")
+        (info / "entry_points.txt").write_text("\n".join([f"[{registry.GROUP}]", *lines]) + "\n")
 
     return make
 
 
 def test_the_own_plugin_is_found():
-    assert "mape-br" in plugins.names()
-    assert plugins.load_plugin("mape-br") is MapEBorderRelay
+    assert "mape-br" in registry.names()
+    assert registry.load_plugin("mape-br") is MapEBorderRelay
 
 
 def test_every_plugin_is_called_what_its_entry_point_says():
-    for row in plugins.listing():
+    for row in registry.listing():
         assert row.error == ""
-        assert plugins.load_plugin(row.name).name == row.name
+        assert registry.load_plugin(row.name).name == row.name
 
 
 def test_an_unknown_plugin():
     with pytest.raises(UsageError) as caught:
-        plugins.load_plugin("mape-bt")
+        registry.load_plugin("mape-bt")
     assert caught.value.hint == "did you mean 'mape-br'?"
     with pytest.raises(UsageError) as caught:
-        plugins.load_plugin("zzz")
-    assert caught.value.hint == "installed: " + ", ".join(plugins.names())
+        registry.load_plugin("zzz")
+    assert caught.value.hint == "installed: " + ", ".join(registry.names())
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -92,13 +92,13 @@ def test_two_plugins_of_one_name_are_refused_by_name(install):
 def test_a_distribution_seen_twice_is_one(install):
     """An editable install beside its checkout lists the same entry points twice."""
     install("v6t", mape_br=GOOD)
-    assert [row.name for row in plugins.listing()].count("mape-br") == 1
-    assert plugins.load_plugin("mape-br") is MapEBorderRelay
+    assert [row.name for row in registry.listing()].count("mape-br") == 1
+    assert registry.load_plugin("mape-br") is MapEBorderRelay
 
 
 def test_names_do_not_import(install):
     install("foreign", broken="nowhere_at_all:Plugin")
-    assert "broken" in plugins.names()
+    assert "broken" in registry.names()
 
 
 def test_the_parameters_of_a_plugin():

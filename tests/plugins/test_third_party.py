@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import configparser
 import json
-import shutil
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -15,30 +13,24 @@ from v6t.core.config import plugins
 from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
+from v6t.tests.packaging.support import pip_install
 
-EXAMPLE = Path(__file__).parents[1] / "example_plugin"
+TESTS = Path(__file__).parents[1]
+NAMES = ("plugin", "broken")
 
 
-def install(site: Path, configuration: str) -> None:
-    """What an installer leaves in a directory of packages: the module and its entry points."""
-    read = configparser.ConfigParser()
-    read.read_string((EXAMPLE / configuration).read_text())
-    name, version = read["metadata"]["name"], read["metadata"]["version"]
-    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    points = read["options.entry_points"][plugins.GROUP].strip()
-    (info / "entry_points.txt").write_text(f"[{plugins.GROUP}]\n{points}\n")
-    module = f"{read['options']['py_modules']}.py"
-    shutil.copy(EXAMPLE / module, site / module)
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Both, installed by pip into a directory of packages."""
+    place = tmp_path_factory.mktemp("site")
+    for name in NAMES:
+        work = tmp_path_factory.mktemp("sources")
+        pip_install(TESTS / f"example_{name}", work, "--no-deps", "--target", place)
+    return place
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    packages = tmp_path / "site"
-    packages.mkdir()
-    for configuration in ("setup.cfg", "broken.cfg"):
-        install(packages, configuration)
+def site(packages, monkeypatch):
     monkeypatch.syspath_prepend(str(packages))
     monkeypatch.setenv("PYTHONPATH", str(packages))
     yield packages
