@@ -19,7 +19,7 @@ def sketch(data: RunData) -> Drawing:
     """Tester, device and tester again, from left to right."""
     left, right = versions(data)
     parts = _parts(data)
-    sizes = sorted({(r["frame_sizes"]["ipv6"], r["frame_sizes"]["ipv4"]) for r in data.records})
+    sizes = sorted({(r.frame_sizes.ipv6, r.frame_sizes.ipv4) for r in data.records})
     tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
     boxes = [("Tester", f"{tester}, left"), *parts, ("Tester", f"{tester}, right")]
     step = (WIDTH - BOX) / (len(boxes) - 1)

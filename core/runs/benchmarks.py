@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from v6t.analysis.records.base import FindResult, FrameSizes, Record
 from v6t.analysis.records.bursts import burst_record, burst_rows, recovery_record, reset_record
 from v6t.analysis.records.loss import frame_loss_record, frame_loss_rows
-from v6t.analysis.records.throughput import FindResult, repetition_rows, throughput_record
+from v6t.analysis.records.throughput import repetition_rows, throughput_record
 from v6t.analysis.records.timing import timing_record, timing_rows
 from v6t.analysis.statistics import median, percentile
 from v6t.core.config.settings import ResolvedRun
@@ -41,7 +42,7 @@ class Measured:
     """
 
     benchmark: str
-    record: dict[str, Any]
+    record: Record
     rows: list[Row]
 
 
@@ -82,15 +83,12 @@ def measure_point(at: Place) -> Iterator[Measured]:
         yield done
 
 
-def _gate(at: Place, record: dict[str, Any]) -> None:
+def _gate(at: Place, record: Record) -> None:
     """Say which offered rates the tester's self-test does not cover (SELF-02)."""
     usable = usable_fps(at.ceiling.rate_fps, at.run.procedure.selftest_margin)
-    rows = [row for row in record.get("rates", ()) if isinstance(row, dict)]
-    offered = [row["rate"] for row in rows]
-    offered += [record[k] for k in ("rate", "overload", "burst_rate") if record.get(k)]
-    if offered:
-        record["usable_fps"] = usable
-        record["above_usable"] = [rate for rate in offered if rate > usable]
+    if record.offered:
+        record.usable_fps = usable
+        record.above_usable = [rate for rate in record.offered if rate > usable]
 
 
 def _measured(at: Place) -> Iterator[Measured]:
@@ -244,15 +242,15 @@ def nothing(at: Place, benchmark: str, why: str) -> Measured:
         benchmark: its name.
         why: one phrase.
     """
-    record = {
-        "benchmark": benchmark,
-        "title": benchmark,
-        "direction": at.mode,
-        "frame_sizes": {"ipv6": at.sizes.ipv6, "ipv4": at.sizes.ipv4},
-        "not_measured": why,
-        "repetitions": 0,
-        "trials": [],
-        "invalid_trials": [],
-        "conditions": at.conditions,
-    }
+    record = Record(
+        benchmark=benchmark,
+        title=benchmark,
+        direction=at.mode,
+        frame_sizes=FrameSizes(ipv6=at.sizes.ipv6, ipv4=at.sizes.ipv4),
+        not_measured=why,
+        repetitions=0,
+        trials=[],
+        invalid_trials=[],
+        conditions=at.conditions,
+    )
     return Measured(benchmark, record, [])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
+from v6t.analysis.records.base import Record
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.presets import caveats, is_demonstration
@@ -24,6 +25,7 @@ from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
+from v6t.core.runs.presentations import presentations
 from v6t.core.runs.raw_tables import as_csv, raw_tables, trial_rows
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile
 from v6t.core.runs.rundir import RunDir
@@ -75,7 +77,7 @@ class RunOutcome:
 
     directory: Path
     status: str
-    records: list[dict[str, Any]]
+    records: list[Record]
     caveats: list[str]
     replayed: int = 0
     measured: int = 0
@@ -130,7 +132,8 @@ def resume(path: Path, watch: Watch) -> RunOutcome:
         done = finished(directory)
         if done is not None:
             results, trials = done
-            return RunOutcome(path, COMPLETE, results["results"], results["caveats"], trials)
+            records = list(map(presentations().read, results["results"]))
+            return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         with logged(watch, path) as log:
             return _carry_out(run, directory, log)
     finally:
@@ -377,7 +380,7 @@ def _write_results(state: _State) -> None:
         "status": state.status,
         "label": state.run.label,
         "caveats": caveats(state.run),
-        "results": [d.record for d in state.done],
+        "results": [d.record.to_json() for d in state.done],
     }
     if state.finding:
         content["finding"] = state.finding

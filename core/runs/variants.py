@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from v6t.analysis.records.throughput import throughput_record
+from v6t.analysis.records.throughput import ThroughputRecord, throughput_record
 from v6t.analysis.records.variants import flow_rows, flows_record, probe_record, probe_rows
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import specs
@@ -28,7 +28,7 @@ Places = Callable[[str, Vary], Place]
 
 def probe(places: Places) -> Iterator[Measured]:
     """The throughput with fixed headers, random ports, random addresses, and both."""
-    found: dict[Case, dict[str, Any]] = {}
+    found: dict[Case, ThroughputRecord] = {}
     rows = []
     at: Place | None = None
     for case in CASES:
@@ -40,8 +40,8 @@ def probe(places: Places) -> Iterator[Measured]:
         rows += probe_rows(case, result)
     if at is None:
         return
-    limited = [case for case, record in found.items() if record["tester_limited"]]
-    advice = advise({case: record["median"] for case, record in found.items()}, limited)
+    limited = [case for case, record in found.items() if record.tester_limited]
+    advice = advise({case: record.median for case, record in found.items()}, limited)
     record = probe_record(found, advice, conditions=at.conditions)
     yield Measured(specs.RSS_PROBE, record, rows)
 
@@ -50,7 +50,7 @@ def measure_flows(places: Places) -> Iterator[Measured]:
     """The throughput of one flow, and how it changes with more of them."""
     at = places("flows1-", partial(flows, count=1))
     wanted = at.run.procedure.flows
-    found: list[tuple[FlowPoint, dict[str, Any]]] = []
+    found: list[tuple[FlowPoint, ThroughputRecord]] = []
     rows = []
     for point in flow_points(wanted.counts, wanted.starts):
         if point.flows > 1:
@@ -92,7 +92,7 @@ def _throughput(at: Place, variant: str) -> ThroughputResult:
     return measure_throughput(replace(spec, conditions=conditions), at.measure, at.watch)
 
 
-def _record(at: Place, result: ThroughputResult) -> dict[str, Any]:
+def _record(at: Place, result: ThroughputResult) -> ThroughputRecord:
     return throughput_record(
         result,
         at.find,
