@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.records.base import Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Sheet, count, sheet
 
 R = TypeVar("R", bound=Record)
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
@@ -107,20 +107,8 @@ class Presentation(ABC, Generic[R]):
     """words for a heading"""
     record: ClassVar[type[Record]] = Record
     """the model of its records"""
-    decimals: ClassVar[int | None] = 0
-    """digits after the point in a campaign's tables; None for milliseconds"""
     metrics: ClassVar[Mapping[str, str]] = {}
-    """metrics of ``published.json`` that it measures, with the figure of a direction or ``""``"""
-
-    @property
-    def csv_file(self) -> str:
-        """Where its rows, one per repetition or trial, stand in a run directory."""
-        return f"{self.name}.csv"
-
-    @property
-    def csv_mixture(self) -> bool:
-        """Whether the rows hold the share of foreground traffic, as siitperf's do (GEN-28)."""
-        return False
+    """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
 
     @abstractmethod
     def sheet(self, records: Sequence[R]) -> Sheet:
@@ -131,6 +119,11 @@ class Presentation(ABC, Generic[R]):
         del data, records
         yield from ()
 
+    def definition(self, records: Sequence[R]) -> str:
+        """What the quantity is, in a sentence below the figures; empty where its name says it."""
+        del records
+        return ""
+
     def quantities(self, record: R) -> Iterator[Quantity]:
         """Everything that can be compared with another run."""
         del record
@@ -140,6 +133,10 @@ class Presentation(ABC, Generic[R]):
         """The numbers a campaign's summary holds."""
         del record
         yield from ()
+
+    def shown(self, value: float | None) -> str:
+        """One of those numbers in a table."""
+        return count(value)
 
     def cards(self, record: R) -> Iterator[Card]:
         """The numbers one would advertise."""
@@ -156,9 +153,9 @@ class Presentation(ABC, Generic[R]):
         del data
         yield from ()
 
-    def mine(self, records: Iterable[Record]) -> list[R]:
-        """Its measured records among all of a run."""
-        return [r for r in records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
+    def measured(self, data: RunData) -> list[R]:
+        """Its measured records of a run."""
+        return [r for r in data.records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
 
     def knows(self, record: Record) -> bool:
         """Whether a record is a measured one of its model."""
@@ -199,6 +196,18 @@ class Presentations:
         """The presentation of a record."""
         found = self.known.get(record.benchmark, self._plain)
         return found if found.knows(record) or not record.measured else self._plain
+
+    def grouped(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
+        """Records of each benchmark, in the order of their first one, also those without a number."""
+        groups: dict[tuple[str, Presentation[Any]], list[Any]] = {}
+        for record in records:
+            groups.setdefault((record.benchmark, self.of(record)), []).append(record)
+        yield from ((presentation, group) for (_, presentation), group in groups.items())
+
+    def sheets(self, records: Sequence[Record]) -> list[Sheet]:
+        """Tables of the benchmarks that were measured."""
+        groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
+        return [presentation.sheet(group) for presentation, group in groups if group]
 
     def read(self, values: Mapping[str, Any]) -> Record:
         """A record of ``results.json``, whichever version wrote it.

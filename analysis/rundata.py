@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from v6t.analysis.sheet import Record
+from v6t.analysis.records.base import Record
 from v6t.procedures.trial import TrialResult
 
 Json = Mapping[str, Any]
@@ -38,6 +38,7 @@ class RunData:
     Attributes:
         name: of its directory.
         results: ``results.json``.
+        records: its entries, read.
         config: ``config.json``.
         manifest: ``manifest.json``.
         params: parameters of the technology with their defaults; empty where the plugin is not
@@ -54,6 +55,7 @@ class RunData:
 
     name: str
     results: Json
+    records: Sequence[Record]
     config: Json
     manifest: Json
     params: Json = field(default_factory=dict)
@@ -66,9 +68,9 @@ class RunData:
     bottleneck: Sequence[Json] = ()
 
     @property
-    def records(self) -> Sequence[Record]:
-        """The records of all benchmarks."""
-        found: Sequence[Record] = self.results.get("results", ())
+    def procedure(self) -> Json:
+        """Settings of the procedures, with their defaults where they are known."""
+        found: Json = self.settings or self.config["procedure"]
         return found
 
     @property
@@ -99,7 +101,7 @@ class RunData:
     def of(self, record: Record) -> Iterator[RunTrial]:
         """The trials behind a record that the journal still holds, invalid ones too."""
         by_key = self._by_key()
-        return (by_key[key] for key in record["trials"] if key in by_key)
+        return (by_key[key] for key in record.trials if key in by_key)
 
     def _by_key(self) -> dict[str, RunTrial]:
         return {t.key: t for t in self.trials}

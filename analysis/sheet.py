@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Record = Mapping[str, Any]
 UNDEFINED = "undefined"
 INVALID = "invalid"
 """The tester faltered every time: nothing is known about the device."""
@@ -57,16 +55,6 @@ def sheet(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Sh
     return Sheet(title, columns, tuple(tuple(row) for row in rows))
 
 
-def sizes_of(record: Record) -> str:
-    """``"104/64"``: octets of the IPv6 and of the IPv4 frame."""
-    return f"{record['frame_sizes']['ipv6']}/{record['frame_sizes']['ipv4']}"
-
-
-def way_of(record: Record, way: str) -> str:
-    """A stream; those of a bidirectional point are told from those that run alone."""
-    return f"{way}, both" if record["direction"] == "bidirectional" and way != "sum" else way
-
-
 def count(value: float | None) -> str:
     """A rate or a number of frames, whole."""
     return UNDEFINED if value is None else f"{value:,.0f}"
@@ -84,13 +72,6 @@ def milliseconds(value: float | None) -> str:
 def seconds(value: float | None) -> str:
     """A time of recovery."""
     return UNDEFINED if value is None else f"{value:,.4f}"
-
-
-def interval(found: Mapping[str, Any] | None, show: Any = count) -> str:
-    """The confidence interval of a median, or that there are too few values for one."""
-    if not found or found["low"] is None or found["high"] is None:
-        return "-"
-    return f"{show(found['low'])} to {show(found['high'])}"
 
 
 def percent(value: float | None) -> str:

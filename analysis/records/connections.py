@@ -2,29 +2,233 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from v6t.analysis.notes import notes
-from v6t.analysis.records.throughput import bounded_by_tester, trial_keys
-from v6t.analysis.statistics import finite, summarise, summary_json
-from v6t.procedures.conditions import Attempt
-from v6t.procedures.connection_types import Established
+from pydantic import ConfigDict, Field, NonNegativeInt
+from v6t.analysis.records.base import (
+    CPS,
+    FindResult,
+    Model,
+    Number,
+    RateRecord,
+    Record,
+    Row,
+    Series,
+    bounded_by_tester,
+    head,
+    rates_found,
+)
+from v6t.analysis.statistics import finite
+from v6t.procedures.conditions import Attempt, Conditions
 from v6t.procedures.stateful.capacity import CapacityResult
 from v6t.procedures.stateful.connection_rate import ConnectionRateResult
 from v6t.procedures.stateful.teardown import TeardownResult
-from v6t.procedures.trial import TrialResult
 
-FindResult = Callable[[str], TrialResult]
 ANY_DIRECTION = "connections"
 """In place of a direction: phase 1 goes forward, the validation back."""
 
 
+class PortRange(Model):
+    """Ports of one side."""
+
+    min: int
+    """lowest"""
+    max: int
+    """highest"""
+
+
+class StatefulDevice(Model):
+    """A device between the tester's ports."""
+
+    name: str
+    """of the device"""
+    stateful: bool
+    """whether it keeps connections"""
+
+
+class Setup(Model):
+    """How connections are made (RFC 9693)."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
+
+    initiator_ports: PortRange | None = None
+    """source ports"""
+    responder_ports: PortRange | None = None
+    """destination ports"""
+    initiator_count: int | None = None
+    """addresses of initiators"""
+    responder_count: int | None = None
+    """addresses of responders"""
+    combinations: int | None = None
+    """four-tuples there are"""
+    initiator_endpoints: int | None = None
+    """pairs of address and port of the initiators"""
+    usual_timeout_s: Number | None = None
+    """idle timeout that such devices usually have [s]"""
+    mapping: str | None = None
+    """which mapping behaviour the RFCs ask for, and what devices do"""
+    devices: Sequence[StatefulDevice] = ()
+    """devices in a row, and which of them is stateful"""
+
+
+class Counts(Model):
+    """Connections of phase 1, counted on both sides of the device and by it (RFC 9693)."""
+
+    connections: int
+    """asked for"""
+    learned: int
+    """learned by the Responder"""
+    sessions: int | None
+    """counted by the device after phase 1; null: it does not tell"""
+    sessions_before: int | None
+    """counted by the device after it was emptied; null: it does not tell"""
+    initiator_endpoints: int | None
+    """distinct pairs of address and port before the device; null: unknown"""
+    public_endpoints: int | None
+    """distinct pairs of address and port behind the device; null: unknown"""
+    device: dict[str, Any] | None
+    """what the device says of its table, by its own names; null: nothing"""
+    gap_s: Number | None
+    """from the end of phase 1 to the first frame that follows; null: unknown [s]"""
+    kept: bool
+    """they were there already"""
+
+
+class ConnectionRateRecord(RateRecord):
+    """Maximum connection establishment rate (RFC 9693 section 4.5)."""
+
+    unit: Literal["connections per second"]
+    """of the rates"""
+    connections: Annotated[int, Field(ge=1)]
+    """connections of each trial"""
+    alpha: Number | None
+    """share of the rate at which every connection was tried after phase 1; null: not tried"""
+    validated: bool
+    """a frame was sent back through every connection"""
+    tolerance_connections: Literal[0]
+    """connections that may be missing: none"""
+    resolution_cps: Number
+    """error of the search [connections per second]"""
+    wait_s: Number | None = None
+    """wait for late frames after phase 1 [s]"""
+    counts: Counts | None
+    """connections and frames of the last trial that passed"""
+    setup: Setup
+    """how the connections were made"""
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """See the base class."""
+        yield "", self, "connections/s"
+
+
+class EmptyingRecord(Series, Record):
+    """Times to empty a connection table, full and empty."""
+
+    unit: Literal["connections per second"]
+    """of the rates"""
+    rates: list[Number | None]
+    """each repetition's result; null: the full table took no longer than the empty one"""
+    connections: Annotated[int, Field(ge=1)]
+    """connections of each trial"""
+    established_at_cps: Number | None = None
+    """rate of phase 1 [connections per second]"""
+    rate_source: str = ""
+    """where that rate comes from"""
+    method: str
+    """how the table is emptied"""
+    full_s: list[Number | None]
+    """time to empty the full table, each repetition [s]"""
+    idle_s: list[Number | None]
+    """time the same takes with an empty table, each repetition [s]"""
+    sessions: Sequence[int | None] = ()
+    """connections that the device counted before it was emptied, each repetition"""
+    setup: Setup
+    """how the connections were made"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        """See the base class."""
+        return self.rates
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """See the base class."""
+        yield "", self, "connections/s"
+
+
+class TeardownRecord(EmptyingRecord):
+    """Connection tear-down rate (RFC 9693 section 4.8)."""
+
+    median: Number
+    """middle value of the rates"""
+    p1: Number
+    """1st percentile, nearest rank"""
+    p99: Number
+    """99th percentile, nearest rank"""
+    notes: Sequence[str] = ()
+    """what is odd about the repetitions"""
+
+    @property
+    def odd(self) -> Sequence[str]:
+        """See the base class."""
+        return self.notes
+
+
+class Step(Model):
+    """One number of connections in the search."""
+
+    phase: str
+    """`first`, `exponential` or `binary`"""
+    connections: int
+    """that were asked for"""
+    rate_cps: Number | None
+    """highest rate at which they were established; null: none [connections per second]"""
+    carried: bool
+    """the table is large enough for them"""
+
+
+class CapacityRecord(Record):
+    """Connection tracking table capacity (RFC 9693 section 4.9)."""
+
+    unit: Literal["connections"]
+    """of the capacity and the error"""
+    capacity: NonNegativeInt
+    """connections the table holds"""
+    rate_cps: Number
+    """at the capacity [connections per second]"""
+    first_failed: int | None
+    """smallest number of connections that was not held"""
+    at_least: bool
+    """the table held the most connections that were tried"""
+    most: int | None = None
+    """most connections that the search tries"""
+    error: Annotated[int, Field(ge=1)]
+    """error of the search"""
+    c0: int
+    """connections that the search begins with"""
+    first_connections: int | None = None
+    """connections of the first search that passed"""
+    r0: Number
+    """rate of the first search [connections per second]"""
+    alpha: Number | None
+    """share of the rate at which every connection was tried; null: not tried"""
+    beta: Number
+    """share of the last rate below which the table was too small"""
+    gamma: Number
+    """share of the rate from which on the table was large enough"""
+    resolution_cps: Number | None = None
+    """error of the rate searches [connections per second]"""
+    steps: list[Step]
+    """the search, step by step"""
+    setup: Setup
+    """how the connections were made"""
+
+
 def connection_rate_record(
     result: ConnectionRateResult, find: FindResult, *, setup: Mapping[str, Any],
-    conditions: Mapping[str, Any], ceiling_cps: float, selftest_margin: float,
-) -> dict[str, Any]:  # fmt: skip
-    """Maximum connection establishment rate, JSON-like.
+    conditions: Mapping[str, Any], ceiling_cps: Number, selftest_margin: Number,
+) -> ConnectionRateRecord:  # fmt: skip
+    """The record of the maximum connection establishment rate.
 
     Args:
         result: the repetitions.
@@ -35,44 +239,31 @@ def connection_rate_record(
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
     """
     spec = result.spec
-    rates = [r.rate_cps for r in result.repetitions]
-    summary = summarise(rates)
+    title = "Maximum connection establishment rate"
     attempts = [a for r in result.repetitions for a in r.attempts]
-    return {
-        **_head(spec.benchmark, "Maximum connection establishment rate", spec.conditions),
-        "unit": "connections per second",
-        "repetitions": summary.count,
-        "rates": rates,
-        "median": summary.median,
-        "p1": summary.p1,
-        "p99": summary.p99,
-        "min": summary.minimum,
-        "max": summary.maximum,
-        "dispersion": summary.dispersion,
-        "median_interval": summary_json(rates)["median_interval"],
-        "notes": notes(rates, "connections/s"),
-        "connections": spec.connections,
-        "alpha": spec.filling.alpha,
-        "validated": spec.filling.alpha is not None,
-        "tolerance_connections": 0,
-        "resolution_cps": spec.resolution_cps,
-        "upper_bound": spec.upper_bound_cps,
-        "upper_bound_reason": spec.upper_bound_reason,
-        "upper_bound_hit": any(r.search.hit_upper_bound for r in result.repetitions),
-        "tester_ceiling": ceiling_cps,
-        "tester_limited": summary.median > ceiling_cps * (1 - selftest_margin)
+    found = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
+    return ConnectionRateRecord(
+        **head(spec.conditions, spec.benchmark, title, attempts, conditions, ANY_DIRECTION),
+        **found,
+        unit=CPS,
+        connections=spec.connections,
+        alpha=spec.filling.alpha,
+        validated=spec.filling.alpha is not None,
+        tolerance_connections=0,
+        resolution_cps=spec.resolution_cps,
+        upper_bound=spec.upper_bound_cps,
+        upper_bound_reason=spec.upper_bound_reason,
+        upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
+        tester_ceiling=ceiling_cps,
+        tester_limited=found["median"] > ceiling_cps * (1 - selftest_margin)
         or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
-        "wait_s": spec.filling.wait_s,
-        "counts": _counts(attempts, find),
-        "setup": dict(setup),
-        **trial_keys(attempts),
-        "conditions": dict(conditions),
-    }
+        wait_s=spec.filling.wait_s,
+        counts=_counts(attempts, find),
+        setup=dict(setup),
+    )
 
 
-def connection_rate_rows(
-    result: ConnectionRateResult, started: Callable[[str], str]
-) -> list[dict[str, Any]]:
+def connection_rate_rows(result: ConnectionRateResult, started: Callable[[str], str]) -> list[Row]:
     """One row per repetition."""
     spec = result.spec
     return [
@@ -93,8 +284,8 @@ def connection_rate_rows(
 
 def teardown_record(
     result: TeardownResult, *, method: str, setup: Mapping[str, Any], conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Connection tear-down rate, JSON-like.
+) -> EmptyingRecord:
+    """The record of the tear-down rate; only times where no rate follows from them.
 
     Args:
         result: the repetitions.
@@ -106,9 +297,10 @@ def teardown_record(
     rates = [r.rate_cps(spec.connections) for r in result.repetitions]
     known = [rate for rate in rates if rate is not None]
     attempts = [a for r in result.repetitions for a in r.attempts]
-    record = {
-        **_head("teardown", "Connection tear-down rate", spec.conditions),
-        "unit": "connections per second",
+    title = "Connection tear-down rate"
+    values = {
+        **head(spec.conditions, "teardown", title, attempts, conditions, ANY_DIRECTION),
+        "unit": CPS,
         "repetitions": len(result.repetitions),
         "rates": rates,
         "connections": spec.connections,
@@ -119,23 +311,15 @@ def teardown_record(
         "idle_s": [r.idle_s for r in result.repetitions],
         "sessions": [r.sessions for r in result.repetitions],
         "setup": dict(setup),
-        **trial_keys(attempts),
-        "conditions": dict(conditions),
     }
     if not known:
-        record["not_measured"] = "emptying a full table took no longer than emptying an empty one"
-        return record
-    summary = summarise(known)
-    return {
-        **record,
-        "median": summary.median,
-        "p1": summary.p1,
-        "p99": summary.p99,
-        "notes": notes(known, "connections/s"),
-    }
+        why = "emptying a full table took no longer than emptying an empty one"
+        return EmptyingRecord(**values, not_measured=why)
+    found = rates_found(known, "connections/s")
+    return TeardownRecord(**values, **{k: found[k] for k in ("median", "p1", "p99", "notes")})
 
 
-def teardown_rows(result: TeardownResult) -> list[dict[str, Any]]:
+def teardown_rows(result: TeardownResult) -> list[Row]:
     """One row per repetition."""
     spec = result.spec
     return [
@@ -152,27 +336,30 @@ def teardown_rows(result: TeardownResult) -> list[dict[str, Any]]:
 
 def capacity_record(
     result: CapacityResult, *, setup: Mapping[str, Any], conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Connection tracking table capacity, JSON-like; arguments as above."""
+) -> CapacityRecord:
+    """The record of the table's capacity; arguments as above."""
     spec = result.spec
-    record = {
-        **_head("capacity", "Connection tracking table capacity", spec.conditions),
-        "unit": "connections",
-        "repetitions": 1,
-        "capacity": result.capacity,
-        "rate_cps": result.rate_cps,
-        "first_failed": result.first_failed,
-        "at_least": result.first_failed is None,
-        "most": spec.most,
-        "error": spec.error,
-        "c0": spec.first,
-        "first_connections": result.first_connections,
-        "r0": result.first_rate_cps,
-        "alpha": spec.filling.alpha,
-        "beta": spec.beta,
-        "gamma": spec.gamma,
-        "resolution_cps": spec.resolution_cps,
-        "steps": [
+    title = "Connection tracking table capacity"
+    none = {"not_measured": "not even one connection was established"}
+    return CapacityRecord(
+        **head(spec.conditions, "capacity", title, result.attempts, conditions, ANY_DIRECTION),
+        **({} if result.capacity else none),
+        unit="connections",
+        repetitions=1,
+        capacity=result.capacity,
+        rate_cps=result.rate_cps,
+        first_failed=result.first_failed,
+        at_least=result.first_failed is None,
+        most=spec.most,
+        error=spec.error,
+        c0=spec.first,
+        first_connections=result.first_connections,
+        r0=result.first_rate_cps,
+        alpha=spec.filling.alpha,
+        beta=spec.beta,
+        gamma=spec.gamma,
+        resolution_cps=spec.resolution_cps,
+        steps=[
             {
                 "phase": s.phase,
                 "connections": s.connections,
@@ -181,16 +368,11 @@ def capacity_record(
             }
             for s in result.steps
         ],
-        "setup": dict(setup),
-        **trial_keys(result.attempts),
-        "conditions": dict(conditions),
-    }
-    if not result.capacity:
-        record["not_measured"] = "not even one connection was established"
-    return record
+        setup=dict(setup),
+    )
 
 
-def capacity_rows(result: CapacityResult) -> list[dict[str, Any]]:
+def capacity_rows(result: CapacityResult) -> list[Row]:
     """One row per number of connections."""
     return [
         {
@@ -204,8 +386,10 @@ def capacity_rows(result: CapacityResult) -> list[dict[str, Any]]:
     ]
 
 
-def phase_one(found: Established | None) -> dict[str, Any] | None:
-    """Connections behind a result of phase 2, counts of both sides apart (ST-15)."""
+def _counts(attempts: Sequence[Attempt], find: FindResult) -> dict[str, Any] | None:
+    """Counts of the last trial that passed, those of both sides apart (ST-15)."""
+    passed = [a.trial.key for a in attempts if a.verdict.passed]
+    found = find(passed[-1]).connections if passed else None
     if found is None:
         return None
     return {
@@ -221,20 +405,5 @@ def phase_one(found: Established | None) -> dict[str, Any] | None:
     }
 
 
-def _counts(attempts: list[Attempt], find: FindResult) -> dict[str, Any] | None:
-    """Counts of the last trial that passed."""
-    passed = [a.trial.key for a in attempts if a.verdict.passed]
-    return phase_one(find(passed[-1]).connections) if passed else None
-
-
-def _head(benchmark: str, title: str, at: Any) -> dict[str, Any]:
-    return {
-        "benchmark": benchmark,
-        "title": title,
-        "direction": ANY_DIRECTION,
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
-    }
-
-
-def _row(number: int, at: Any) -> dict[str, Any]:
+def _row(number: int, at: Conditions) -> Row:
     return {"No": number, "Size": at.ipv6_frame_size, "Dir": "c"}

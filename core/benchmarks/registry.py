@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks.settings import Frozen
 from v6t.profiles.extensions import Extensions
 
 if TYPE_CHECKING:
+    from v6t.analysis.presentation import Presentations
     from v6t.core.benchmarks.base import Benchmark
+    from v6t.core.benchmarks.settings import Frozen
     from v6t.core.config.bound import BoundRun
 
-BENCHMARKS: Extensions[Benchmark[Any]] = Extensions(
+BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.core.benchmarks.base:Benchmark", "benchmark"
 )
 
@@ -24,7 +25,7 @@ def names() -> list[str]:
     return BENCHMARKS.names()
 
 
-def load(name: str) -> Benchmark[Any]:
+def load(name: str) -> Benchmark[Any, Any]:
     """A benchmark.
 
     Raises:
@@ -34,12 +35,12 @@ def load(name: str) -> Benchmark[Any]:
     return _load(name, tuple(sys.path))
 
 
-def installed() -> list[Benchmark[Any]]:
+def installed() -> list[Benchmark[Any, Any]]:
     """Every benchmark that can be loaded, in the order they are measured."""
     return _in_order(load(row.name) for row in BENCHMARKS.listing() if not row.error)
 
 
-def wanted(bound: BoundRun) -> list[Benchmark[Any]]:
+def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
     """A run's benchmarks in order, with those that others need."""
     names = list(bound.settings.benchmarks)
     for name in names:  # grows while it is walked
@@ -61,10 +62,17 @@ def quick() -> dict[str, Any]:
     }
 
 
-def _in_order(found: Iterable[Benchmark[Any]]) -> list[Benchmark[Any]]:
+def presentations() -> Presentations:
+    """How the records of every installed benchmark are shown."""
+    from v6t.analysis.presentation import Presentations
+
+    return Presentations(installed())
+
+
+def _in_order(found: Iterable[Benchmark[Any, Any]]) -> list[Benchmark[Any, Any]]:
     return sorted(found, key=lambda b: (b.phase, b.order, b.name))
 
 
 @lru_cache(maxsize=64)
-def _load(name: str, _path: tuple[str, ...]) -> Benchmark[Any]:
+def _load(name: str, _path: tuple[str, ...]) -> Benchmark[Any, Any]:
     return BENCHMARKS.load(name)()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 
-def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
+def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> None:
     """Refuse what cannot work with or without connections.
 
     Raises:
@@ -62,7 +62,7 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
     _check_timeout(bound, asked)
 
 
-def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
+def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> None:
     """A device that is known to forget connections sooner than the shortest test can end.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.

@@ -32,6 +32,7 @@ def load(path: Path) -> RunData:
         UsageError: it holds no run, or a file in it is damaged.
     """
     from v6t.analysis.rundata import RunData, RunTrial
+    from v6t.core.benchmarks.registry import presentations
     from v6t.core.config.settings import ResolvedRun
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
@@ -49,9 +50,15 @@ def load(path: Path) -> RunData:
     of_plugin = _technology(run)
     if manifest and "setup" in manifest:
         of_plugin["setup"] = manifest["setup"]
+    known = presentations()
+    try:
+        records = [known.read(record) for record in results.get("results", ())]
+    except ValueError as exc:
+        raise UsageError(f"{path / names.RESULTS} holds what is no record: {exc}") from exc
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
+        records=records,
         config=config,
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
@@ -131,12 +138,15 @@ def _texts(
     from v6t.analysis.report.machine_readable import to_json
     from v6t.analysis.report.markdown import to_markdown
     from v6t.analysis.report.run import build
+    from v6t.core.benchmarks.registry import presentations
+
+    known = presentations()
 
     return {
-        "html": lambda: to_html(build(data, paper=paper, figures=figures)),
-        "md": lambda: to_markdown(build(data, paper=paper, figures=False)),
-        "json": lambda: to_json(data, paper),
-        "junit": lambda: to_junit(data),
+        "html": lambda: to_html(build(data, known, paper=paper, figures=figures)),
+        "md": lambda: to_markdown(build(data, known, paper=paper, figures=False)),
+        "json": lambda: to_json(data, known, paper),
+        "junit": lambda: to_junit(data, known),
         "csv": lambda: (path / names.REPETITIONS).read_text(encoding="utf-8"),
     }
 

@@ -102,7 +102,7 @@ def plan(run: ResolvedRun) -> RunPlan:
 
 def _costs(
     bound: BoundRun, sizes: FramePair, media_fps: int
-) -> Iterator[tuple[Benchmark[Any], Point, Cost]]:
+) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost]]:
     """What each benchmark takes; the first one of a mode bears the tester's own ceiling."""
     benchmarks = registry.wanted(bound)
     for mode in bound.settings.modes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
+from v6t.analysis.records.base import Record
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared
@@ -34,7 +35,7 @@ from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import TableNotFilled
-from v6t.procedures.tester_rate import Ceiling, CeilingSpec
+from v6t.procedures.tester_rate import Ceiling, CeilingSpec, usable_fps
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
 from v6t.profiles.model import Direction, FramePair
@@ -67,7 +68,7 @@ class RunOutcome:
 
     directory: Path
     status: str
-    records: list[dict[str, Any]]
+    records: list[Record]
     caveats: list[str]
     replayed: int = 0
     measured: int = 0
@@ -77,7 +78,7 @@ class RunOutcome:
 class _Done:
     """What a benchmark left: its entry in ``results.json``, and rows for its own file."""
 
-    record: dict[str, Any]
+    record: Record
     rows: list[dict[str, Any]]
     file: str
 
@@ -137,7 +138,8 @@ def resume(path: Path, watch: Watch) -> RunOutcome:
         done = finished(directory)
         if done is not None:
             results, trials = done
-            return RunOutcome(path, COMPLETE, results["results"], results["caveats"], trials)
+            records = list(map(registry.presentations().read, results["results"]))
+            return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         with logged(watch, path) as log:
             return _carry_out(bound, directory, log)
     finally:
@@ -220,7 +222,7 @@ def _load(
 
 def _measure_size(
     state: _State,
-    benchmarks: Sequence[Benchmark[Any]],
+    benchmarks: Sequence[Benchmark[Any, Any]],
     sizes: FramePair,
     streams: Mapping[Direction, StreamSet],
 ) -> None:
@@ -240,7 +242,7 @@ def _measure_size(
 
 
 def _measure_point(
-    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any]], point: MeasurementPoint
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
 ) -> dict[str, Sequence[float]]:
     """Benchmarks one after the other, results on disk as they come; the rates that were found."""
     found: dict[str, Sequence[float]] = {}
@@ -260,10 +262,14 @@ def _measure_point(
             if phase != Phase.VARIANTS:
                 state.watch.say(f"{where}: {benchmark.name}")
             measured = benchmark.run(at)
-        found[benchmark.name] = measured.rates
+        found[benchmark.name], record = measured.rates, measured.record
+        if record.offered and phase == Phase.STREAMS:  # SELF-02
+            usable = usable_fps(at.ceiling.rate_fps, state.run.procedure.selftest_margin)
+            record.usable_fps = usable
+            record.above_usable = [rate for rate in record.offered if rate > usable]
         if state.run.procedure.means:
-            add_means(measured.record)
-        state.done.append(_Done(measured.record, measured.rows, benchmark.csv_file))
+            add_means(record)
+        state.done.append(_Done(record, measured.rows, benchmark.csv_file))
         _write_results(state)
     return found
 
@@ -417,7 +423,7 @@ def _write_results(state: _State) -> None:
         "status": state.status,
         "label": state.run.label,
         "caveats": caveats(state.bound),
-        "results": [d.record for d in state.done],
+        "results": [d.record.to_json() for d in state.done],
     }
     if state.finding:
         content["finding"] = state.finding
