@@ -52,6 +52,9 @@ def load(path: Path) -> RunData:
         records = [known.read(record) for record in results.get("results", ())]
     except ValueError as exc:
         raise UsageError(f"{path / names.RESULTS} holds what is no record: {exc}") from exc
+    of_plugin = _technology(run)
+    if manifest and "setup" in manifest:
+        of_plugin["setup"] = manifest["setup"]
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
@@ -63,7 +66,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
-        **_technology(run),
+        **of_plugin,
     )
 
 
@@ -151,6 +154,7 @@ def _texts(
 def _technology(run: Any) -> dict[str, Any]:
     """What the plugin says about itself; nothing where it is no longer installed."""
     from v6t.core.config.resolve import technology
+    from v6t.core.runs.manifest import setup
 
     try:
         plugin = technology(run)
@@ -161,6 +165,7 @@ def _technology(run: Any) -> dict[str, Any]:
         "title": plugin.title,
         "rfcs": plugin.rfcs,
         "rfc_frame_sizes": plugin.rfc_frame_sizes,
+        "setup": setup(plugin, run.frame_sizes),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.presentations.bursts import (
     BurstPresentation,
@@ -24,6 +26,7 @@ from v6t.analysis.presentations.throughput import (
     ThroughputPresentation,
 )
 from v6t.analysis.presentations.variants import FlowsPresentation, ProbePresentation
+from v6t.analysis.records import results
 
 
 def presentations() -> Presentations:
@@ -47,3 +50,8 @@ def presentations() -> Presentations:
             ProbePresentation(),
         ]
     )
+
+
+def results_schema() -> dict[str, Any]:
+    """The JSON schema of ``results.json``, with the records of all benchmarks."""
+    return results.results_schema({name: p.record for name, p in presentations().known.items()})

@@ -19,6 +19,7 @@ from v6t.analysis.report.machine_readable import schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
+from v6t.core.runs.presentations import presentations, results_schema
 
 from .reportruns import EVERYTHING, made
 from .support import COMMAND, SIM, complaint, tree, v6t
@@ -210,7 +211,7 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
     data = write.load(path)
     from v6t.analysis.report.compliance import clauses
 
-    deviating = [c.source for c in clauses(data) if c.verdict != "follows"]
+    deviating = [c.source for c in clauses(data, presentations()) if c.verdict != "follows"]
     # simulated, and not all frame sizes
     assert deviating == [
         "RFC 8219 section 4 (GEN-01)",
@@ -229,19 +230,19 @@ def test_invalid_trials_are_told(tmp_path):
 
 
 def test_json_follows_its_schema(run):
-    jsonschema.validate(json.loads((run / "results.json").read_text()), schema("results-1"))
+    jsonschema.validate(json.loads((run / "results.json").read_text()), results_schema())
     content = json.loads((run / "report.json").read_text())
     jsonschema.validate(content, schema("report-1"))
     assert content["results"] == json.loads((run / "results.json").read_text())
-    for name in ("results-1", "report-1", "comparison-1", "campaign-1"):
-        jsonschema.Draft202012Validator.check_schema(schema(name))
+    for known in (results_schema(), *map(schema, ("report-1", "comparison-1", "campaign-1"))):
+        jsonschema.Draft202012Validator.check_schema(known)
 
 
 def test_the_schema_refuses_what_is_no_result(run):
     content = json.loads((run / "results.json").read_text())
     content["results"][0].pop("median")
     with pytest.raises(jsonschema.ValidationError, match="median"):
-        jsonschema.validate(content, schema("results-1"))
+        jsonschema.validate(content, results_schema())
 
 
 def test_junit_has_a_case_per_point(run):
@@ -403,6 +404,40 @@ def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkey
     monkeypatch.setattr(plugins, "_entries", list)
     (path,) = write.write(run, tmp_path, ["html"])
     assert "mape-br" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("mape-ce", "left link (relay): IPv6, 104 octets; right link (customer): IPv4, 64 octets."),
+        ("siit", "left link: IPv6, 84 octets; right link: IPv4, 64 octets."),
+        ("ipv4aas", "left link (Initiator): IPv4, 64 octets; "
+                    "right link (Responder): IPv4, 64 octets."),
+        ("nat44", "left link (Initiator): IPv4, 64 octets; "
+                  "right link (Responder): IPv4, 64 octets."),
+    ],
+)  # fmt: skip
+def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
+    (path,) = write.write(made(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
+    page = path.read_text()
+    assert words in page
+    if plugin == "ipv4aas":
+        picture = page[page.index("<svg") : page.index("</svg>")]
+        assert re.findall(r">(IPv[46])<", picture) == ["IPv4", "IPv6", "IPv4"]
+        assert re.findall(r">(CE|PE|464xlat)<", picture) == ["CE", "464xlat", "PE", "464xlat"]
+
+
+def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(run, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    assert manifest.pop("setup")["ip_versions"] == [6, 4]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    (path,) = write.write(copy, tmp_path, ["html"])
+    assert "left link (CEs): IPv6, 104 octets; right link (server): IPv4" in path.read_text()
+    monkeypatch.setattr(plugins, "_entries", list)
+    (path,) = write.write(copy, tmp_path, ["html"])
+    assert "Test setup: sim tester on both sides of the reference device." in path.read_text()
 
 
 def test_matplotlib_waits_until_it_is_needed():
