@@ -69,6 +69,13 @@ def presentations() -> Presentations:
     return Presentations(installed())
 
 
+def results_schema() -> dict[str, Any]:
+    """The JSON schema of ``results.json``, with the records of every installed benchmark."""
+    from v6t.analysis.records import results
+
+    return results.results_schema({b.name: b.record for b in installed()})
+
+
 def _in_order(found: Iterable[Benchmark[Any, Any]]) -> list[Benchmark[Any, Any]]:
     return sorted(found, key=lambda b: (b.phase, b.order, b.name))
 

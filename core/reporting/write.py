@@ -33,7 +33,7 @@ def load(path: Path) -> RunData:
     """
     from v6t.analysis.rundata import RunData, RunTrial
     from v6t.core.benchmarks.registry import presentations
-    from v6t.core.config.settings import ResolvedRun
+    from v6t.core.config.settings import saved_run
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
     from v6t.core.runs.results_file import read_results
@@ -44,17 +44,17 @@ def load(path: Path) -> RunData:
     if config is None:
         raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
     try:
-        run = ResolvedRun.model_validate(config)
+        run = saved_run(config)
     except ValueError as exc:
         raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
-    of_plugin = _technology(run)
-    if manifest and "setup" in manifest:
-        of_plugin["setup"] = manifest["setup"]
     known = presentations()
     try:
         records = [known.read(record) for record in results.get("results", ())]
     except ValueError as exc:
         raise UsageError(f"{path / names.RESULTS} holds what is no record: {exc}") from exc
+    of_plugin = _technology(run)
+    if manifest and "setup" in manifest:
+        of_plugin["setup"] = manifest["setup"]
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},

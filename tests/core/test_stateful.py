@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 
 import jsonschema
 import pytest
 from rich.console import Console
+from v6t.core.benchmarks.registry import results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.cli.summary import print_summary
 from v6t.core.config.bound import bind
@@ -43,7 +43,7 @@ def measured(tmp_path, *benchmarks, **options):
     """Records by benchmark."""
     outcome = execute(wanted(*benchmarks, **options), tmp_path / "run", Silent())
     assert outcome.status == "complete"
-    return {r["benchmark"]: r for r in outcome.records}
+    return {r.benchmark: r.to_json() for r in outcome.records}
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
@@ -64,9 +64,8 @@ def test_everything_is_measured_and_reported(tmp_path, plugin):
     assert conditions["rate_cps"] == pytest.approx(rate["p1"] / 2)
     assert conditions["setup" if "setup" in conditions else "combinations"]
     assert found["throughput"]["loss"] == {"forward": 0.0, "reverse": 0.0}
-    schema = json.loads((files("v6t.analysis") / "schema" / "results-1.json").read_text())
     content = json.loads((tmp_path / "run" / "results.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(content)
+    jsonschema.Draft202012Validator(results_schema()).validate(content)
     for name in ("connection-rate", "teardown", "capacity"):
         assert (tmp_path / "run" / f"{name}.csv").read_text().count("\n") > 1
 
@@ -75,7 +74,7 @@ def test_a_finished_run_is_read_again_without_measuring(tmp_path):
     measured(tmp_path, "connection-rate", "teardown", count=10_000)
     again = resume(tmp_path / "run", Silent())
     assert again.measured == 0
-    assert [r["benchmark"] for r in again.records] == ["connection-rate", "teardown"]
+    assert [r.benchmark for r in again.records] == ["connection-rate", "teardown"]
 
 
 class Impatient(Silent):
@@ -102,8 +101,8 @@ def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, trials):
     assert outcome.replayed > 0
     assert outcome.measured > 0
     for again, once in zip(outcome.records, whole.records, strict=True):
-        assert again["rates"] == pytest.approx(once["rates"])
-    assert [r["trials"] for r in outcome.records] == [r["trials"] for r in whole.records]
+        assert again.rates == pytest.approx(once.rates)
+    assert [r.trials for r in outcome.records] == [r.trials for r in whole.records]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +223,7 @@ def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
         tmp_path / "run",
         Silent(),
     )
-    found = {r["benchmark"]: r for r in outcome.records}
+    found = {r.benchmark: r.to_json() for r in outcome.records}
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"] == "no connection rate passed"

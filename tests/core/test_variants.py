@@ -174,7 +174,11 @@ def test_flows_that_cannot_be(tmp_path, arguments, says):
 
 
 def test_variants_are_compared_one_by_one(tmp_path):
-    from v6t.analysis.compare.quantities import quantities
+    from v6t.core.benchmarks.registry import presentations
+
+    def quantities(values):
+        record = presentations().read(values)
+        return presentations().of(record).quantities(record)
 
     execute(wanted("flows", flows={"counts": [4]}), tmp_path / "flows", Silent())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]

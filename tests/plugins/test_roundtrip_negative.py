@@ -40,7 +40,7 @@ def test_the_loopback_forwards_them_and_the_device_does_not(name, tmp_path):
     outcome = measured(name, tmp_path / "out")
     assert outcome.status == "complete"
     (record,) = outcome.records
-    assert 900_000 < record["median"] <= 1_000_000
+    assert 900_000 < record.median <= 1_000_000
 
 
 def test_a_device_that_forwards_them_carries_nothing(tmp_path):
