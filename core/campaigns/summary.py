@@ -46,7 +46,7 @@ def write_summary(
     from v6t.analysis.report.campaign import campaign_document, summary
     from v6t.analysis.report.html import to_html
     from v6t.analysis.report.markdown import to_markdown
-    from v6t.core.runs.presentations import presentations
+    from v6t.core.benchmarks.registry import presentations
 
     campaign = opened(directory)
     runs = _runs(directory, campaign)

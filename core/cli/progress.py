@@ -75,7 +75,7 @@ class Live:
         if progress.low_fps != progress.high_fps:
             bracket = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
         text = (
-            f"{_point(progress)}: offering {progress.rate_fps:,.0f} {_unit(progress)}"
+            f"{_point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
             f"{bracket}{self._left()}"
         )
         if self._status is None:
@@ -102,15 +102,10 @@ def outcome(progress: Progress) -> str:
     if verdict is None:
         raise ValueError("the trial is not over")
     word = "passed" if verdict.passed else "failed" if verdict.valid else "INVALID"
-    if verdict.valid and not _SEARCHED.intersection(progress.point.split("/")):
+    if verdict.valid and not progress.searched:
         word = "measured"  # loss is what these look for, or what they put up with
     why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
-    return f"{_point(progress)}: {progress.rate_fps:,.0f} {_unit(progress)} {word}{why}"
-
-
-def _unit(progress: Progress) -> str:
-    of_connections = _OF_CONNECTIONS.intersection(progress.point.split("/"))
-    return "connections/s" if of_connections else "fps per direction"
+    return f"{_point(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
 
 
 def duration(seconds: float) -> str:
@@ -126,7 +121,3 @@ def duration(seconds: float) -> str:
 def _point(progress: Progress) -> str:
     name = progress.point.removeprefix("throughput/")
     return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
-
-
-_OF_CONNECTIONS = frozenset({"connection-rate", "teardown", "capacity"})
-_SEARCHED = _OF_CONNECTIONS | frozenset({"throughput", "throughput-frame-timeout", "back-to-back"})

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.remarks import remarks
+from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.tables import drawn
 from v6t.core.runs.bottleneck import lines_of
-from v6t.core.runs.presentations import presentations
 from v6t.core.runs.rundir import RESULTS
 from v6t.core.runs.runner import RunOutcome
 

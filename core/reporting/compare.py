@@ -9,8 +9,8 @@ from v6t.analysis.blocks import Block, Document, Items, Section, Text
 from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets
 from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
+from v6t.core.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
-from v6t.core.runs.presentations import presentations
 from v6t.profiles.errors import UsageError
 
 

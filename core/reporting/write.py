@@ -32,10 +32,10 @@ def load(path: Path) -> RunData:
         UsageError: it holds no run, or a file in it is damaged.
     """
     from v6t.analysis.rundata import RunData, RunTrial
-    from v6t.core.config.settings import ResolvedRun
+    from v6t.core.benchmarks.registry import presentations
+    from v6t.core.config.settings import saved_run
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
-    from v6t.core.runs.presentations import presentations
     from v6t.core.runs.results_file import read_results
 
     config = _json(path / names.CONFIG)
@@ -44,7 +44,7 @@ def load(path: Path) -> RunData:
     if config is None:
         raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
     try:
-        run = ResolvedRun.model_validate(config)
+        run = saved_run(config)
     except ValueError as exc:
         raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
     known = presentations()
@@ -138,7 +138,7 @@ def _texts(
     from v6t.analysis.report.machine_readable import to_json
     from v6t.analysis.report.markdown import to_markdown
     from v6t.analysis.report.run import build
-    from v6t.core.runs.presentations import presentations
+    from v6t.core.benchmarks.registry import presentations
 
     known = presentations()
 

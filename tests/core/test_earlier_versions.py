@@ -6,10 +6,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from v6t.core.benchmarks.registry import presentations, results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import comparison_of
-from v6t.core.runs.presentations import presentations, results_schema
 from v6t.core.runs.runner import resume
 
 EARLIER = Path(__file__).parents[1] / "earlier"

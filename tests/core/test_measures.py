@@ -10,13 +10,14 @@ import time
 
 import pytest
 from v6t.analysis.remarks import remarks
+from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.hooks import DuringTrial, run_hook
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
-from v6t.core.runs.presentations import presentations
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.trial import Event, Trial
 from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError
@@ -318,7 +319,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
     from v6t.drivers.sim.tester import SimTester
 
     monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(wanted("latency", **QUICK_LATENCY))
+    check_abilities(bind(wanted("latency", **QUICK_LATENCY)))
     with pytest.raises(EnvironmentLacking, match="the sim tester cannot measure pdv"):
         execute(wanted("pdv", **QUICK_LATENCY), tmp_path / "out", Silent())
     assert not (tmp_path / "out").exists()
@@ -327,7 +328,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
     with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
-        check_abilities(wanted("throughput", search="mlrsearch"))
+        check_abilities(bind(wanted("throughput", search="mlrsearch")))
 
 
 def test_the_plan_knows_every_benchmark():

@@ -16,10 +16,10 @@ import jsonschema
 import pytest
 from v6t.analysis.figures import canvas, rates
 from v6t.analysis.report.machine_readable import schema
+from v6t.core.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
-from v6t.core.runs.presentations import presentations, results_schema
 
 from .reportruns import EVERYTHING, made
 from .support import COMMAND, SIM, complaint, tree, v6t

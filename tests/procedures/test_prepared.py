@@ -5,7 +5,7 @@ import math
 import pytest
 from v6t.analysis.records.bursts import reset_record
 from v6t.analysis.remarks import remarks
-from v6t.core.runs.presentations import presentations
+from v6t.core.benchmarks.registry import presentations
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.phases import Prepared, TableNotFilled
