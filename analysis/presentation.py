@@ -5,7 +5,6 @@ Reports, comparisons and tables loop over presentations that they are given; non
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -98,7 +97,7 @@ def clause(source: str, asked: str, done: str, follows: bool | None) -> Clause:
     )
 
 
-class Presentation(ABC, Generic[R]):
+class Presentation(Generic[R]):
     """How the results of one benchmark are shown. Records given to it are measured ones."""
 
     name: ClassVar[str]
@@ -110,9 +109,17 @@ class Presentation(ABC, Generic[R]):
     metrics: ClassVar[Mapping[str, str]] = {}
     """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
 
-    @abstractmethod
     def sheet(self, records: Sequence[R]) -> Sheet:
-        """The table, in the form of its RFC."""
+        """The table, in the form of its RFC; here every single value, as it stands there."""
+        plain = [_single(r) for r in records]
+        keys = list(dict.fromkeys(k for values in plain for k in values))
+        rows = [
+            [r.sizes, r.direction, *(str(values.get(k, "-")) for k in keys), str(r.repetitions)]
+            for r, values in zip(records, plain, strict=True)
+        ]
+        names = [k.replace("_", " ") for k in keys]
+        heads = ["<IPv6/IPv4\noctets", "<direction", *names, "repetitions"]
+        return sheet(records[0].title, heads, rows)
 
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
@@ -162,26 +169,11 @@ class Presentation(ABC, Generic[R]):
         return record.measured and isinstance(record, self.record)
 
 
-class Plain(Presentation[Record]):
+class Unknown(Presentation[Record]):
     """Records of a benchmark that is not installed: what they hold, as it stands there."""
 
     name = ""
     title = "Unknown benchmark"
-
-    def sheet(self, records: Sequence[Record]) -> Sheet:
-        """Single values of every record."""
-        plain = [
-            {k: v for k, v in (r.model_extra or {}).items() if isinstance(v, (str, int, float))}
-            for r in records
-        ]
-        keys = list(dict.fromkeys(k for values in plain for k in values))
-        rows = [
-            [r.sizes, r.direction, *(str(values.get(k, "-")) for k in keys), str(r.repetitions)]
-            for r, values in zip(records, plain, strict=True)
-        ]
-        names = [k.replace("_", " ") for k in keys]
-        return sheet(records[0].title, ["<IPv6/IPv4\noctets", "<direction", *names, "repetitions"],
-                     rows)  # fmt: skip
 
 
 class Presentations:
@@ -190,12 +182,12 @@ class Presentations:
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
         """Hold them, in the order in which benchmarks are measured."""
         self.known = {p.name: p for p in known}
-        self._plain = Plain()
+        self._unknown = Unknown()
 
     def of(self, record: Record) -> Presentation[Any]:
         """The presentation of a record."""
-        found = self.known.get(record.benchmark, self._plain)
-        return found if found.knows(record) or not record.measured else self._plain
+        found = self.known.get(record.benchmark, self._unknown)
+        return found if found.knows(record) or not record.measured else self._unknown
 
     def grouped(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
         """Records of each benchmark, in the order of their first one, also those without a number."""
@@ -222,3 +214,12 @@ class Presentations:
             except ValidationError:  # of another version: shown as it stands
                 pass
         return Record.model_validate(values)
+
+
+def _single(record: Record) -> dict[str, str | float]:
+    """What a record holds beyond its head, lists and groups left out."""
+    return {
+        k: v
+        for k, v in record.to_json().items()
+        if k not in Record.model_fields and isinstance(v, (str, int, float))
+    }
