@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import PROCEDURES
 from v6t.core.config.settings import ProcedureSettings, ResolvedRun
 from v6t.core.runs import specs
@@ -26,7 +27,7 @@ VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net
 
 def cautions(run: ResolvedRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*_settings(run), *_links(run), *_device(run)]
+    return [*_parameters(run), *_settings(run), *_links(run), *_device(run)]
 
 
 def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
@@ -50,6 +51,12 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
             f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium",
         ]
     return displaced
+
+
+def _parameters(run: ResolvedRun) -> Iterator[str]:
+    for former, name in load_plugin(run.plugin).params_model.former_names.items():
+        if former in run.params:
+            yield f"{run.plugin}'s parameter {former} is now called {name}, and is read as that"
 
 
 def _settings(run: ResolvedRun) -> Iterator[str]:

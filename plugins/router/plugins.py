@@ -62,7 +62,7 @@ class Router(Technology):
         behind = background_of(p, self.links, direction, sizes, ends, self.links.left)
         name, field = ("IP", "ttl") if self.version == 4 else ("IPv6", "hlim")
         expired = negative_like(made, "expired", layers=replaced(made, name, **{field: 1}))
-        return mixed(p, direction, [(made, 1)], behind, [expired], p.expired_percent, seed)
+        return mixed(p, direction, [(made, 1)], behind, [expired], p.negative_percent, seed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
         """TTL or hop limit minus one; see the base class."""
