@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
@@ -17,17 +17,23 @@ from v6t.profiles.streams import Stream, StreamSet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer
+    from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
 
     U8 = NDArray[np.uint8]
 
 
+@runtime_checkable
 class Connected(Protocol):
     """A stateful plugin (see ``v6t.plugins.stateful.base``)."""
 
     @property
     def responder_version(self) -> int:
         """IP version of what the Responder learns."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """See :class:`v6t.drivers.tester.Oracle`."""
 
     def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Answer:
         """Reference translation of frames of known connections."""
@@ -92,6 +98,11 @@ class ConnectionOracle:
         self._orders: Mapping[str, Order] = {}
         self.locate: Callable[[Direction, U8], NDArray[np.int64] | None] | None = None
         """Another way to tell connections, of a tester with trailers of its own (TRex)."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The plugin's."""
+        return self._plugin.header_policy
 
     def bind(self, at: TableAt) -> StateTable:
         """Use these connections from now on."""

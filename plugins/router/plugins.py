@@ -37,6 +37,7 @@ class Router(Technology):
     """Forwards from link to link; stateless."""
 
     overhead = 0
+    native = True
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     spread: ClassVar[dict[str, Any]] = {
         "left_hosts": {"policy": "random"},
