@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
 from v6t.core.config.resolve import Flags, resolve, technology
 from v6t.core.config.settings import ResolvedRun
@@ -51,7 +52,7 @@ def test_the_loopback_forwards_them_and_the_device_does_not(name, tmp_path):
 def test_a_former_name_is_read_and_said_once(name):
     run = resolve(flags=Flags(plugin=name, tester="sim", params={FORMER[name]: "7"}))
     assert technology(run).params.model_dump()["negative_percent"] == 7
-    said = [text for text in cautions(run) if FORMER[name] in text]
+    said = [text for text in cautions(bind(run)) if FORMER[name] in text]
     assert said == [
         f"{name}'s parameter {FORMER[name]} is now called negative_percent, and is read as that"
     ]
@@ -59,7 +60,7 @@ def test_a_former_name_is_read_and_said_once(name):
     assert technology(kept).params == technology(run).params
     plain = resolve(flags=Flags(plugin=name, tester="sim", params={"negative_percent": "7"}))
     assert technology(plain).params == technology(run).params
-    assert not [text for text in cautions(plain) if "is now called" in text]
+    assert not [text for text in cautions(bind(plain)) if "is now called" in text]
 
 
 def test_a_former_name_beside_the_new_one_is_refused():
