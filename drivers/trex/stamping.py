@@ -3,7 +3,7 @@
 TRex sets the lowest bit of the outer TOS or traffic class and writes 0xFFFF into the outer IPv4
 identification or IPv6 flow label of such streams (``trex_stl_fs.cpp``, v3.08). Doing the same to
 the template first keeps one description of a frame: what is loaded, expanded and compared.
-Stamps change the payload of every frame, so that each needs its UDP checksum computed.
+Stamps change the payload of every frame, so that each needs the checksum that covers it computed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from v6t.procedures.trial import Trial, directions_of
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
 from v6t.profiles.errors import UsageError
-from v6t.profiles.inet import Headers, headers_of
+from v6t.profiles.inet import headers_of
 from v6t.profiles.streams import Stream, StreamSet
 
 MARK = 0xFFFF
@@ -79,7 +79,7 @@ def _stamped(stream: Stream) -> Stream:
         packet[l3 + 1] = packet[l3 + 1] & 0xF0 | 0x10
         packet[l3 + 2 : l3 + 4] = MARK.to_bytes(2, "big")
     program = list(stream.trex["vm"]["instructions"])
-    program += _fix(headers, program)
+    program += _fix(stream, program)
     trex = {
         **stream.trex,
         "packet": {**stream.trex["packet"], "binary": base64.b64encode(packet).decode()},
@@ -88,16 +88,24 @@ def _stamped(stream: Stream) -> Stream:
     return replace(stream, trex=trex)
 
 
-def _fix(headers: Headers, program: list[ins.Instruction]) -> list[ins.Instruction]:
-    if headers.udp is None or any(i["type"] == "fix_checksum_hw" for i in program):
+def _fix(stream: Stream, program: list[ins.Instruction]) -> list[ins.Instruction]:
+    """The instruction that mends the checksum of a frame with a stamp in it."""
+    checksum = stream.checksum
+    if checksum is None or any(i["type"] == "fix_checksum_hw" for i in program):
         return []
-    below = headers.inner if headers.inner is not None else headers.l3
+    kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
+    if kind is None or below is None:
+        raise UsageError(
+            f"TRex's stamp changes the {checksum.protocol} checksum of '{stream.name}', and TRex "
+            "has no instruction that mends it",
+            "count by ports, or send frames without that checksum",
+        )
     if below > ins.MAX_L2_OCTETS:
         raise UsageError(
-            f"the UDP header's network header begins at octet {below}, but TRex fixes checksums "
-            f"only up to octet {ins.MAX_L2_OCTETS}"
+            f"the {checksum.protocol} header's network header begins at octet {below}, but TRex "
+            f"fixes checksums only up to octet {ins.MAX_L2_OCTETS}"
         )
-    return [ins.fix_hardware(below, headers.udp - below, ins.L4_UDP)]
+    return [ins.fix_hardware(below, checksum.header - below, kind)]
 
 
 def _checksum(header: bytes | bytearray) -> int:
