@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.tables.sheet import Record
+from v6t.analysis.sheet import Record
 from v6t.analysis.variation import hosts_per_side, tuples_of, variation
 
 Json = Mapping[str, Any]

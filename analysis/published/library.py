@@ -15,7 +15,7 @@ from typing import Any
 
 from v6t.analysis.published.conditions import Condition, conditions
 from v6t.analysis.scaling import core_count
-from v6t.analysis.tables.sheet import Record
+from v6t.analysis.sheet import Record
 
 TECHNOLOGIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "MAP-E BR": ("mape-br", {}),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays, loss, rates
 from v6t.analysis.figures.canvas import CYCLE
-from v6t.analysis.report.blocks import Drawing
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.tables.sheet import Record, sizes_of
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Record, sizes_of
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial

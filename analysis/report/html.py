@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from v6t.analysis.report.blocks import (
+from v6t.analysis.blocks import (
     Block,
     Cards,
     Columns,
@@ -22,7 +22,7 @@ from v6t.analysis.report.blocks import (
     Text,
 )
 from v6t.analysis.report.css import CSS
-from v6t.analysis.tables.sheet import Sheet
+from v6t.analysis.sheet import Sheet
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The browser is told that nothing may be fetched and nothing may run."""

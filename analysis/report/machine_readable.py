@@ -12,8 +12,8 @@ from typing import Any
 from v6t.analysis.published.library import facts_of, references
 from v6t.analysis.remarks import remarks
 from v6t.analysis.report.compliance import clauses
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.tables.sheet import sizes_of
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import sizes_of
 
 SCHEMA = "v6t-report/1"
 SCHEMAS = ("results-1", "report-1", "comparison-1", "campaign-1")
@@ -46,6 +46,7 @@ def to_json(data: RunData, paper: str | None = None) -> str:
             "invalid_trials": sum(len(r["invalid_trials"]) for r in data.records),
             "checked": sum(c.checked for t in data.trials for c in t.result.directions.values()),
             "matched": sum(c.matched for t in data.trials for c in t.result.directions.values()),
+            "behaviour": data.behaviour,
         },
         "compliance": [asdict(clause) for clause in clauses(data)],
         "published": [

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.published.library import library
-from v6t.analysis.tables.sheet import Record, Sheet, sheet
+from v6t.analysis.sheet import Record, Sheet, sheet
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign import RunOf

@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from v6t.analysis.published.library import Reference, facts_of, references, sources
-from v6t.analysis.records.throughput import trial_row
-from v6t.analysis.remarks import remarks
-from v6t.analysis.report.blocks import (
+from v6t.analysis.blocks import (
     Block,
     Cards,
     Document,
@@ -21,13 +18,16 @@ from v6t.analysis.report.blocks import (
     Section,
     Text,
 )
+from v6t.analysis.published.library import Reference, facts_of, references, sources
+from v6t.analysis.records.throughput import trial_row
+from v6t.analysis.remarks import remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.figures import drawings
-from v6t.analysis.report.rundata import RunData
 from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Record, Sheet, count, milliseconds, sheet, sizes_of
 from v6t.analysis.tables.rfc import grouped, sheets
-from v6t.analysis.tables.sheet import Record, Sheet, count, milliseconds, sheet, sizes_of
 
 MOST_TRIALS = 3000
 """Trials that the report itself lists; ``trials.csv`` holds all."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.report.blocks import Block, Columns, Facts, Folded
-from v6t.analysis.report.rundata import RunData
+from v6t.analysis.blocks import Block, Columns, Facts, Folded
 from v6t.analysis.report.sketch import sketch, versions
+from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
 
 TALL = 12
@@ -66,7 +66,8 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
     """What RFC 2544 section 26.1 calls protocol and data stream format (TP-08)."""
     c = data.config
     left, right = versions(data)
-    yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
+    if left:
+        yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
     yield "Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets (IPv6, with FCS)"
     yield "Directions", ", ".join(c["modes"])
     n, m = data.params.get("n"), data.params.get("m")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.report.blocks import Block, Folded, Items, Text
-from v6t.analysis.report.rundata import RunData
+from v6t.analysis.blocks import Block, Folded, Items, Text
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, count, sheet, sizes_of
 from v6t.analysis.statistics import median
-from v6t.analysis.tables.sheet import Sheet, count, sheet, sizes_of
 
 MOST_LISTED = 50
 _NUMBER = re.compile(r"\d[\d.,]*")
@@ -44,6 +44,17 @@ def trust(data: RunData) -> list[Block]:
                 f"{checked:,} received frames were compared with the reference translation, "
                 f"{matched:,} were equal to it.",
                 "good" if matched == checked else "bad",
+            )
+        )
+    if data.behaviour:
+        blocks.append(Text("Where RFCs leave it a choice, the device was seen to write:"))
+        blocks.append(
+            Items(
+                [
+                    f"{way}, {what} ({frames:,} frames)"
+                    for way, seen in data.behaviour.items()
+                    for what, frames in seen.items()
+                ]
             )
         )
     control = sum(c.control for t in data.trials for c in t.result.directions.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from v6t.analysis.tables.sheet import Record, Sheet, count, percent, seconds, sheet, sizes_of
+from v6t.analysis.sheet import Record, Sheet, count, percent, seconds, sheet, sizes_of
 
 
 def connection_rate(group: Sequence[Record]) -> Sheet:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from v6t.analysis.tables import connections
-from v6t.analysis.tables.sheet import (
+from v6t.analysis.sheet import (
     INVALID,
     UNDEFINED,
     Record,
@@ -19,6 +18,7 @@ from v6t.analysis.tables.sheet import (
     sizes_of,
     way_of,
 )
+from v6t.analysis.tables import connections
 
 
 def grouped(records: Sequence[Record]) -> dict[str, list[Record]]:

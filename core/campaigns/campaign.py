@@ -24,6 +24,7 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import Watch, execute, resume
 from v6t.profiles.errors import UsageError, V6tError
+from v6t.profiles.extensions import blaming
 
 SCHEMA = "v6t-campaign-plan/1"
 PLAN, FAILURES = "campaign.json", "failures"
@@ -212,7 +213,8 @@ def carry_out(
         watch.say(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
         began = time.monotonic()
         try:
-            _make(directory, run, watch, prepare)
+            with blaming():
+                _make(directory, run, watch, prepare)
         except V6tError as exc:
             errors.append(exc)
             _note_failure(directory, run, exc)

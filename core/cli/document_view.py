@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from v6t.analysis.report.blocks import Block, Document, Facts, Items, Text
-from v6t.analysis.tables.sheet import Sheet
+from v6t.analysis.blocks import Block, Document, Facts, Items, Text
+from v6t.analysis.sheet import Sheet
 from v6t.core.cli.tables import drawn
 
 if TYPE_CHECKING:

@@ -8,17 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from v6t.core.cli import shell_completion
 from v6t.core.cli.options import assignments, plugin_names
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def driver_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Completion of driver names."""
-    from v6t.drivers.duts.registry import names
-
-    del ctx, param
-    return [n for n in names() if n.startswith(incomplete)]
 
 
 def dut_flags(command: F) -> F:
@@ -28,7 +21,11 @@ def dut_flags(command: F) -> F:
         click.option("--plugin", shell_complete=plugin_names, help="What the device shall be."),
         click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
         click.option(
-            "--driver", "--dut", "dut", shell_complete=driver_names, help="Device driver."
+            "--driver",
+            "--dut",
+            "dut",
+            shell_complete=shell_completion.drivers,
+            help="Device driver.",
         ),
         click.option(
             "--set",

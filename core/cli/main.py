@@ -114,18 +114,28 @@ def _run(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except OSError as exc:  # a full disk, a file that vanished
+    except Exception as exc:  # noqa: BLE001  (the last line of defence: one line, no traceback)
+        return _unforeseen(exc)
+    return status if isinstance(status, int) else 0
+
+
+def _unforeseen(exc: Exception) -> int:
+    """What no room said in a sentence of its own: an extension's fault, the machine's, or v6t's."""
+    from v6t.profiles.extensions import BLAMED, blame
+
+    said = blame(exc)
+    if said is not None:
+        return _complain(said, BLAMED, 2)
+    if isinstance(exc, OSError):  # a full disk, a file that vanished
         what = f"{exc.filename}: " if exc.filename else ""
         return _complain(f"{what}{exc.strerror or exc}", "what was measured before is kept", 3)
-    except Exception as exc:  # the last line of defence: one line, no traceback
-        if os.environ.get("V6T_DEBUG"):
-            raise
-        return _complain(
-            f"internal error: {type(exc).__name__}: {exc}",
-            "this is a defect of v6t; `v6t --debug ...` shows where",
-            1,
-        )
-    return status if isinstance(status, int) else 0
+    if os.environ.get("V6T_DEBUG"):
+        raise exc
+    return _complain(
+        f"internal error: {type(exc).__name__}: {exc}",
+        "this is a defect of v6t; `v6t --debug ...` shows where",
+        1,
+    )
 
 
 def _complain(message: str, hint: str, status: int) -> int:

@@ -31,11 +31,18 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _all() -> list[dict[str, Any]]:
-    from dataclasses import asdict
-
     from v6t.core.config.plugins import listing
 
-    return [asdict(row) for row in listing()]
+    return [
+        {
+            "name": row.name,
+            "distribution": row.distribution,
+            "title": row.kind.title if row.kind else "",
+            "rfcs": row.kind.rfcs if row.kind else (),
+            "error": row.error,
+        }
+        for row in listing()
+    ]
 
 
 def _one(name: str) -> dict[str, Any]:

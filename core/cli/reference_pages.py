@@ -49,7 +49,7 @@ def _commands() -> Iterator[str]:
     yield "`v6t COMMAND --help` says the same. Exit statuses are on [Results](results.md).\n"
     yield from _parameters(cli)
     for name in COMMANDS:
-        command = importlib.import_module(f"v6t.core.cli.main.{name}_command").command
+        command = importlib.import_module(f"v6t.core.cli.{name}_command").command
         yield from _command(command, f"v6t {name}", 2)
 
 
@@ -132,7 +132,7 @@ def _run_file() -> Iterator[str]:
 def _testbed_file() -> Iterator[str]:
     from v6t.core.config.files import TestbedFile
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import DRIVERS, driver_type
+    from v6t.drivers.duts.registry import driver_type, names
     from v6t.drivers.lab.reference_device import Faults
     from v6t.drivers.sim.device import SimOptions
     from v6t.drivers.trex.options import TrexOptions
@@ -159,7 +159,7 @@ def _testbed_file() -> Iterator[str]:
     yield "## dut: every Linux device\n"
     yield summary_of(LinuxOptions) + "\n"
     yield from _table(row for row in linux if row not in every)
-    for name in DRIVERS:
+    for name in names():
         made = driver_type(name)
         yield f"## dut: {name}\n"
         yield f"{made.title}. [Its page](../duts/{name}.md)\n"

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import click
+    from click.shell_completion import CompletionItem
+    from v6t.profiles.extensions import Extensions
 
 
-def plugin_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Plugins, from entry points alone."""
-    from v6t.core.config.plugins import names
+def plugin_names(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Technologies; v6t's own are not imported."""
+    from v6t.core.config.plugins import TECHNOLOGIES
 
     del ctx, param
-    return _beginning(names(), incomplete)
+    return _extensions(TECHNOLOGIES, incomplete)
 
 
 def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -44,12 +48,14 @@ def modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[s
     return _beginning(("bidirectional", "forward", "reverse"), incomplete)
 
 
-def drivers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def drivers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Device drivers, and the reference device."""
-    from v6t.drivers.duts.registry import names
+    from click.shell_completion import CompletionItem
+    from v6t.drivers.duts.registry import DRIVERS
 
     del ctx, param
-    return _beginning(("reference", *names()), incomplete)
+    own = [CompletionItem(name) for name in _beginning(["reference"], incomplete)]
+    return [*own, *_extensions(DRIVERS, incomplete)]
 
 
 def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -94,10 +100,22 @@ def tester_options(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def _plugin(ctx: click.Context) -> str | None:
-    from v6t.core.config.plugins import names
+    from v6t.core.config.plugins import TECHNOLOGIES
 
     given = ctx.params.get("plugin")
-    return str(given) if given in names() else None
+    usable = {row.name for row in TECHNOLOGIES.listing() if not row.error}
+    return str(given) if given in usable else None
+
+
+def _extensions(found: Extensions[Any], incomplete: str) -> list[CompletionItem]:
+    """Their names; what is wrong with a broken one of another distribution stands beside it."""
+    from click.shell_completion import CompletionItem
+
+    broken = {row.name: row.error for row in found.listing(foreign=True) if row.error}
+    return [
+        CompletionItem(name, help=f"BROKEN: {broken[name]}" if name in broken else None)
+        for name in _beginning(found.names(), incomplete)
+    ]
 
 
 def _beginning(known: Iterable[str], incomplete: str) -> list[str]:

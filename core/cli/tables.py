@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.remarks import remarks
+from v6t.analysis.sheet import Record, Sheet
 from v6t.analysis.tables.rfc import sheets
-from v6t.analysis.tables.sheet import Record, Sheet
 
 if TYPE_CHECKING:
     from rich.table import Table

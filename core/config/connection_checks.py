@@ -37,7 +37,7 @@ def check_connections(run: ResolvedRun, plugin: Technology) -> None:
                 "one of " + ", ".join((*specs.OF_CONNECTIONS, *specs.PHASE_TWO)),
             )
     c = run.procedure.connections
-    combinations = int(getattr(plugin, "combinations", 0))
+    combinations = plugin.combinations
     if set(run.benchmarks) != {specs.CAPACITY} and c.count > combinations:
         raise UsageError(
             f"phase 1 of {c.count} connections needs as many four-tuples, but the ranges give "

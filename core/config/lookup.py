@@ -40,7 +40,8 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
     """Of run file, testbed file, the testers' and every driver's options."""
     from v6t.core.config.files import RunFile, TestbedFile
     from v6t.core.config.settings import ProcedureSettings
-    from v6t.drivers.duts.registry import DRIVERS, driver_type
+    from v6t.drivers.duts.options import DutOptions, LinuxOptions
+    from v6t.drivers.duts.registry import DRIVERS
     from v6t.drivers.sim.device import SimOptions
     from v6t.drivers.trex.options import TrexOptions
 
@@ -54,11 +55,15 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
     for kind, options in (("trex", TrexOptions), ("sim", SimOptions)):
         yield from _of(f"tester {kind}", settings_of(options, "tester.options."))
     seen = set()
-    for name in DRIVERS:
-        for row in settings_of(driver_type(name).options_model, "dut.options."):
+    models = [("every device driver", DutOptions), ("every Linux device", LinuxOptions)]
+    for driver in DRIVERS.listing():
+        if driver.kind is not None:
+            models.append((f"device {driver.name}", driver.kind.options_model))
+    for what, model in models:
+        for row in settings_of(model, "dut.options."):
             if row not in seen:
                 seen.add(row)
-                yield from _of(f"device {name} and others like it", [row])
+                yield from _of(what, [row])
 
 
 def _of(what: str, rows: Iterator[Setting] | list[Setting]) -> Iterator[Setting]:

@@ -165,16 +165,14 @@ def _of_connections(run: ResolvedRun) -> list[str]:
 def _only_background(run: ResolvedRun) -> bool:
     from v6t.core.config.resolve import technology
 
-    params = technology(run).params
-    return getattr(params, "m", None) == 0
+    return technology(run).params.only_background
 
 
 def _of_technology(run: ResolvedRun) -> list[str]:
     """What the technology itself has to say of its numbers (DD-03, DD-04)."""
     from v6t.core.config.resolve import technology
 
-    found: tuple[str, ...] = getattr(technology(run), "cautions", ())
-    return list(found)
+    return list(technology(run).cautions)
 
 
 def _only_adaptive(run: ResolvedRun) -> bool:

@@ -305,11 +305,11 @@ def _tester_options(kind: str, options: dict[str, Any]) -> TesterSettings:
 
 def _default_driver(plugin: Technology, bed: TestbedFile, flags: Flags) -> str:
     """The reference device; a stateful technology has none, but one of its own in the lab."""
-    own = getattr(plugin, "default_driver", None)
+    own = plugin.default_driver
     kind = flags.tester or bed.tester.kind
     options = {**bed.tester.options, **flags.tester_options}
     in_lab = kind in ("auto", "embedded") or str(options.get("lab", "")).lower() == "true"
-    return str(own) if own is not None and in_lab else "reference"
+    return own if own is not None and in_lab else "reference"
 
 
 def _dut(bed: TestbedFile, flags: Flags, document: Document | None, default: str) -> DutSettings:

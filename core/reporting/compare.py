@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from v6t.analysis.blocks import Block, Document, Items, Section, Text
 from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets
 from v6t.analysis.published.library import facts_of, references, sources
-from v6t.analysis.report.blocks import Block, Document, Items, Section, Text
 from v6t.analysis.report.run import reproduction
-from v6t.analysis.tables.sheet import sizes_of
+from v6t.analysis.sheet import sizes_of
 from v6t.core.reporting.write import load
 from v6t.profiles.errors import UsageError
 

@@ -13,7 +13,7 @@ from v6t.core.runs import rundir as names
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
-    from v6t.analysis.report.rundata import RunData
+    from v6t.analysis.rundata import RunData
 
 FILES = {
     "html": "report.html",
@@ -31,7 +31,7 @@ def load(path: Path) -> RunData:
     Raises:
         UsageError: it holds no run, or a file in it is damaged.
     """
-    from v6t.analysis.report.rundata import RunData, RunTrial
+    from v6t.analysis.rundata import RunData, RunTrial
     from v6t.core.config.settings import ResolvedRun
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
@@ -46,6 +46,9 @@ def load(path: Path) -> RunData:
         run = ResolvedRun.model_validate(config)
     except ValueError as exc:
         raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
+    of_plugin = _technology(run)
+    if manifest and "setup" in manifest:
+        of_plugin["setup"] = manifest["setup"]
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
@@ -56,7 +59,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
-        **_technology(run),
+        **of_plugin,
     )
 
 
@@ -141,6 +144,7 @@ def _texts(
 def _technology(run: Any) -> dict[str, Any]:
     """What the plugin says about itself; nothing where it is no longer installed."""
     from v6t.core.config.resolve import technology
+    from v6t.core.runs.manifest import setup
 
     try:
         plugin = technology(run)
@@ -151,6 +155,7 @@ def _technology(run: Any) -> dict[str, Any]:
         "title": plugin.title,
         "rfcs": plugin.rfcs,
         "rfc_frame_sizes": plugin.rfc_frame_sizes,
+        "setup": setup(plugin, run.frame_sizes),
     }
 
 

@@ -62,15 +62,15 @@ def lab_chain(
     from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
     chain = _chain(driver)
-    own = {part.name: part for part in getattr(plugin, "parts", ())}
+    own = {part.name: (part.reference, part.turned) for part in plugin.parts if part.reference}
     made = []
     for part in chain.parts(intent):
         if part.driver is not None:
             device: Any = LabDut(part.driver, part.intent, _kept(keep, part.name), say)
         else:
-            given = own[part.name]
+            reference, turned = own[part.name]
             octets = frame_octets(part.intent.links)
-            device = ReferenceDevice(given.reference, octets, turned=given.turned)
+            device = ReferenceDevice(reference, octets, turned=turned)
         made.append(LabPart(part, device))
     return LabChain(chain, intent, made)
 

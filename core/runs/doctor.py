@@ -38,7 +38,7 @@ def examine(trex: Mapping[str, Any] | None = None) -> list[Finding]:
         *_clock_policy(),
         _lab(),
         _results(),
-        *_plugins(),
+        *_extensions(),
         *_trex(trex),
     ]
 
@@ -93,15 +93,17 @@ def _results() -> Finding:
     return Finding("results", "note" if free < LITTLE_BYTES else "ok", text)
 
 
-def _plugins() -> Iterator[Finding]:
-    from v6t.core.config.plugins import listing
+def _extensions() -> Iterator[Finding]:
+    from v6t.core.config.plugins import TECHNOLOGIES
+    from v6t.drivers.duts.registry import DRIVERS
 
-    rows = listing()
-    good = [row.name for row in rows if not row.error]
-    yield Finding("technologies", "ok" if good else "missing", f"{len(good)} plugins")
-    for row in rows:
-        if row.error:
-            yield Finding(f"plugin {row.name}", "note", row.error)
+    for title, found in (("technologies", TECHNOLOGIES), ("device drivers", DRIVERS)):
+        rows = found.listing()
+        good = sum(not row.error for row in rows)
+        yield Finding(title, "ok" if good else "missing", f"{good} {found.what}s")
+        for row in rows:
+            if row.error:
+                yield Finding(f"{found.what} {row.name}", "note", row.error)
 
 
 def _trex(options: Mapping[str, Any] | None) -> list[Finding]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.core.cli.progress import outcome
 from v6t.profiles.errors import V6tError
+from v6t.profiles.extensions import blaming
 
 if TYPE_CHECKING:
     from v6t.procedures.conditions import Progress
@@ -64,7 +65,8 @@ def logged(watch: Any, directory: Path) -> Iterator[Logged]:
     """A run's log; errors that end it stand in it."""
     log = Logged(watch, directory)
     try:
-        yield log
+        with blaming():
+            yield log
     except V6tError as exc:
         if log.begun:
             log.note(f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else ""))

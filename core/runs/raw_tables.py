@@ -20,8 +20,8 @@ Row = dict[str, Any]
 
 def raw_tables(run: ResolvedRun, done: Sequence[Measured]) -> dict[str, list[Row]]:
     """Rows by file name: throughput in ``results.csv``, every other benchmark in its own."""
-    params = technology(run).params
-    mix = {"n": getattr(params, "n", ""), "m": getattr(params, "m", "")}
+    n, m = technology(run).params.mixture or ("", "")
+    mix = {"n": n, "m": m}
     tables: dict[str, list[Row]] = {REPETITIONS: []}
     for found in done:
         first = mix if found.benchmark in (THROUGHPUT, WITH_TIMEOUT) else {}

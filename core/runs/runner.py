@@ -108,7 +108,7 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
     check_abilities(run)
     directory = RunDir(path, new=True)
     try:
-        directory.write_json(names.MANIFEST, manifest(run))
+        directory.write_json(names.MANIFEST, manifest(run, technology(run)))
         directory.write_json(names.CONFIG, run.model_dump(mode="json"))
         with logged(watch, path) as log:
             for caution in cautions(run):

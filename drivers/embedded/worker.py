@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.drivers.lab import netns
+from v6t.profiles.extensions import blame
 
 
 class Role(Protocol):
@@ -80,7 +81,10 @@ def _serve(pipe: Connection) -> None:
         try:
             pipe.send(("ok", getattr(role, request)(**arguments)))
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
-            pipe.send(("error", f"{type(exc).__name__}: {exc}"))
+            said = blame(exc)
+            pipe.send(
+                ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
+            )
 
 
 def main() -> None:

@@ -9,7 +9,8 @@ import tempfile
 from multiprocessing.connection import Connection
 from typing import Any
 
-from v6t.profiles.errors import TesterError
+from v6t.profiles.errors import ExtensionError, TesterError
+from v6t.profiles.extensions import BLAMED
 
 DEADLINE_S = 30.0
 
@@ -49,6 +50,7 @@ class Worker:
 
         Raises:
             TesterError: the worker failed, died or did not answer in time.
+            ExtensionError: it failed in an extension's code.
         """
         self.tell(request, **arguments)
         return self.answer(deadline_s)
@@ -69,6 +71,8 @@ class Worker:
             status, value = self._pipe.recv()
         except (EOFError, OSError) as exc:
             raise TesterError(f"the {self.role} died: {self._last_words()}") from exc
+        if status == "blamed":
+            raise ExtensionError(value, BLAMED)
         if status == "error":
             raise TesterError(f"the {self.role} failed: {value}")
         return value

@@ -19,7 +19,7 @@ from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
-from v6t.profiles import decode
+from v6t.profiles.decode import headers
 from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
 
@@ -268,7 +268,7 @@ def control_filter(streams: Iterable[StreamSet]) -> str:
         header.name
         for one in streams
         for stream in one.streams
-        for header in decode.headers(base64.b64decode(stream.trex["packet"]["binary"]))
+        for header in headers(base64.b64decode(stream.trex["packet"]["binary"]))
     }
     terms = " or ".join(_NOT_ECHO if carried & {"ICMP", "ICMPv6"} else _CONTROL)
     return f"{terms} or ether proto 0x88cc or (vlan and ({terms}))"

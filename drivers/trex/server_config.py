@@ -11,6 +11,13 @@ from dataclasses import dataclass
 
 from v6t.profiles.errors import EnvironmentLacking
 
+RING_FRAMES = 8192
+"""Frames of a ring between TRex and a Linux interface. With DPDK's own 512 the ring overflows while
+the data path waits for a CPU; more than 8,192 carried no more through a kernel router."""
+_FRAME_OCTETS = 2048
+_LONG_FRAME_OCTETS = 16_384
+_BLOCK_OCTETS = 65_536
+
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
@@ -26,6 +33,27 @@ class PortConfig:
 def is_pci(interface: str) -> bool:
     """Whether an interface is a NIC by PCI address, which TRex binds to DPDK."""
     return _PCI.fullmatch(interface) is not None
+
+
+def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int = 1500) -> str:
+    """How TRex is told of an interface: those of Linux get rings long enough for a busy machine.
+
+    A plain name would become DPDK's af_packet port with its default rings. PCI addresses and
+    ``--vdev=...`` are the user's own words and stay.
+
+    Args:
+        number: of the port, unique among TRex's.
+        interface: PCI address, name or ``--vdev=...``.
+        ring: frames of the receive ring, and of the send ring.
+        mtu: octets of IP packet; longer frames need larger slots in the ring.
+    """
+    if is_pci(interface) or interface.startswith("--") or interface == "dummy":
+        return interface
+    slot = _FRAME_OCTETS if mtu <= _FRAME_OCTETS - 256 else _LONG_FRAME_OCTETS
+    return (
+        f"--vdev=net_af_packet{number},iface={interface},blocksz={_BLOCK_OCTETS},"
+        f"framesz={slot},framecnt={ring}"
+    )
 
 
 def core_plan(

@@ -16,7 +16,7 @@ from v6t.profiles.model import Direction, FramePair, Traffic
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.plugins.map.mape_reference import BorderRelay
+    from v6t.plugins.common.reference_device import ReferenceDevice
 
 
 class MapEBorderRelay(Technology):
@@ -27,6 +27,8 @@ class MapEBorderRelay(Technology):
     rfcs = ("RFC 7597",)
     params_model = MapEParams
     overhead = 40
+    ip_versions = (6, 4)
+    sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     default_frame_sizes = (104,)
     rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
@@ -47,7 +49,7 @@ class MapEBorderRelay(Technology):
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
         """The reference translation; see :mod:`v6t.plugins.map.mape_reference`."""
-        return self._relay.expect(direction, frames)
+        return self._device.expect(direction, frames)
 
     def dut_intent(self) -> DutIntent:
         """Rules, the BR address, both links with static neighbours and routes to the CEs."""
@@ -66,7 +68,8 @@ class MapEBorderRelay(Technology):
         )
 
     @cached_property
-    def _relay(self) -> BorderRelay:
-        from v6t.plugins.map.mape_reference import BorderRelay
+    def _device(self) -> ReferenceDevice:
+        from v6t.plugins.map.mape_reference import MapERelay
 
-        return BorderRelay(self.params, self.links)
+        rules = [d.rule for d in self.params.all_domains]
+        return MapERelay(rules, self.params.br_address, self.links).device(self.links)

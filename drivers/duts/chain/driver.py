@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from v6t.drivers.duts.driver import Driver
@@ -18,13 +18,9 @@ from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
+from v6t.profiles.model import Direction
 
 REFERENCE = "reference"
-TO_IPV4: Mapping[str, Literal["forward", "reverse"]] = {
-    "siit": "forward", "nat64": "forward", "mapt-br": "forward",
-    "clat": "reverse", "mapt-ce": "reverse",
-}  # fmt: skip
-"""Direction in which a translator of a technology makes IPv4 of IPv6; none for all others."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +62,7 @@ class Part:
         stateful: whether it keeps the connections.
         intent: what it must be.
         driver: None for the reference translation.
+        to_ipv4: direction in which it translates IPv6 to IPv4; None: in neither.
     """
 
     name: str
@@ -73,6 +70,7 @@ class Part:
     stateful: bool
     intent: PartIntent
     driver: Driver | None
+    to_ipv4: Direction | None = None
 
 
 class PartOptions(BaseModel):
@@ -141,6 +139,7 @@ class Chain(Driver):
                     given["stateful"],
                     _intent(given, intent.settings.get("sessions")),
                     driver,
+                    given["to_ipv4"],
                 )
             )
         return tuple(found)
@@ -205,10 +204,7 @@ def _df(parts: tuple[Part, ...], direction: str) -> str:
     """Don't Fragment after the last translator from IPv6 to IPv4 on the way."""
     said = "reference"
     for part in parts:
-        way = TO_IPV4.get(part.intent.technology)
-        if part.intent.settings.get("ipv6_side") == "right":
-            way = "reverse"
-        if way == direction:
+        if part.to_ipv4 == direction:
             said = part.driver.profile(part.intent).df if part.driver else "reference"
     return said
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from v6t.analysis.tables.sheet import Record
+from v6t.analysis.sheet import Record
 from v6t.procedures.trial import TrialResult
 
 Json = Mapping[str, Any]
@@ -43,6 +44,8 @@ class RunData:
             installed.
         title: of the technology.
         rfcs: that it follows.
+        setup: what is on which link, and which devices there are; empty where a run of an
+            earlier version does not say it and the plugin is not installed.
         rfc_frame_sizes: IPv6 frame sizes RFC 8219 lists for it.
         settings: all settings of the procedures with their defaults.
         trials: the journal.
@@ -56,6 +59,7 @@ class RunData:
     params: Json = field(default_factory=dict)
     title: str = ""
     rfcs: Sequence[str] = ()
+    setup: Json = field(default_factory=dict)
     rfc_frame_sizes: Sequence[int] = ()
     settings: Json = field(default_factory=dict)
     trials: Sequence[RunTrial] = ()
@@ -82,6 +86,15 @@ class RunData:
         """What was measured on what, in a line."""
         tester, device = self.config["tester"]["kind"], self.config["dut"]["driver"]
         return f"{self.config['plugin']}, {tester} tester, {device} device"
+
+    @property
+    def behaviour(self) -> Mapping[str, Mapping[str, int]]:
+        """What compared frames show of the device where RFCs leave it a choice, by direction."""
+        found: dict[str, Counter[str]] = {}
+        for trial in self.trials:
+            for way, counted in trial.result.directions.items():
+                found.setdefault(way, Counter()).update(counted.behaviour or {})
+        return {way: dict(sorted(seen.items())) for way, seen in found.items() if seen}
 
     def of(self, record: Record) -> Iterator[RunTrial]:
         """The trials behind a record that the journal still holds, invalid ones too."""

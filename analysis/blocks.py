@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from v6t.analysis.tables.sheet import Sheet
+from v6t.analysis.sheet import Sheet
 
 Tone = Literal["plain", "good", "warning", "bad"]
 
