@@ -34,7 +34,6 @@ class Carried(Technology):
     rfcs = ("RFC 1812",)
     overhead = 0
     drop_reasons = COMMON_REASONS
-    ip: ClassVar[int]
     above: ClassVar[tuple[Layer, ...]]
     varying: ClassVar[tuple[tuple[str, int], ...]]
     """Fields and widths whose values are drawn at random."""
@@ -43,13 +42,13 @@ class Carried(Technology):
         super().__init__(params or CarriedParams(), links)
 
     def frame_pair(self, ipv6_frame_size):
-        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, self.ip)
+        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, self.ip_versions[0])
 
     def traffic(self, direction, sizes, seed=1):
         p = self.params
-        ends = IPV4 if self.ip == 4 else IPV6
+        ends = IPV4 if self.ip_versions[0] == 4 else IPV6
         src, dst = ends if direction == "forward" else ends[::-1]
-        outer = ipv4(p, src, dst) if self.ip == 4 else ipv6(p, src, dst)
+        outer = ipv4(p, src, dst) if self.ip_versions[0] == 4 else ipv6(p, src, dst)
         names = [f"v{n}" for n in range(len(self.varying))]
         made = TrafficClass(
             "fg",
@@ -59,7 +58,7 @@ class Carried(Technology):
             tuple(Variable(n, w) for n, (_, w) in zip(names, self.varying, strict=True)),
             tuple(Binding(n, f, 0, w - 1) for n, (f, w) in zip(names, self.varying, strict=True)),
         )
-        layer, field = ("IP", "ttl") if self.ip == 4 else ("IPv6", "hlim")
+        layer, field = ("IP", "ttl") if self.ip_versions[0] == 4 else ("IPv6", "hlim")
         expired = negative_like(made, "expired", layers=replaced(made, layer, **{field: 1}))
         return mixed(p, direction, [(made, 1)], [], [expired], 20, seed)
 
@@ -71,9 +70,9 @@ class Carried(Technology):
 
     @cached_property
     def _device(self):
-        return ReferenceDevice(
-            self.links, {self.ip: route_all(self.ip)}, {self.ip: route_all(self.ip)}
-        )
+        version = self.ip_versions[0]
+        ways = {version: route_all(version)}
+        return ReferenceDevice(self.links, ways, ways)
 
 
 class OverTcp(Carried):
@@ -81,7 +80,7 @@ class OverTcp(Carried):
 
     name = "over-tcp"
     title = "TCP segments"
-    ip = 4
+    ip_versions = (4, 4)
     above = (Layer("TCP", {"sport": 1024, "dport": 443, "flags": "A", "seq": 1}),)
     varying = (("TCP.sport", 16), ("TCP.dport", 16))
 
@@ -90,7 +89,7 @@ class OverTcp6(OverTcp):
     """TCP in IPv6."""
 
     name = "over-tcp6"
-    ip = 6
+    ip_versions = (6, 6)
 
 
 class Gre(Carried):
@@ -98,7 +97,7 @@ class Gre(Carried):
 
     name = "gre"
     title = "GRE packets"
-    ip = 4
+    ip_versions = (4, 4)
     above = (Layer("GRE", {"proto": 0x88B5, "key_present": 1, "key": 5}),)
     varying = (("GRE.key", 32),)
 
@@ -108,7 +107,7 @@ class GreTunnel(Carried):
 
     name = "gre-tunnel"
     title = "IPv6 through GRE"
-    ip = 4
+    ip_versions = (4, 4)
     above = (
         Layer("GRE"),
         Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
@@ -122,7 +121,7 @@ class Sixin4(Carried):
 
     name = "six-in-four"
     title = "IPv6 through IPv4"
-    ip = 4
+    ip_versions = (4, 4)
     above = (
         Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
         Layer("UDP", {"sport": 1024, "dport": 1025}),
@@ -135,7 +134,7 @@ class Echo(Carried):
 
     name = "echo"
     title = "ICMP echo requests"
-    ip = 4
+    ip_versions = (4, 4)
     above = (Layer("ICMP", {"type": 8, "id": 1, "seq": 1}),)
     varying = ()
 
