@@ -519,10 +519,10 @@ def test_a_comparison_tells_what_a_device_does():
 
 
 def test_one_spoilt_frame_spoils_no_other():
-    judge = judge_of("siit")
+    oracle = oracle_of("siit")
     stream = stream_of("siit", "forward", 0xB9)
     sent = sent_of(stream, 40)
-    expected = judge.expect("forward", sent)
+    expected = oracle.expect("forward", sent)
     for spoilt in (0, 17, 39):
         for at in range(14, 34):
             received = expected.frames[:, : expected.length[0]].copy()
@@ -531,7 +531,7 @@ def test_one_spoilt_frame_spoils_no_other():
                 header.octet = 0
                 header.write(4, 0x12, 0x34)
             received[spoilt, at] ^= 0x40
-            found = compare_samples(stream, [received], 7, "forward", judge)
+            found = compare_samples(stream, [received], 7, "forward", oracle)
             assert found.matched == 39, (spoilt, at)
 
 
