@@ -163,7 +163,7 @@ def sent_of(stream, count=3):
     expander = Expander(stream)
     frames = expander.frames(0, count)
     trailer.stamp(
-        frames, expander.headers, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
+        frames, expander.checksum, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
         time_ns=5,
     )  # fmt: skip
     return frames
