@@ -120,7 +120,7 @@ class ConnectionRateRecord(RateRecord):
 
 def connection_rate_record(
     result: ConnectionRateResult, find: FindResult, *, setup: Mapping[str, Any],
-    conditions: Mapping[str, Any], ceiling_cps: Number, selftest_margin: Number,
+    conditions: Mapping[str, Any], ceiling_cps: float, selftest_margin: float,
 ) -> ConnectionRateRecord:  # fmt: skip
     """The record of the maximum connection establishment rate.
 

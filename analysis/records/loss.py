@@ -148,7 +148,7 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
 
 
 def _at(
-    result: FrameLossResult, rate_fps: Number, ways: tuple[str, ...], media_fps: Number
+    result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
     offered = result.at(rate_fps)
     lines: dict[str, Summary] = {}
