@@ -7,12 +7,8 @@ from typing import ClassVar
 
 from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
 from v6t.analysis.presentations.common import repeated, star
-from v6t.analysis.records.connections import (
-    CapacityRecord,
-    ConnectionRateRecord,
-    PortRange,
-    TeardownRecord,
-)
+from v6t.analysis.records.connections import ConnectionRateRecord, PortRange
+from v6t.analysis.records.state_table import CapacityRecord, TeardownRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, seconds, sheet
 

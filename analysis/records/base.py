@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
-from v6t.analysis.statistics import summary_json
+from v6t.analysis.statistics import finite, summary_json
 from v6t.procedures.conditions import Attempt, Conditions
 from v6t.procedures.trial import TrialResult
 
@@ -164,6 +164,11 @@ class Record(Model):
     above_usable: Sequence[Number] = ()
     """offered rates above `usable_fps`: loss and delay there may be the tester's own"""
 
+    def to_json(self) -> dict[str, Any]:
+        """What was given, and what its class says of unit and convention."""
+        always = {"unit": self.unit, "convention": self.convention}
+        return {**{k: v for k, v in always.items() if v is not None}, **super().to_json()}
+
     @property
     def sizes(self) -> str:
         """``"104/64"``: octets of the IPv6 and of the IPv4 frame."""
@@ -295,6 +300,18 @@ def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:
         "repetitions": found.pop("count"), "rates": list(rates), **found,
         "notes": notes(rates, unit),
     }  # fmt: skip
+
+
+def summary_of(values: Sequence[float]) -> Summary:
+    """The values in a few numbers."""
+    return Summary(**summary_json(values))
+
+
+def figure_of(values: Sequence[float], unit: str) -> Figure:
+    """The values, in a few numbers and one by one; infinite ones are undefined."""
+    return Figure(
+        **summary_json(values), values=[finite(v) for v in values], notes=notes(values, unit)
+    )
 
 
 def bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from v6t.analysis.records.base import Model, Number, Record, Row, Summary, head
+from v6t.analysis.records.base import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.records.throughput import AdaptiveBounds
-from v6t.analysis.statistics import summary_json
 from v6t.procedures.frame_loss import FrameLossResult
 from v6t.procedures.trial import directions_of
 
@@ -149,32 +148,32 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
 
 
 def _at(
-    result: FrameLossResult, rate_fps: Number, ways: tuple[str, ...], media_fps: Number
-) -> dict[str, Any]:
+    result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
+) -> LossAtRate:
     offered = result.at(rate_fps)
-    lines: dict[str, Any] = {}
+    lines: dict[str, Summary] = {}
     for name in (*ways, "sum") if len(ways) > 1 else ways:
         losses = [o.loss(None if name == "sum" else name) for o in offered]
-        lines[name] = summary_json([100 * share for share in losses if share is not None])
+        lines[name] = summary_of([100 * share for share in losses if share is not None])
     valid = [o for o in offered if o.valid]
     frames = {
-        way: {
-            "required": [o.directions[way].required for o in valid],
-            "sent": [o.directions[way].sent for o in valid],
-            "received": [o.directions[way].received for o in valid],
-        }
+        way: FramesAtRate(
+            required=[o.directions[way].required for o in valid],
+            sent=[o.directions[way].sent for o in valid],
+            received=[o.directions[way].received for o in valid],
+        )
         for way in ways
     }
-    return {
-        "rate": rate_fps,
-        "media_percent": rate_fps / media_fps * 100,
-        "trials": len(offered),
-        "valid": len(valid),
-        "loss_percent": lines,
-        "frames": frames,
+    return LossAtRate(
+        rate=rate_fps,
+        media_percent=rate_fps / media_fps * 100,
+        trials=len(offered),
+        valid=len(valid),
+        loss_percent=lines,
+        frames=frames,
         # what the device forwards under overload: a stable one keeps it (FLR-05)
-        "forwarded": summary_json(
+        forwarded=summary_of(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
-        "errors": [o.error for o in offered if o.error],
-    }
+        errors=[o.error for o in offered if o.error],
+    )

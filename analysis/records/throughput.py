@@ -94,8 +94,8 @@ def throughput_record(
     result: ThroughputResult,
     find: FindResult,
     *,
-    ceiling_fps: Number | None,
-    selftest_margin: Number,
+    ceiling_fps: float | None,
+    selftest_margin: float,
     conditions: Mapping[str, Any],
 ) -> ThroughputRecord:
     """The record of one throughput point.

@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from v6t.analysis.notes import notes
-from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, head
-from v6t.analysis.statistics import finite, summary_json
+from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, figure_of, head
 from v6t.procedures.latency import RFC_TAGS
 from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
 from v6t.procedures.trial import directions_of
@@ -250,18 +248,12 @@ def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str
 
 
 def _figures(timed: Sequence[Timed], names: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in names:
-        values = [t.figures[name] / 1e6 for t in timed]
-        found[name] = {
-            **summary_json(values),
-            "values": [finite(v) for v in values],
-            "notes": notes(values, "ms"),
-        }
-    found["timed"] = [t.frames for t in timed]
-    found["lost"] = [t.lost for t in timed]
-    found["clamped"] = [t.clamped for t in timed]
-    return found
+    return {
+        **{name: figure_of([t.figures[name] / 1e6 for t in timed], "ms") for name in names},
+        "timed": [t.frames for t in timed],
+        "lost": [t.lost for t in timed],
+        "clamped": [t.clamped for t in timed],
+    }
 
 
 def _loopback(result: TimingResult, ways: Sequence[str]) -> dict[str, Any] | None:

@@ -113,7 +113,7 @@ def probe_record(
 def flows_record(
     found: Sequence[tuple[FlowPoint, ThroughputRecord]],
     *,
-    interval_s: Number,
+    interval_s: float,
     conditions: Mapping[str, Any],
 ) -> FlowsRecord:
     """Throughput by the number of flows, and Xpd against one flow (SC-04).

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from v6t.analysis.presentations.connections import CapacityPresentation
-from v6t.analysis.records.connections import CapacityRecord, capacity_record, capacity_rows
+from v6t.analysis.records.state_table import CapacityRecord, capacity_record, capacity_rows
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
 from v6t.core.benchmarks.phase_one import filling, phase_one_s, setup_of, upper_bound

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pydantic import Field
-from v6t.analysis.presentations.bursts import RecoveryPresentation
-from v6t.analysis.records.bursts import OutageRecord, recovery_record
+from v6t.analysis.presentations.outages import RecoveryPresentation
+from v6t.analysis.records.outages import OutageRecord, recovery_record
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Frozen

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pydantic import Field
-from v6t.analysis.presentations.bursts import ResetPresentation
-from v6t.analysis.records.bursts import OutageRecord, reset_record
+from v6t.analysis.presentations.outages import ResetPresentation
+from v6t.analysis.records.outages import OutageRecord, reset_record
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Frozen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from v6t.analysis.presentations.connections import TeardownPresentation
-from v6t.analysis.records.connections import TeardownRecord, teardown_record, teardown_rows
+from v6t.analysis.records.state_table import TeardownRecord, teardown_record, teardown_rows
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import assumed_rate, filling, phase_one_s, rate, setup_of
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point

@@ -4,12 +4,8 @@ import json
 import math
 
 import pytest
-from v6t.analysis.records.bursts import (
-    burst_record,
-    burst_rows,
-    recovery_record,
-    reset_record,
-)
+from v6t.analysis.records.bursts import burst_record, burst_rows
+from v6t.analysis.records.outages import recovery_record, reset_record
 from v6t.procedures.back_to_back import (
     BurstSpec,
     buffer_time,

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from v6t.analysis.records.bursts import reset_record
+from v6t.analysis.records.outages import reset_record
 from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
 from v6t.procedures.connection_types import Connections
