@@ -57,8 +57,8 @@ def lab_chain(
         keep: local directory for copies of the undo records.
         say: told what happens.
     """
-    from v6t.drivers.lab.chain import LabChain, LabPart
-    from v6t.drivers.lab.device import LabDut
+    from v6t.drivers.duts.chain.standing import LabChain, LabPart
+    from v6t.drivers.duts.standing.device import LabDut
     from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
     chain = _chain(driver)

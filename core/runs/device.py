@@ -65,7 +65,7 @@ def lab_device(
     if driver is not None and driver.name == CHAIN:
         return chained.lab_chain(driver, technology(run), intent_of(run), keep, say)
     if driver is not None:
-        from v6t.drivers.lab.device import LabDut
+        from v6t.drivers.duts.standing.device import LabDut
 
         return LabDut(driver, intent_of(run), keep, say)
     from v6t.drivers.lab.reference_device import Faults

@@ -176,7 +176,7 @@ def restore(run: ResolvedRun, say: Say) -> list[str]:
     if not _lab_name(run):
         with session(run, say) as device:
             return device.restore()
-    from v6t.drivers.lab.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import LabSsh
 
     lab = LabSsh(_lab_name(run))
     if not lab.running():
@@ -219,7 +219,7 @@ def _session(run: ResolvedRun, say: Say) -> Session:
     name = _lab_name(run)
     if name:
         from v6t.drivers.duts.session import Session as Made
-        from v6t.drivers.lab.ssh import LabSsh
+        from v6t.drivers.duts.standing.ssh import LabSsh
 
         lab = LabSsh(name)
         if not lab.running():

@@ -19,7 +19,7 @@ from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.kinds.vpp import map_domains, start
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
-from v6t.drivers.lab.device import LabDut
+from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.preflight import check_translation
