@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +83,15 @@ class RunData:
         """What was measured on what, in a line."""
         tester, device = self.config["tester"]["kind"], self.config["dut"]["driver"]
         return f"{self.config['plugin']}, {tester} tester, {device} device"
+
+    @property
+    def behaviour(self) -> Mapping[str, Mapping[str, int]]:
+        """What compared frames show of the device where RFCs leave it a choice, by direction."""
+        found: dict[str, Counter[str]] = {}
+        for trial in self.trials:
+            for way, counted in trial.result.directions.items():
+                found.setdefault(way, Counter()).update(counted.behaviour or {})
+        return {way: dict(sorted(seen.items())) for way, seen in found.items() if seen}
 
     def of(self, record: Record) -> Iterator[RunTrial]:
         """The trials behind a record that the journal still holds, invalid ones too."""

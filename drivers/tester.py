@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
@@ -30,6 +31,10 @@ class Answer(Protocol):
 
 class Oracle(Protocol):
     """Knows the frame a correct device emits; a technology plugin is one. Picklable."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Which fields of that frame may have other values."""
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
         """Reference translation of ``(n, length)`` uint8 frames."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ class Technology(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle parameters only: what a plugin prepared from them is prepared again."""
         return type(self), (self.params, self.links)
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Which header fields of expected frames may have other values; see the class."""
+        return HeaderPolicy()
 
     @abstractmethod
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:

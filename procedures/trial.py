@@ -35,6 +35,19 @@ Ability = Literal[
     "flow-starts",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
+ABILITIES: Mapping[Ability, str] = {
+    "tags": "times tagged frames",
+    "every-frame": "times every frame",
+    "ipdv": "keeps the order of delays",
+    "frame-timeout": "knows which frames come late",
+    "two-rates": "changes the rate without a gap",
+    "loss-times": "knows when frames were lost",
+    "connections": "learns connections",
+    "flow-starts": "begins flows one after the other",
+}
+"""The same in words."""
+TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
+"""Abilities of a tester that takes the time of frames."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +241,8 @@ class DirectionResult:
         matched: those that were equal.
         mismatch: first difference: ``{"class", "sent", "expected", "received", "why"}``, frames
             in hexadecimal; None when all compared frames matched.
+        behaviour: compared frames by what they show of the device where RFCs leave it a choice,
+            in words ("outer ECN: copied from the inner header"); None when they show nothing.
         missing: an example of a frame that was sent and never came back, in the same form with
             ``received`` empty; None when nothing was lost or the tester keeps no example.
         delay_us: ``{"min", "p50", "p99_9", "max"}`` one-way delays [µs] where measured.
@@ -250,6 +265,7 @@ class DirectionResult:
     checked: int = 0
     matched: int = 0
     mismatch: Mapping[str, str] | None = None
+    behaviour: Mapping[str, int] | None = None
     missing: Mapping[str, str] | None = None
     delay_us: Mapping[str, float] | None = None
     delays: Mapping[str, Distribution] | None = None
@@ -292,7 +308,7 @@ class Measure(Protocol):
 
 
 _ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts")
-_ADDED_RESULTS = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
+_ADDED_RESULTS = ("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:

@@ -46,6 +46,7 @@ def to_json(data: RunData, paper: str | None = None) -> str:
             "invalid_trials": sum(len(r["invalid_trials"]) for r in data.records),
             "checked": sum(c.checked for t in data.trials for c in t.result.directions.values()),
             "matched": sum(c.matched for t in data.trials for c in t.result.directions.values()),
+            "behaviour": data.behaviour,
         },
         "compliance": [asdict(clause) for clause in clauses(data)],
         "published": [

@@ -46,6 +46,17 @@ def trust(data: RunData) -> list[Block]:
                 "good" if matched == checked else "bad",
             )
         )
+    if data.behaviour:
+        blocks.append(Text("Where RFCs leave it a choice, the device was seen to write:"))
+        blocks.append(
+            Items(
+                [
+                    f"{way}, {what} ({frames:,} frames)"
+                    for way, seen in data.behaviour.items()
+                    for what, frames in seen.items()
+                ]
+            )
+        )
     control = sum(c.control for t in data.trials for c in t.result.directions.values())
     if control:
         blocks.append(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from v6t.profiles import inet
+from v6t.profiles.headerpolicy import HeaderPolicy, merged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,19 +20,17 @@ IPV4_IN_IPV6 = 4
 
 
 @dataclass(frozen=True)
-class ExpectProfile:
-    """Allowed differences; the default allows none.
+class ExpectProfile(HeaderPolicy):
+    """What one implementation does; the default is the reference and all that RFCs allow.
+
+    Whatever :class:`~v6t.profiles.headerpolicy.HeaderPolicy` has can be declared, too: then one
+    behaviour is expected where RFCs allow several, or one that they do not allow.
 
     Attributes:
         further_hops: hops a translated or (de)capsulated packet takes inside the device beyond the
             reference's single one: TTL and hop limit are smaller by so much.
         df: Don't Fragment of IPv4 packets made from IPv6: as the reference has it, always set, or
             never set.
-        any_identification: the identification of IPv4 packets may be anything.
-        any_flow_label: the flow label of IPv6 packets may be anything.
-        absent_checksum: the UDP checksum may be 0, which RFC 768 keeps for "none was computed".
-        tunnel_hop_limit: hop limit of IPv6 headers put before IPv4 packets, as they leave the device;
-            0: the reference's.
         tunnel_keeps_ttl: the TTL of IPv4 packets is not decremented before they are put into IPv6.
         least_octets: frames are padded to so many octets, FCS off; 0: not padded.
         why: the source of these values, for the manifest.
@@ -39,10 +38,6 @@ class ExpectProfile:
 
     further_hops: int = 0
     df: Literal["reference", "set", "clear"] = "reference"
-    any_identification: bool = False
-    any_flow_label: bool = False
-    absent_checksum: bool = False
-    tunnel_hop_limit: int = 0
     tunnel_keeps_ttl: bool = False
     least_octets: int = 0
     why: str = ""
@@ -74,6 +69,11 @@ class ProfiledOracle:
         self.oracle = oracle
         self.profile = profile
 
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The technology's, and what the device does of it."""
+        return merged(self.oracle.header_policy, self.profile)
+
     def expect(self, direction: Direction, frames: U8) -> Answer:
         """The reference's frames with the profile's differences."""
         answer = self.oracle.expect(direction, frames)
@@ -90,31 +90,6 @@ class ProfiledOracle:
                     out[rows, :size] = changed
                     length[rows[~alive]] = 0
         return self._padded(out, length)
-
-    def normalise(self, frames: U8) -> U8:
-        """Frames with what may be anything set to zero, to be compared with each other."""
-        p = self.profile
-        if not len(frames):
-            return frames
-        out = _without_checksum(frames) if p.absent_checksum else frames
-        if not (p.any_identification or p.any_flow_label):
-            return out
-        out = out.copy()
-        at = _l3(out)
-        for offset in np.unique(at):
-            rows = at == offset
-            packets = out[rows, offset:]
-            if packets.shape[1] < 20:
-                continue
-            four = packets[:, 0] >> 4 == 4
-            if p.any_identification and four.any():
-                packets[four] = _without_identification(packets[four])
-            six = packets[:, 0] >> 4 == 6
-            if p.any_flow_label and six.any():
-                packets[six, 1] &= 0xF0
-                packets[six, 2:4] = 0
-            out[rows, offset:] = packets
-        return out
 
     def _changed(self, frames: U8, version: int) -> tuple[U8, NDArray[np.bool_]]:
         p = self.profile
@@ -156,33 +131,6 @@ class ProfiledOracle:
             frames[np.ix_(length == size, range(int(size), least))] = 0
         length[short] = least
         return ProfiledAnswer(frames, length)
-
-
-def _without_checksum(frames: U8) -> U8:
-    """UDP checksum 0 where it is right or 0 already, 0xFFFF where it is wrong."""
-    out = frames.copy()
-    kinds = 8 * _l3(frames) + _version(frames)
-    for kind in np.unique(kinds):
-        rows = np.flatnonzero(kinds == kind)
-        part = out[rows]
-        headers = inet.headers_of(part[0])
-        if headers.udp is None:
-            continue
-        right = inet.udp_sum(part, headers) == 0xFFFF
-        field = part[:, headers.udp + 6 : headers.udp + 8]
-        right |= ~field.any(axis=1)
-        field[:] = np.where(right, 0, 0xFF)[:, None]
-        out[rows] = part
-    return out
-
-
-def _without_identification(packets: U8) -> U8:
-    """Identification 0; a valid header checksum becomes 0, too, a wrong one 0xFFFF."""
-    right = inet.fold(inet.ones_complement_sum(packets, 0, 20)) == 0xFFFF
-    packets = packets.copy()
-    packets[:, 4:6] = 0
-    packets[:, 10:12] = np.where(right, 0, 0xFF)[:, None]
-    return packets
 
 
 def _l3(frames: U8) -> NDArray[np.int64]:

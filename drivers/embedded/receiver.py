@@ -12,7 +12,7 @@ import numpy as np
 from v6t.drivers.embedded.connections import Connections
 from v6t.drivers.embedded.timing import ClassTimes, Gap, Wanted, class_times, lost_between
 from v6t.drivers.lab.ring import RxRing
-from v6t.drivers.oracle.compare import compare_samples, missing_example
+from v6t.drivers.oracle.compare import compare_samples, missing_example, together
 from v6t.profiles import trailer
 from v6t.profiles.model import Direction, Role
 from v6t.profiles.streams import Stream, StreamSet
@@ -146,8 +146,8 @@ class Receiver:
         """Counts, comparison and health of the trial since :meth:`arm`."""
         self._drain()
         streams = {}
-        checked = matched = 0
-        mismatch = missing = None
+        found = []
+        missing = None
         for tally in self._tallies.values():
             received = int(np.count_nonzero(tally.seen))
             streams[tally.stream.name] = {
@@ -159,21 +159,21 @@ class Receiver:
             if tally.stream.role is Role.NEGATIVE:
                 continue
             source = self._connections.source(tally.stream)
-            compared = compare_samples(
-                tally.stream,
-                tally.samples,
-                self._nonce,
-                self._direction,
-                self._oracle,
-                source=source,
+            found.append(
+                compare_samples(
+                    tally.stream,
+                    tally.samples,
+                    self._nonce,
+                    self._direction,
+                    self._oracle,
+                    source=source,
+                )
             )
-            checked += compared.checked
-            matched += compared.matched
-            mismatch = mismatch or compared.mismatch
             if received < tally.required and missing is None and not self._connections.learning:
                 missing = missing_example(
                     tally.stream, int(tally.seen.argmin()), self._direction, self._oracle, source
                 )
+        compared = together(found)
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
         first_lost, last_lost = lost_between(
@@ -196,9 +196,10 @@ class Receiver:
             "longest_gap_s": self._gap.longest_s,
             "control": self._control,
             "stale": self._stale,
-            "checked": checked,
-            "matched": matched,
-            "mismatch": mismatch,
+            "checked": compared.checked,
+            "matched": compared.matched,
+            "mismatch": compared.mismatch,
+            "behaviour": compared.seen or None,
             "missing": missing,
             "ring_drops": self._ring.drops(),
             "interface_drops": self._interface_drops() - self._dropped_before,

@@ -266,6 +266,7 @@ class EmbeddedTester:
             checked=report["checked"],
             matched=report["matched"],
             mismatch=report["mismatch"],
+            behaviour=report["behaviour"],
             missing=report["missing"],
             delay_us=report["delay_us"],
             **{k: report[k] for k in _TIMES},

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles import inet, trailer
+from v6t.profiles import headerpolicy, inet, trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
     from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
+    from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
 
     U8 = NDArray[np.uint8]
 
 
+_UNCHANGED = headerpolicy.HeaderPolicy()
+"""Of a cable: nothing is made anew, so nothing is left open."""
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """Frames compared, frames equal, and the first that was not."""
+    """Frames compared with the reference translation.
+
+    Attributes:
+        checked: how many.
+        matched: how many are equal to it, or differ where RFCs leave it to the device.
+        mismatch: the first that does not.
+        seen: frames by what they show of the device where RFCs leave it a choice.
+    """
 
     checked: int
     matched: int
     mismatch: Mapping[str, str] | None = None
+    seen: Mapping[str, int] = field(default_factory=dict)
+
+
+def together(found: Sequence[Comparison]) -> Comparison:
+    """Comparisons of several streams as one."""
+    seen: Counter[str] = Counter()
+    for each in found:
+        seen.update(each.seen)
+    return Comparison(
+        checked=sum(c.checked for c in found),
+        matched=sum(c.matched for c in found),
+        mismatch=next((c.mismatch for c in found if c.mismatch is not None), None),
+        seen=dict(sorted(seen.items())),
+    )
 
 
 def compare_samples(
@@ -53,9 +80,9 @@ def compare_samples(
     """
     checked = matched = 0
     first: Mapping[str, str] | None = None
+    seen: Counter[str] = Counter()
     expander = source or Expander(stream)
-    # the oracle of a certain implementation knows what may be anything in its frames
-    normalise: Callable[[U8], U8] = getattr(oracle, "normalise", lambda same: same)
+    policy = _UNCHANGED if oracle is None else oracle.header_policy
     for frames in samples:
         marks = trailer.read(frames)
         numbers = marks.seq - np.uint32(first_sequence)  # modulo 2**32
@@ -71,20 +98,20 @@ def compare_samples(
         expected, lengths = _expected(sent, direction, oracle)
         width = frames.shape[1]
         equal = lengths == width
-        if expected.shape[1] >= width:
-            told = normalise(expected[:, :width]) == normalise(frames)
-            equal &= told.all(axis=1)
-        else:
-            equal[:] = False
+        like = np.flatnonzero(equal)
+        if len(like):
+            wanted = expected[like, :width]
+            told = headerpolicy.tolerate(policy, sent[like], wanted, frames[like])
+            equal[like] = told.allowed & (told.frames == wanted).all(axis=1)
+            seen.update(told.seen)
         checked += len(frames)
         matched += int(np.count_nonzero(equal))
         if first is None and not equal.all():
             row = int(equal.argmin())
-            wanted, got = expected[row : row + 1, : lengths[row]], frames[row : row + 1]
-            why = describe_difference(normalise(wanted).tobytes(), normalise(got).tobytes())
-            pair = _pair(stream, sent[row].tobytes(), wanted.tobytes(), got.tobytes())
-            first = {**pair, "why": why}
-    return Comparison(checked, matched, first)
+            first = _difference(
+                stream, policy, sent[row], expected[row, : lengths[row]], frames[row]
+            )
+    return Comparison(checked, matched, first, dict(sorted(seen.items())))
 
 
 def missing_example(
@@ -116,6 +143,21 @@ def _expected(
         return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)
     answer = oracle.expect(direction, sent)
     return answer.frames, answer.length
+
+
+def _difference(
+    stream: Stream, policy: HeaderPolicy, sent: U8, wanted: U8, got: U8
+) -> Mapping[str, str]:
+    """Both frames, and which octet is wrong: one that the device has no choice in, if there is."""
+    pair = _pair(stream, sent.tobytes(), wanted.tobytes(), got.tobytes())
+    if len(wanted) != len(got):
+        return pair
+    rows = sent[None, :], wanted[None, :], got[None, :]
+    why = headerpolicy.refused(policy, *rows)
+    if not why:
+        told = headerpolicy.tolerate(policy, *rows).frames
+        why = describe_difference(wanted.tobytes(), told.tobytes())
+    return {**pair, "why": why}
 
 
 def _pair(stream: Stream, sent: bytes, expected: bytes, received: bytes) -> Mapping[str, str]:

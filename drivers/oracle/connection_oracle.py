@@ -17,6 +17,7 @@ from v6t.profiles.streams import Stream, StreamSet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer
+    from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
 
     U8 = NDArray[np.uint8]
@@ -28,6 +29,10 @@ class Connected(Protocol):
     @property
     def responder_version(self) -> int:
         """IP version of what the Responder learns."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """See :class:`v6t.drivers.tester.Oracle`."""
 
     def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Answer:
         """Reference translation of frames of known connections."""
@@ -92,6 +97,11 @@ class ConnectionOracle:
         self._orders: Mapping[str, Order] = {}
         self.locate: Callable[[Direction, U8], NDArray[np.int64] | None] | None = None
         """Another way to tell connections, of a tester with trailers of its own (TRex)."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The plugin's."""
+        return self._plugin.header_policy
 
     def bind(self, at: TableAt) -> StateTable:
         """Use these connections from now on."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.delays import differences
-from v6t.drivers.oracle.compare import Comparison, compare_samples
+from v6t.drivers.oracle.compare import Comparison, compare_samples, together
 from v6t.procedures.distribution import Distribution
 from v6t.profiles import trailer
 from v6t.profiles.model import Role
@@ -138,16 +138,12 @@ def compare(
             number = int.from_bytes(frame[-14:-12], "little")
             groups.setdefault(number, []).append(frame)
     known = [s for s in streams.streams if s.role is not Role.NEGATIVE]
-    checked = matched = 0
-    mismatch = None
+    found = []
     for group in groups.values():
         few = group[:: max(1, len(group) // FEW)]
         which = max(known, key=lambda s: _against(s, few, streams, oracle, source).matched)
-        best = _against(which, group, streams, oracle, source)
-        checked += best.checked
-        matched += best.matched
-        mismatch = mismatch or best.mismatch
-    return Comparison(checked, matched, mismatch)
+        found.append(_against(which, group, streams, oracle, source))
+    return together(found)
 
 
 def _against(

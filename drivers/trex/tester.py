@@ -379,6 +379,7 @@ class TrexTester:
             checked=compared.checked,
             matched=compared.matched,
             mismatch=compared.mismatch,
+            behaviour=compared.seen or None,
             delay_us=counting.delay_summary(counted.histograms),
             delays=None
             if asked is None

@@ -29,6 +29,7 @@ from v6t.plugins.common.ports import (
 )
 from v6t.plugins.map.rules import MapRule, PortSet
 from v6t.plugins.translation import rfc6052
+from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.errors import UsageError
 
 DROP_REASONS = (
@@ -40,15 +41,22 @@ DROP_REASONS = (
     "port outside the customer's port set",
     "does not come from the relay",
     "too big, or to be fragmented",
+    UNMARKABLE,
 )
 
 
 @dataclass(frozen=True)
 class Tunnel:
-    """IPv4 in IPv6 between two addresses."""
+    """IPv4 in IPv6 between two addresses.
+
+    Attributes:
+        local, remote: its ends.
+        uniform: DSCPs are carried over both ways (RFC 2983 section 3).
+    """
 
     local: IPv6Address
     remote: IPv6Address
+    uniform: bool = False
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from v6t.plugins.customer_edge.params import Customer, Translation, Tunnel
 from v6t.plugins.map.rule_arrays import RuleArray
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
-from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp
+from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8, U64, Mask, Reasons
 
-NOT_THE_CUSTOMERS, BAD_PORT, NOT_THE_RELAY, TOO_BIG = range(
-    len(COMMON_REASONS), len(COMMON_REASONS) + 4
+NOT_THE_CUSTOMERS, BAD_PORT, NOT_THE_RELAY, TOO_BIG, UNMARKED = range(
+    len(COMMON_REASONS), len(COMMON_REASONS) + 5
 )
 _DF = 0x40
 
@@ -84,6 +84,7 @@ class _Tunnelled:
         self._own = _Own(customer)
         self._local = np.frombuffer(way.local.packed, dtype=np.uint8)
         self._remote = np.frombuffer(way.remote.packed, dtype=np.uint8)
+        self._uniform = way.uniform
         self._mtu = links.left.mtu
 
     def from_ipv6(self, packets: U8) -> Handled:
@@ -95,9 +96,14 @@ class _Tunnelled:
             inner = packets[good, 40:]
             verdict = self._own.verdict(u32(inner[:, 16:20]), u16(inner[:, 22:24]))
             verdict[(verdict == 0) & (inner[:, 8] <= 1)] = EXHAUSTED
+            verdict[(verdict == 0) & unmarkable(packets[good])] = UNMARKED
             verdict[(packets[good, 8:24] != self._remote).any(axis=1)] = NOT_THE_RELAY
             reason[good] = verdict
-        return _answer(packets, ours, reason, decapsulate)
+
+        def taken_out(rows: U8) -> U8:
+            return decapsulate(rows, uniform=self._uniform)
+
+        return _answer(packets, ours, reason, taken_out)
 
     def from_ipv4(self, packets: U8) -> Handled:
         """From the customer if address and port are his."""

@@ -19,13 +19,14 @@ from v6t.plugins.common.sizes import translated_pair
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat66 import low_bits
-from v6t.plugins.stateful.base import Packets, StatefulTechnology
+from v6t.plugins.stateful.base import UNMARKED, Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
 from v6t.plugins.stateful.pool6 import span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
-from v6t.plugins.tunnel.ipip import decapsulate, encapsulate
+from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
 from v6t.profiles.errors import UsageError
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import FramePair, Layer, Role, TrafficClass
 
 if TYPE_CHECKING:
@@ -111,6 +112,11 @@ class DsLiteAftr(StatefulTechnology):
     def ends(self) -> None:
         """No background."""
 
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """DSCPs must be carried over either way (RFC 6333 section 7.1)."""
+        return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
+
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Forty octets apart; see the base class."""
         left, right = self.links.left, self.links.right
@@ -148,7 +154,8 @@ class DsLiteAftr(StatefulTechnology):
         """See the base class; a connection's B4 is the outer source of its first packet."""
         reason = pool_reasons(self.params, learned)
         if direction == "forward":
-            inner = decapsulate(packets)
+            reason[(reason == 0) & unmarkable(packets)] = UNMARKED
+            inner = decapsulate(packets, uniform=True)
             made = rewritten(inner, 4, source=learned_source(learned), hops=0)
             return Packets(made, 4, reason)
         customer = source_of(initial[:, _BEHIND_IPV6], 4)

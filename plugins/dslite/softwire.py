@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.plugins.common.octets import octets4, u32, u64
 from v6t.plugins.common.reference_device import (
+    COMMON_REASONS,
     EXHAUSTED,
     NOT_FORWARDED,
     Handled,
@@ -24,7 +25,7 @@ from v6t.plugins.common.reference_device import (
 )
 from v6t.plugins.customer_edge.params import Customer, Tunnel
 from v6t.plugins.map.rules import PortSet
-from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp
+from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 from v6t.profiles import inet
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from v6t.profiles.model import Direction
 
 _HEADERS = inet.Headers(l3=0, version=4, inner=None, udp=20, payload=28)
+UNMARKED = len(COMMON_REASONS)
 _ANY = IPv4Network("0.0.0.0/0")
 
 
@@ -55,7 +57,7 @@ class B4:
     def _device(self) -> ReferenceDevice:
         from v6t.plugins.customer_edge.reference import customer_device
 
-        customer = Customer(_ANY, PortSet(0, 0, 0), Tunnel(self.local, self.aftr))
+        customer = Customer(_ANY, PortSet(0, 0, 0), Tunnel(self.local, self.aftr, uniform=True))
         return customer_device(customer, self.links, self.links.left.mtu)
 
 
@@ -103,13 +105,14 @@ class SoftwireEnd:
         if packets.shape[1] >= 60:
             reason[good] = 0
             reason[good & (packets[:, 48] <= 1)] = EXHAUSTED
+            reason[good & unmarkable(packets)] = UNMARKED
         if self.count > 1 and good.any():
             inner = np.frombuffer(self.inner.packed, dtype=np.uint8)
             reason[good & (packets[:, 52:56] != inner).any(axis=1)] = NOT_FORWARDED
         good = reason == 0
         if not good.any():
             return Handled(reason, ())
-        out = decapsulate(packets[good])
+        out = decapsulate(packets[good], uniform=True)
         if self.count > 1:
             out[:, 12:16] = octets4(number[good] + np.uint64(int(self.first_own)))
             _finish(out)

@@ -22,6 +22,7 @@ from v6t.plugins.stateful.base import DeviceRole, Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.rewrite import learned_source, rewritten, source_of, within
 from v6t.plugins.translation.vectorised import DF_FROM
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import FramePair, Layer, Role, TrafficClass
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class Ipv4aas(StatefulTechnology):
     @property
     def ends(self) -> None:
         """No background (MIX-03)."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Both devices translate."""
+        return HeaderPolicy(retranslated=True)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -174,6 +180,11 @@ class Ipv4aasTunnelled(Ipv4aas):
     overhead = 40
     default_frame_sizes = (104,)
     rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """What was put in is taken out again."""
+        return HeaderPolicy()
 
     def _check_whole(self, sizes: FramePair) -> None:
         """Nothing is fragmented: the sizes fit the middle link."""

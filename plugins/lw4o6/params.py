@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.common.relay_params import RelayParams
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, network4, network6
+from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.errors import UsageError
 
@@ -24,6 +25,7 @@ DROP_REASONS = (
     "no softwire for the IPv4 address and port",
     "outer addresses are not those of the softwire",
     "too big for the IPv6 link",
+    UNMARKABLE,
 )
 
 _MOST_ROUTES = 256

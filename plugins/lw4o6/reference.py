@@ -18,12 +18,12 @@ from v6t.plugins.common.reference_device import (
     route_all,
 )
 from v6t.plugins.lw4o6.binding_table import BindingTable
-from v6t.plugins.tunnel.ipip import IPIP, carries_udp, decapsulate, encapsulate, is_udp
+from v6t.plugins.tunnel.ipip import IPIP, carries_udp, decapsulate, encapsulate, is_udp, unmarkable
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8
 
-NO_SOFTWIRE, WRONG_OUTER, TOO_BIG = range(len(COMMON_REASONS), len(COMMON_REASONS) + 3)
+NO_SOFTWIRE, WRONG_OUTER, TOO_BIG, UNMARKED = range(len(COMMON_REASONS), len(COMMON_REASONS) + 4)
 
 
 class LwAftr:
@@ -57,6 +57,7 @@ class LwAftr:
             reason = np.where(right, 0, WRONG_OUTER).astype(np.uint8)
             reason[row < 0] = NO_SOFTWIRE
             reason[(reason == 0) & (inner[:, 8] <= 1)] = EXHAUSTED
+            reason[(reason == 0) & unmarkable(packets)] = UNMARKED
             reason[~carries_udp(packets)] = NOT_FORWARDED
         good = ours & (reason == 0)
         leaving = (Leaving(good, decapsulate(packets[good]), 4),) if good.any() else ()

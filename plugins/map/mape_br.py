@@ -16,7 +16,7 @@ from v6t.profiles.model import Direction, FramePair, Traffic
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.plugins.map.mape_reference import BorderRelay
+    from v6t.plugins.common.reference_device import ReferenceDevice
 
 
 class MapEBorderRelay(Technology):
@@ -47,7 +47,7 @@ class MapEBorderRelay(Technology):
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
         """The reference translation; see :mod:`v6t.plugins.map.mape_reference`."""
-        return self._relay.expect(direction, frames)
+        return self._device.expect(direction, frames)
 
     def dut_intent(self) -> DutIntent:
         """Rules, the BR address, both links with static neighbours and routes to the CEs."""
@@ -66,7 +66,8 @@ class MapEBorderRelay(Technology):
         )
 
     @cached_property
-    def _relay(self) -> BorderRelay:
-        from v6t.plugins.map.mape_reference import BorderRelay
+    def _device(self) -> ReferenceDevice:
+        from v6t.plugins.map.mape_reference import MapERelay
 
-        return BorderRelay(self.params, self.links)
+        rules = [d.rule for d in self.params.all_domains]
+        return MapERelay(rules, self.params.br_address, self.links).device(self.links)

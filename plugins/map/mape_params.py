@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.map.params import ALL_CES, LISTED_CES, Domain, MapParams
+from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.errors import UsageError
 
 __all__ = ["ALL_CES", "DROP_REASONS", "LISTED_CES", "MAPTPERF_PARAMETERS", "Domain", "MapEParams"]
@@ -15,13 +16,15 @@ DROP_REASONS = (
     "forwarded",
     "not addressed to this device",
     "neither IPv4 in IPv6 for the BR nor native IPv6",
+    "TTL or hop limit exhausted",
     "outer source outside every rule",
     "interface identifier contradicts the EA bits",
     "inner source address contradicts the outer one",
     "inner source port outside the CE's port set",
     "no rule for the IPv4 destination",
     "destination port belongs to no CE",
-    "TTL or hop limit exhausted",
+    "too big for the IPv6 link",
+    UNMARKABLE,
 )
 """Why a frame was not forwarded; the reference relay answers with an index into this."""
 

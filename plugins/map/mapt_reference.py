@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.plugins.base import Links
-from v6t.plugins.common.octets import octets4, octets8, u16, u32, u64
+from v6t.plugins.common.octets import octets4, u16, u32, u64
 from v6t.plugins.common.reference_device import (
     COMMON_REASONS,
     EXHAUSTED,
@@ -23,7 +23,7 @@ from v6t.plugins.common.reference_device import (
     route,
     route_all,
 )
-from v6t.plugins.map.rule_arrays import RuleArray
+from v6t.plugins.map.rule_arrays import RuleArray, map_addresses
 from v6t.plugins.map.rules import MapRule
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
@@ -95,19 +95,10 @@ class MapTRelay:
             ipv4: ``(n, 4)`` destination addresses.
             port: ``(n, 2)`` destination ports.
         """
-        address, number = u32(ipv4), u16(port)
-        reason = np.full(len(ipv4), NO_DESTINATION, dtype=np.uint8)
-        high = np.zeros(len(ipv4), dtype=np.uint64)
-        low = np.zeros(len(ipv4), dtype=np.uint64)
-        for rule in self._by_ipv4:
-            inside = (address & rule.mask4) == rule.net4
-            if not inside.any():
-                continue
-            rule_high, rule_low, owned = rule.map_address(address, number)
-            np.copyto(high, rule_high, where=inside)
-            np.copyto(low, rule_low, where=inside)
-            reason = np.where(inside, np.where(owned, 0, NO_PORT), reason).astype(np.uint8)
-        return np.concatenate([octets8(high), octets8(low)], axis=1), reason
+        found = map_addresses(self._by_ipv4, u32(ipv4), u16(port))
+        reason = np.where(found.owned, 0, NO_PORT).astype(np.uint8)
+        reason[~found.known] = NO_DESTINATION
+        return found.ipv6, reason
 
     def _from_ipv6(self, packets: U8) -> Handled:
         server, inside = self._dmr.to_ipv4(packets[:, 24:40])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.plugins.common.octets import octets8
 from v6t.plugins.map.rules import MapRule
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U64, Mask
+    from v6t.plugins.common.octets import U8, U64, Mask
 
 
 class RuleArray:
@@ -72,3 +75,38 @@ class RuleArray:
         right_high, right_low, _ = self.map_address(ipv4, psid << self._m)
         in_rule = (ipv4 & self.mask4) == self.net4
         return ipv4, psid, in_rule & (right_high == high) & (right_low == low)
+
+
+@dataclass(frozen=True)
+class MapAddresses:
+    """Where packets for IPv4 destinations and ports go.
+
+    Attributes:
+        ipv6: ``(n, 16)`` MAP addresses.
+        known: ``(n,)``, a rule holds the destination.
+        owned: ``(n,)``, the port belongs to a CE of that rule.
+    """
+
+    ipv6: U8
+    known: Mask
+    owned: Mask
+
+
+def map_addresses(rules: Sequence[RuleArray], ipv4: U64, port: U64) -> MapAddresses:
+    """Look destinations up.
+
+    Args:
+        rules: longest IPv4 prefixes last: later matches replace earlier ones.
+        ipv4: destination addresses.
+        port: destination ports.
+    """
+    high, low = np.zeros((2, len(ipv4)), dtype=np.uint64)
+    known, owned = np.zeros((2, len(ipv4)), dtype=bool)
+    for rule in rules:
+        inside = (ipv4 & rule.mask4) == rule.net4
+        if not inside.any():
+            continue
+        for whole, part in zip((high, low, owned), rule.map_address(ipv4, port), strict=True):
+            np.copyto(whole, part, where=inside)
+        known |= inside
+    return MapAddresses(np.concatenate([octets8(high), octets8(low)], axis=1), known, owned)

@@ -18,6 +18,7 @@ from v6t.plugins.common.mixture import background_of, mixed
 from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
 from v6t.plugins.common.reference_device import ReferenceDevice, route_all
 from v6t.plugins.stateful.params import ConnectionParams
+from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.model import Direction, FramePair, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ DROP_REASONS = (
     "TTL or hop limit exhausted",
     "belongs to no connection",
     "outside the public addresses and ports",
+    UNMARKABLE,
 )
-NO_CONNECTION, OUTSIDE_POOL = 4, 5
+NO_CONNECTION, OUTSIDE_POOL, UNMARKED = 4, 5, 6
 
 
 @dataclass(frozen=True)

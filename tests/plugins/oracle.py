@@ -23,6 +23,16 @@ BAD_PORT = "inner source port outside the CE's port set"
 NO_DESTINATION = "no rule for the IPv4 destination"
 NO_PORT = "destination port belongs to no CE"
 TTL = "TTL or hop limit exhausted"
+TOO_BIG = "too big for the IPv6 link"
+UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
+
+ECN = {
+    0b00: {0b00: 0b00, 0b10: 0b00, 0b01: 0b00, 0b11: None},
+    0b10: {0b00: 0b10, 0b10: 0b10, 0b01: 0b01, 0b11: 0b11},
+    0b01: {0b00: 0b01, 0b10: 0b01, 0b01: 0b01, 0b11: 0b11},
+    0b11: {0b00: 0b11, 0b10: 0b11, 0b01: 0b11, 0b11: 0b11},
+}
+"""RFC 6040 figure 4: by inner, then by outer codepoint; None: dropped."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +116,15 @@ class Oracle:
             return self._route(rest, self.links.right)
         if outer.nh != 4:
             return b"", {NO_TUNNEL}
+        if outer.plen != len(rest) - 40 or not whole_udp(rest[40:]):
+            return b"", {NO_TUNNEL}
         inner = IP(rest[40:])
         faults = self._source_faults(IPv6Address(outer.src), inner)
         faults |= {TTL} if inner.ttl < 2 else set()
-        faults |= {NO_TUNNEL} if inner.proto != 17 else set()
+        ecn = ECN[inner.tos & 3][outer.tc & 3]
+        if ecn is None:
+            return b"", faults | {UNMARKABLE}
+        inner.tos = inner.tos & 0xFC | ecn
         return (b"" if faults else sent(self.links.right, aged(inner))), faults
 
     def reverse(self, frame: bytes) -> tuple[bytes, set[str]]:
@@ -122,7 +137,8 @@ class Oracle:
             return b"", {NO_TUNNEL}
         packet = IP(rest)
         faults = {TTL} if packet.ttl < 2 else set()
-        faults |= {NO_TUNNEL} if packet.proto != 17 else set()
+        faults |= set() if whole_udp(rest) else {NO_TUNNEL}
+        faults |= {TOO_BIG} if len(rest) + 40 > self.links.left.mtu else set()
         ipv4 = f"{int(IPv4Address(packet.dst)):032b}"
         holding = [r for r in self.rules if ipv4.startswith(r.pool)]
         if not holding:
@@ -133,7 +149,7 @@ class Oracle:
             return b"", {*faults, NO_PORT}
         if faults:
             return b"", faults
-        outer = IPv6(src=self.br, dst=str(rule.address(ipv4, psid)), nh=4, hlim=64)
+        outer = IPv6(src=self.br, dst=str(rule.address(ipv4, psid)), nh=4, hlim=64, tc=packet.tos)
         return sent(self.links.left, outer / aged(packet)), set()
 
     def _source_faults(self, source: IPv6Address, inner: IP) -> set[str]:
@@ -170,6 +186,19 @@ def arrived(frame: bytes, link: Link) -> tuple[bytes | None, int]:
             return None, 0
         at = 16
     return frame[at + 2 :], int.from_bytes(frame[at : at + 2], "big")
+
+
+def whole_udp(packet: bytes) -> bool:
+    """IPv4 without options, UDP, no fragment, as long as it says."""
+    if len(packet) < 28:
+        return False
+    inner = IP(packet)
+    return (
+        inner.version == 4
+        and (inner.ihl, inner.proto, inner.frag) == (5, 17, 0)
+        and "MF" not in inner.flags
+        and inner.len == len(packet)
+    )
 
 
 def aged(packet: IP) -> IP:

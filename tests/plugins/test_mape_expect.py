@@ -191,6 +191,12 @@ FORWARD_FAULTS = {
     "inner address outside the rule": (spoil(66, 1), o.BAD_SOURCE),
     "port of another CE": (spoil(75, 32), o.BAD_PORT),
     "TTL": (spoil(62, 64 ^ 1), o.TTL),
+    "a first fragment inside": (spoil(60, 0x20), o.NO_TUNNEL),
+    "a later fragment inside": (spoil(61, 1), o.NO_TUNNEL),
+    "options inside": (spoil(54, 0x45 ^ 0x46), o.NO_TUNNEL),
+    "a short total length inside": (spoil(57, 46 ^ 20), o.NO_TUNNEL),
+    "a short payload length": (spoil(19, 1), o.NO_TUNNEL),
+    "CE around Not-ECT": (spoil(15, 0x30), o.UNMARKABLE),
 }
 
 
@@ -229,6 +235,10 @@ def test_without_psid_offset_no_port_is_excluded():
         (31, 1, o.NO_DESTINATION),
         (22, 64 ^ 1, o.TTL),
         (22, 64, o.TTL),
+        (20, 0x20, o.NO_TUNNEL),
+        (21, 1, o.NO_TUNNEL),
+        (14, 0x45 ^ 0x46, o.NO_TUNNEL),
+        (17, 46 ^ 20, o.NO_TUNNEL),
     ],
 )
 def test_each_reason_to_drop_in_reverse(at, value, wanted):
@@ -236,6 +246,30 @@ def test_each_reason_to_drop_in_reverse(at, value, wanted):
     frame[0, at] ^= value
     repair(frame[0], 14)
     assert reason(plugin, "reverse", frame) == wanted
+
+
+@pytest.mark.parametrize("outer", range(0, 256, 23))
+@pytest.mark.parametrize("inner", [0, 1, 2, 3, 0xB8, 0xBB])
+def test_traffic_classes_are_those_of_the_oracle(outer, inner):
+    plugin, frame = first_frame()
+    frame[0, 14], frame[0, 15], frame[0, 55] = 0x60 | outer >> 4, outer << 4 & 0xF0, inner
+    repair(frame[0], 54)
+    assert compared(plugin, "forward", frame)
+    plugin, frame = first_frame(direction="reverse")
+    frame[0, 15] = inner
+    repair(frame[0], 14)
+    assert compared(plugin, "reverse", frame) == {"forwarded": 1}
+
+
+@pytest.mark.parametrize(("mtu", "forwarded"), [(86, True), (85, False)])
+def test_what_is_too_big_for_the_tunnel_is_dropped(mtu, forwarded):
+    links = Links(Link("02:00:00:00:01:02", "02:00:00:00:01:01", mtu=mtu))
+    sent, frame = first_frame(direction="reverse")
+    plugin = type(sent)(sent.params, links)
+    if forwarded:
+        assert compared(plugin, "reverse", frame) == {"forwarded": 1}
+    else:
+        assert reason(plugin, "reverse", frame) == o.TOO_BIG
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])

@@ -12,6 +12,7 @@ from v6t.profiles import inet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer, Oracle
+    from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
 
     U8 = NDArray[np.uint8]
@@ -33,6 +34,11 @@ class ChainOracle:
         self.oracle = oracle
         self._hops = hops
         self._df = dict(df)
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The technology's; which part did what cannot be seen outside."""
+        return self.oracle.header_policy
 
     def expect(self, direction: Direction, frames: U8) -> Answer:
         """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from v6t.drivers.duts.driver import Reading
@@ -14,16 +14,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import (
-    Check,
-    Intent,
-    Plan,
-    Step,
-    Was,
-    contains,
-    equals,
-    matches,
-)
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals, matches
 from v6t.profiles.errors import DutError
 
 
@@ -97,6 +88,9 @@ class FlushText(BaseModel):
         return self
 
 
+Choice = Literal["allowed", "copied", "zero"]
+
+
 class ProfileText(BaseModel):
     """See :class:`v6t.drivers.duts.expect_profile.ExpectProfile`."""
 
@@ -106,10 +100,24 @@ class ProfileText(BaseModel):
     """Hops inside the device beyond the reference's single one."""
     df: Literal["reference", "set", "clear"] = "reference"
     """Don't Fragment of IPv4 packets made from IPv6."""
-    any_identification: bool = False
-    """The identification of IPv4 packets may be anything."""
-    any_flow_label: bool = False
-    """The flow label of IPv6 packets may be anything."""
+    outer_dscp: Choice | Annotated[int, Field(ge=0, le=63)] = "allowed"
+    """DSCP of headers put before packets: whatever RFCs allow, the packet's, 0, or a value."""
+    outer_ecn: Literal["allowed", "copied", "zero", "reset"] = "allowed"
+    """ECN of headers put before packets; `reset`: the packet's, but CE becomes ECT(0)."""
+    inner_dscp: Literal["allowed", "kept", "copied"] = "allowed"
+    """DSCP of packets taken out of a tunnel: their own or the outer header's."""
+    inner_ecn: Literal["rfc6040", "rfc3168", "kept"] = "rfc6040"
+    """How ECN of packets taken out of a tunnel and of the outer header are combined."""
+    traffic_class: Choice | Annotated[int, Field(ge=0, le=255)] = "allowed"
+    """Traffic class or TOS of translated packets: the other header's octet, 0, or a value."""
+    flow_label: Literal["allowed", "zero"] = "allowed"
+    """Flow label of IPv6 headers that are made; RFCs allow any."""
+    identification: Literal["allowed", "zero"] = "allowed"
+    """Identification of IPv4 headers that are made; RFCs allow any."""
+    tunnel_hop_limit: int = Field(default=0, ge=0, le=255)
+    """Hop limit of headers put before packets, as they leave the device; 0: any."""
+    absent_checksum: bool = False
+    """The UDP checksum may be 0: none was computed."""
     least_octets: int = Field(default=0, ge=0, le=60)
     """Frames are padded to so many octets, FCS off."""
 

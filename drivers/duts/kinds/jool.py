@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
@@ -106,14 +105,6 @@ class Jool(LinuxDriver):
                     f"another translator is at work on the device: {shown(text)}",
                     f"{name.partition('_')[2]} instance remove, if it is not needed",
                 )
-
-    def profile(self, intent: Intent) -> ExpectProfile:
-        """RFC 7915 section 5.1 leaves the identification to the translator."""
-        del intent
-        return ExpectProfile(
-            any_identification=True,
-            why="Jool numbers IPv4 packets without DF pseudorandomly (RFC 7915 section 5.1)",
-        )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""

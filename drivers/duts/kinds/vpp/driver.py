@@ -24,12 +24,10 @@ MAPPED = ("mape-br", "mapt-br", "lwaftr")
 
 
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
-_HASHED = "VPP writes a hash of the IPv4 packet into the flow label"
 _NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
 PROFILES = {
-    "mape-br": ExpectProfile(any_flow_label=True, tunnel_hop_limit=63, why=f"{_HASHED}; {_ROUTED}"),
-    "mapt-br": ExpectProfile(any_flow_label=True, why=_HASHED),
-    "lwaftr": ExpectProfile(any_flow_label=True, tunnel_hop_limit=63, why=f"{_HASHED}; {_ROUTED}"),
+    "mape-br": ExpectProfile(tunnel_hop_limit=63, why=_ROUTED),
+    "lwaftr": ExpectProfile(tunnel_hop_limit=63, why=_ROUTED),
     "nat64": ExpectProfile(absent_checksum=True, why=_NO_CHECKSUM),
     DSLITE: ExpectProfile(
         absent_checksum=True,
