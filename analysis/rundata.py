@@ -44,6 +44,8 @@ class RunData:
             installed.
         title: of the technology.
         rfcs: that it follows.
+        setup: what is on which link, and which devices there are; empty where a run of an
+            earlier version does not say it and the plugin is not installed.
         rfc_frame_sizes: IPv6 frame sizes RFC 8219 lists for it.
         settings: all settings of the procedures with their defaults.
         trials: the journal.
@@ -57,6 +59,7 @@ class RunData:
     params: Json = field(default_factory=dict)
     title: str = ""
     rfcs: Sequence[str] = ()
+    setup: Json = field(default_factory=dict)
     rfc_frame_sizes: Sequence[int] = ()
     settings: Json = field(default_factory=dict)
     trials: Sequence[RunTrial] = ()

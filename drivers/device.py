@@ -14,8 +14,9 @@ def quiet(text: str) -> None:
 class StateDevice(Protocol):
     """The part of a device driver that knows about connections."""
 
-    timeout_s: float | None
-    """Idle connections live so long [s]; None: unknown."""
+    @property
+    def timeout_s(self) -> float | None:
+        """Idle connections live so long [s]; None: unknown."""
 
     def flush(self) -> None:
         """Empty the table and see that it is empty.

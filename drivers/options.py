@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from v6t.profiles.complaints import in_words, nearest_setting
 from v6t.profiles.errors import UsageError
-from v6t.profiles.extensions import nearest
 
 Options = TypeVar("Options", bound=BaseModel)
 
@@ -30,8 +30,10 @@ def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, A
         option = ".".join(str(p) for p in problem["loc"])
         if problem["type"] == "extra_forbidden":
             raise UsageError(
-                f"the {name} {noun} has no option '{option}'", nearest(option, model.model_fields)
+                f"the {name} {noun} has no option '{option}'", nearest_setting(model, problem)
             ) from exc
-        reason = problem["msg"].removeprefix("Value error, ")
+        reason, hint = in_words(problem)
         place = f"{name} option {option}" if option else f"{name} {noun}"
-        raise UsageError(f"{place}: {reason}") from exc
+        value = problem["input"]
+        shown = "" if isinstance(value, Mapping) else f" ({value!r:.80} given)"
+        raise UsageError(f"{place}: {reason}{shown}", hint) from exc

@@ -13,7 +13,8 @@ from v6t.drivers.tester import Tester
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
-Finding = tuple[str, Literal["ok", "note", "missing"], str]
+State = Literal["ok", "note", "missing"]
+Finding = tuple[str, State, str]
 """What was looked at, how it is, and the text with its fix."""
 
 
@@ -35,6 +36,8 @@ class TesterKind(ABC):
     simulates: ClassVar[bool] = False
     """No frame is sent: the device is a part of the tester, no driver is asked, and what the
     tester can do says nothing of this machine."""
+    no_matter: ClassVar[frozenset[str]] = frozenset()
+    """Options that change nothing about its speed."""
     options: Any
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
@@ -113,6 +116,11 @@ class TesterKind(ABC):
         del timed
         yield from ()
 
-    def examine(self) -> Iterator[Finding]:
-        """Whether it could work here, for ``v6t doctor``; nothing is changed."""
+    def examine(self, *, named: bool) -> Iterator[Finding]:
+        """Whether it could work here, for ``v6t doctor``; nothing is changed.
+
+        Args:
+            named: by the user's testbed file; else nobody asks for it in particular.
+        """
+        del named
         yield from ()

@@ -16,7 +16,7 @@ AUTOMATIC, DEFAULT = "auto", "embedded"
 """What a file may say instead of a name, and the tester it then gets."""
 
 
-def tester_kind(name: str, options: Mapping[str, Any]) -> TesterKind:
+def kind_of(name: str, options: Mapping[str, Any]) -> TesterKind:
     """A kind of tester with its options.
 
     Raises:

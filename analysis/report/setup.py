@@ -66,7 +66,8 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
     """What RFC 2544 section 26.1 calls protocol and data stream format (TP-08)."""
     c = data.config
     left, right = versions(data)
-    yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
+    if left:
+        yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
     yield "Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets (IPv6, with FCS)"
     yield "Directions", ", ".join(c["modes"])
     n, m = data.params.get("n"), data.params.get("m")

@@ -122,7 +122,7 @@ def search_cost(spec: ThroughputSpec) -> Cost:
 
 def _mixed(point: Point, row: Row) -> Row:
     """The mixture stands after the direction, as in siitperf's column order (GEN-28)."""
-    params = point.bound.technology.params
     head = {k: row[k] for k in ("No", "Size", "Dir")}
-    mix = {"n": getattr(params, "n", ""), "m": getattr(params, "m", "")}
+    n, m = point.bound.technology.params.mixture or ("", "")
+    mix = {"n": n, "m": m}
     return {**head, **mix, **{k: v for k, v in row.items() if k not in head}}

@@ -46,6 +46,9 @@ def load(path: Path) -> RunData:
         run = ResolvedRun.model_validate(config)
     except ValueError as exc:
         raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
+    of_plugin = _technology(run)
+    if manifest and "setup" in manifest:
+        of_plugin["setup"] = manifest["setup"]
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
@@ -56,7 +59,7 @@ def load(path: Path) -> RunData:
             RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
         ],
         bottleneck=_json(path / FILE) or (),
-        **_technology(run),
+        **of_plugin,
     )
 
 
@@ -140,10 +143,13 @@ def _texts(
 
 def _technology(run: Any) -> dict[str, Any]:
     """What the plugin says about itself; nothing where it is no longer installed."""
-    from v6t.core.config.resolve import technology
+    from v6t.core.config.plugins import load_plugin
+    from v6t.core.config.technology import links_of, params_of
+    from v6t.core.runs.manifest import setup
 
     try:
-        plugin = technology(run)
+        kind = load_plugin(run.plugin)
+        plugin = kind(params_of(kind, run.params), links_of(run.links_left, run.links_right))
     except UsageError:
         return {"params": run.params}
     return {
@@ -151,6 +157,7 @@ def _technology(run: Any) -> dict[str, Any]:
         "title": plugin.title,
         "rfcs": plugin.rfcs,
         "rfc_frame_sizes": plugin.rfc_frame_sizes,
+        "setup": setup(plugin, run.frame_sizes),
     }
 
 

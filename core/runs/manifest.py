@@ -7,18 +7,21 @@ import platform
 import secrets
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from v6t.core.config.settings import ResolvedRun
+from v6t.plugins.base import Technology
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
-def manifest(run: ResolvedRun) -> dict[str, Any]:
-    """Versions, machine, seed and time, as JSON-like values."""
+def manifest(run: ResolvedRun, plugin: Technology) -> dict[str, Any]:
+    """Versions, machine, seed, time and what the technology sends where, as JSON-like values."""
     return {
         "schema": "v6t-manifest/1",
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
@@ -28,6 +31,25 @@ def manifest(run: ResolvedRun) -> dict[str, Any]:
         "source_commit": _commit(),
         "python": sys.version.split()[0],
         "machine": machine(),
+        "setup": setup(plugin, run.frame_sizes),
+    }
+
+
+def setup(plugin: Technology, frame_sizes: Sequence[int]) -> dict[str, Any]:
+    """Devices and links from left to right: what the report draws without asking for names.
+
+    Args:
+        plugin: the technology.
+        frame_sizes: the listed ones; ``octets`` has for each what the tester sends left and right.
+    """
+    return {
+        "sides": list(plugin.sides),
+        "ip_versions": list(plugin.ip_versions),
+        "middle_version": plugin.middle_version,
+        "devices": [asdict(role) for role in plugin.roles],
+        "octets": {
+            str(size): list(plugin.side_sizes(plugin.frame_pair(size))) for size in frame_sizes
+        },
     }
 
 

@@ -63,6 +63,17 @@ class Driver(Commands):
         """Parameters that the device alone believes."""
         return {}
 
+    @classmethod
+    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options that ``--set-dut`` changes.
+
+        Args:
+            given: of the testbed file.
+            flags: of the command line.
+        """
+        del given
+        return flags
+
     def check_intent(self, intent: Intent) -> None:
         """Refuse what no device of this kind could be.
 

@@ -65,6 +65,11 @@ class Reference(Driver):
         params: Mapping[str, Any] = self.options.params
         return params
 
+    @classmethod
+    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        """They are parameters that the device alone believes."""
+        return {"params": {**given.get("params", {}), **flags}} if flags else {}
+
     def survey(self) -> Mapping[str, str]:
         """Nothing."""
         return {}
@@ -100,6 +105,7 @@ class Reference(Driver):
     ) -> DeviceSession | None:
         """Nobody drives it."""
         del intent, keep, say
+        return None
 
     def lab_device(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.lab.privilege import acquire, available
+from v6t.drivers.lab import privilege
 from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.profiles.errors import UsageError
 
@@ -35,7 +35,7 @@ class Embedded(TesterKind):
 
     def prepare(self) -> None:
         """Namespaces."""
-        acquire()
+        privilege.acquire()
 
     def make(
         self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
@@ -50,9 +50,10 @@ class Embedded(TesterKind):
         """Who shares the machine."""
         yield "tester and device share this machine's cores: the numbers describe both"
 
-    def examine(self) -> Iterator[Finding]:
+    def examine(self, *, named: bool) -> Iterator[Finding]:
         """Whether namespaces can be made."""
-        can, how = available()
+        del named
+        can, how = privilege.available()
         if can:
             yield "embedded lab", "ok", f"network namespaces as {how}"
         else:

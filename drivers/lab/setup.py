@@ -177,6 +177,10 @@ class Bed:
         """How the device's connections are emptied and counted; None if they cannot be."""
         return None if self.device is None else self.device.state()
 
+    def device_session(self) -> DeviceSession | None:
+        """The session with a driven device that stands."""
+        return None if self.device is None else self.device.session
+
     def close(self) -> None:
         """End the device, remove the lab. May be called twice."""
         if self.device is not None:

@@ -22,6 +22,7 @@ class Trex(TesterKind):
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
     options_model = TrexOptions
+    no_matter = frozenset({"force", "restart", "sample", "python"})
 
     def read(self, given: Mapping[str, Any]) -> TrexOptions:
         """See :class:`~v6t.drivers.trex.options.TrexOptions`."""
@@ -71,9 +72,31 @@ class Trex(TesterKind):
                 "measure them in a run of their own with cores: 1"
             )
 
-    def examine(self) -> Iterator[Finding]:
+    def examine(self, *, named: bool) -> Iterator[Finding]:
         """Installation, client and server, here or on the host that the options name."""
         from v6t.drivers.trex.doctor import examine
         from v6t.drivers.trex.remote_checks import examine_remote
 
-        yield from examine_remote(self.options) if self.options.ssh else examine(self.options)
+        found = examine_remote(self.options) if self.options.ssh else examine(self.options)
+        yield from _ports(self.options, found) if named else found
+
+
+def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Where a server must be started: whether that is possible."""
+    from v6t.drivers.trex.remote_checks import examine_interfaces
+
+    for what, state, text in found:
+        silent = what == "TRex server" and state == "note"
+        if not silent or given.lab:
+            yield what, state, text
+        elif given.start == "never":
+            yield what, "missing", text.replace("v6t starts one", "start one, or say start: auto")
+        elif given.all_interfaces is None:
+            yield (
+                what,
+                "missing",
+                text.replace("v6t starts one", "name its interfaces (tester.options.interfaces)"),
+            )
+        else:
+            yield what, state, text
+            yield from examine_interfaces(given)

@@ -7,69 +7,15 @@ two devices (RFC 8219 section 4.2) has parts of both; a device may have several,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from typing import Any
 
-from v6t.plugins.base import DutIntent, Expected, Link
+from v6t.plugins.base import DutIntent, Link, Part
 
-if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
-    from v6t.profiles.model import Direction
-
-REFERENCE = "reference"
 TAYGA = {"queue_length": 5000, "mend_checksums": True}
 """Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
 CHAIN = "chain"
 """The driver that combines the drivers of the parts."""
-
-
-class Reference(Protocol):
-    """Knows what a part emits. Picklable."""
-
-    def expect(self, direction: Direction, frames: U8) -> Expected:
-        """See :meth:`v6t.plugins.base.Technology.expect`."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part.
-
-    Attributes:
-        name: of the part.
-        device: it belongs to.
-        intent: what it must be; its ``technology`` says which drivers can.
-        driver: that it has in the lab by default.
-        options: of that driver.
-        stateful: whether it keeps the connections.
-        reference: its translation where it keeps none.
-        turned: the reference's left is the part's right.
-    """
-
-    name: str
-    device: str
-    intent: DutIntent
-    driver: str = REFERENCE
-    options: Mapping[str, Any] = field(default_factory=dict)
-    stateful: bool = False
-    reference: Reference | None = None
-    turned: bool = False
-
-    def listed(self) -> dict[str, Any]:
-        """As an intent's settings hold it."""
-        links = {side: asdict(getattr(self.intent.links, side)) for side in ("left", "right")}
-        return {
-            "name": self.name,
-            "device": self.device,
-            "driver": self.driver,
-            "options": dict(self.options),
-            "stateful": self.stateful,
-            "reference": self.reference is not None,
-            "technology": self.intent.technology,
-            "settings": dict(self.intent.settings),
-            "links": links,
-            "left": dict(self.intent.left),
-            "right": dict(self.intent.right),
-        }
 
 
 def chained(

@@ -54,6 +54,16 @@ class Mixture(PluginParams):
     ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames (GEN-26)")
     df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames (GEN-07)")
 
+    @property
+    def only_background(self) -> bool:
+        """Without foreground (m = 0)."""
+        return self.m == 0
+
+    @property
+    def mixture(self) -> tuple[int, int]:
+        """So many frames, and so many of them foreground."""
+        return self.n, self.m
+
     @model_validator(mode="after")
     def _shares(self) -> Mixture:
         if self.m > self.n:

@@ -150,6 +150,8 @@ class LwB4Params(CustomerParams):
 class CustomerEdge(Technology):
     """Left is the operator's IPv6, right the customer's IPv4; stateless, NAPT left out."""
 
+    ip_versions = (6, 4)
+    sides = ("relay", "customer")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     params: CustomerParams
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent, Links
-from v6t.plugins.common.chain import CHAIN, Part, between, chained, only_ipv4
+from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4
 from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
 from v6t.plugins.common.sizes import translated_pair
 from v6t.plugins.dslite.softwire import SoftwireEnd
@@ -99,6 +99,7 @@ class DsLiteAftr(StatefulTechnology):
     rfcs = ("RFC 9693", "RFC 6333", "RFC 2473")
     params_model = DsLiteParams
     overhead = 40
+    ip_versions = (6, 4)
     default_driver = CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
     default_frame_sizes = (104,)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
-from v6t.plugins.base import DutIntent, Links, Technology
-from v6t.plugins.common.chain import TAYGA, Part, between, only_ipv4
+from v6t.plugins.base import DutIntent, Links, Part, Technology
+from v6t.plugins.common.chain import TAYGA, between, only_ipv4
 from v6t.plugins.customer_edge.plugins import (
     LwB4,
     LwB4Params,
@@ -30,6 +30,7 @@ from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
+from v6t.profiles.model import Direction
 
 CE, PE = "CE", "PE"
 _INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
@@ -90,7 +91,13 @@ def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Any]:
     return Part("napt", CE, intent, "nftables", stateful=True), there
 
 
-def _ce(p: Ipv4aasParams, inner: Any, kind: type[Technology], params: Any) -> Part:
+def _ce(
+    p: Ipv4aasParams,
+    inner: Any,
+    kind: type[Technology],
+    params: Any,
+    to_ipv4: Direction | None = None,
+) -> Part:
     """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here."""
     near, _ = _middle(p)
     made = kind(params, Links(near, inner))
@@ -102,10 +109,17 @@ def _ce(p: Ipv4aasParams, inner: Any, kind: type[Technology], params: Any) -> Pa
         right=given.left,
         settings={**given.settings, "ipv6_side": "right"},
     )
-    return Part("ce", CE, intent, reference=made, turned=True)
+    return Part("ce", CE, intent, reference=made, turned=True, to_ipv4=to_ipv4)
 
 
-def _pe(p: Ipv4aasParams, links: Links, name: str, kind: type[Technology], params: Any) -> Part:
+def _pe(
+    p: Ipv4aasParams,
+    links: Links,
+    name: str,
+    kind: type[Technology],
+    params: Any,
+    to_ipv4: Direction | None = None,
+) -> Part:
     """A stateless PE."""
     _, near = _middle(p)
     made = kind(params, Links(near, links.right))
@@ -117,7 +131,8 @@ def _pe(p: Ipv4aasParams, links: Links, name: str, kind: type[Technology], param
             for net in networks(p.responder_ipv4, p.responder_count)
         },
     }
-    return Part(name, PE, replace(made.dut_intent(), right=right), reference=made)
+    intent = replace(made.dut_intent(), right=right)
+    return Part(name, PE, intent, reference=made, to_ipv4=to_ipv4)
 
 
 def _rule(p: Ipv4aasParams) -> dict[str, Any]:
@@ -160,7 +175,11 @@ def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         dut_left_ipv6=p.pe_middle_ipv6,
         tester_left_ipv6=p.ce_middle_ipv6.ip,
     )
-    return napt, _ce(p, inner, MapTCe, ce), _pe(p, links, "br", MapTBorderRelay, br)
+    return (
+        napt,
+        _ce(p, inner, MapTCe, ce, to_ipv4="reverse"),
+        _pe(p, links, "br", MapTBorderRelay, br, to_ipv4="forward"),
+    )
 
 
 def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -270,8 +289,8 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     )
     intent = Nat64(plat, Links(far, links.right)).dut_intent()
     return (
-        Part("clat", CE, clat, "tayga", TAYGA),
-        Part("plat", PE, intent, "tayga-nftables", TAYGA, stateful=True),
+        Part("clat", CE, clat, "tayga", TAYGA, to_ipv4="reverse"),
+        Part("plat", PE, intent, "tayga-nftables", TAYGA, stateful=True, to_ipv4="forward"),
     )
 
 

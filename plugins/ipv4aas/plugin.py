@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from v6t.plugins.base import DutIntent, Link, Links
-from v6t.plugins.common.chain import CHAIN, Part, chained
+from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
+from v6t.plugins.common.chain import CHAIN, chained
 from v6t.plugins.common.mixture import ethernet, ipv4
 from v6t.plugins.common.sizes import check_whole, tag_octets, translated_pair
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
 from v6t.plugins.ipv4aas.parts import CE, PE, parts_of
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
-from v6t.plugins.stateful.base import DeviceRole, Packets, StatefulTechnology
+from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.rewrite import learned_source, rewritten, source_of, within
 from v6t.plugins.translation.vectorised import DF_FROM
@@ -44,6 +44,7 @@ class Ipv4aas(StatefulTechnology):
     )
     params_model = Ipv4aasParams
     overhead = 20
+    ip_versions = (4, 4)
     default_driver = CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
     default_frame_sizes = (84,)
@@ -67,8 +68,8 @@ class Ipv4aas(StatefulTechnology):
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
         """Which of both is stateful (DD-04)."""
-        ce = self.params.ce_stateful
-        return DeviceRole(CE, ce), DeviceRole(PE, not ce)
+        ce, variant = self.params.ce_stateful, self.params.variant
+        return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
 
     @property
     def ends(self) -> None:
@@ -94,6 +95,13 @@ class Ipv4aas(StatefulTechnology):
             "own rate follows, and the latency of each is lower (DD-04)"
         )
         return tuple(said)
+
+    def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
+        """IPv4 on both links, with their VLAN tags."""
+        return (
+            sizes.ipv4 + tag_octets(self.links.left),
+            sizes.ipv4 + tag_octets(self.links.right),
+        )
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """The frame between the devices, and the tester's own without VLAN tag."""

@@ -26,6 +26,8 @@ class LightweightAftr(Technology):
     rfcs = ("RFC 7596 section 6",)
     params_model = LwAftrParams
     overhead = 40
+    ip_versions = (6, 4)
+    sides = ("lwB4s", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     default_frame_sizes = (104,)
     rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)

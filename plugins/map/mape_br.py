@@ -27,6 +27,8 @@ class MapEBorderRelay(Technology):
     rfcs = ("RFC 7597",)
     params_model = MapEParams
     overhead = 40
+    ip_versions = (6, 4)
+    sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     default_frame_sizes = (104,)
     rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)

@@ -43,6 +43,8 @@ class MapTBorderRelay(Technology):
     )
     params_model = MapTParams
     overhead = 20
+    ip_versions = (6, 4)
+    sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     default_frame_sizes = (84,)
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)

@@ -59,6 +59,7 @@ class Nat44(StatefulTechnology):
     rfcs = ("RFC 9693", "RFC 3022", "RFC 4787")
     params_model = Nat44Params
     overhead = 0
+    ip_versions = (4, 4)
     default_driver = "nftables"
     mapping = "RFC 4787 asks for endpoint-independent mapping; Linux maps by destination, too"
     default_frame_sizes = (64,)

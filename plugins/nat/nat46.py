@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent, Links
-from v6t.plugins.common.chain import CHAIN, TAYGA, Part, between, chained
+from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
 from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
 from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.common.sizes import check_whole, translated_pair
@@ -102,7 +102,7 @@ class Nat46(StatefulTechnology):
     rfcs = ("RFC 9693", "RFC 8219 section 4.2", "RFC 7915", "RFC 7757")
     params_model = Nat46Params
     overhead = 20
-    responder_version = 6
+    ip_versions = (4, 6)
     default_driver = CHAIN
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
     default_frame_sizes = (84,)
@@ -228,7 +228,7 @@ class Nat46(StatefulTechnology):
             right_side(p, links),
         )
         return (
-            Part("siit", self.name, siit, "tayga", TAYGA),
+            Part("siit", self.name, siit, "tayga", TAYGA, to_ipv4="reverse"),
             Part("nat66", self.name, nat, "nftables66", stateful=True),
         )
 

@@ -110,6 +110,7 @@ class Nat64(StatefulTechnology):
     rfcs = ("RFC 9693", "RFC 6146", "RFC 7915", "RFC 6052")
     params_model = Nat64Params
     overhead = 20
+    ip_versions = (6, 4)
     default_driver = "tayga-nftables"
     usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
     mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"

@@ -47,7 +47,7 @@ class Nat66(StatefulTechnology):
     rfcs = ("RFC 9693", "RFC 4787")
     params_model = Nat66Params
     overhead = 0
-    responder_version = 6
+    ip_versions = (6, 6)
     default_driver = "nftables66"
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
     default_frame_sizes = (84,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from v6t.plugins.base import DutIntent, Expected, Links, Technology
 from v6t.plugins.common.mixture import (
@@ -42,8 +42,13 @@ class Router(Technology):
         "left_hosts": {"policy": "random"},
         "right_hosts": {"policy": "random"},
     }
-    version: ClassVar[int]
+    version: ClassVar[Literal[4, 6]]
     params: RouterParams
+
+    @property
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
+        """The same on both sides."""
+        return self.version, self.version
 
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Equal sizes but for VLAN tags; the listed one is the left frame's."""

@@ -48,11 +48,6 @@ class StatelessTranslator(Technology):
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
     params: TranslatorParams
 
-    @property
-    def ipv6_is_left(self) -> bool:
-        """Whether the left link carries IPv6."""
-        return True
-
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Twenty octets apart; see the base class."""
         return translated_pair(
@@ -108,6 +103,11 @@ class StatelessTranslator(Technology):
             left=sides["left"],
             right=sides["right"],
         )
+
+    @property
+    def ipv6_is_left(self) -> bool:
+        """Whether the left link carries IPv6."""
+        return self.ip_versions[0] == 6
 
     @property
     def _ipv6_link(self) -> Link:

@@ -62,6 +62,8 @@ class Clat(StatelessTranslator):
     title = "CLAT of 464XLAT: the customer's IPv4 translated statelessly towards a PLAT"
     rfcs = ("RFC 6877 section 6", "RFC 7915 sections 4 and 5", "RFC 6052 section 2")
     params_model = ClatParams
+    ip_versions = (6, 4)
+    sides = ("PLAT", "customer")
     params: ClatParams
 
     def __init__(self, params: ClatParams | None = None, links: Links | None = None) -> None:

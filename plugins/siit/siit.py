@@ -70,6 +70,6 @@ class Siit(StatelessTranslator):
         super().__init__(params or SiitParams(), links)
 
     @property
-    def ipv6_is_left(self) -> bool:
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
         """By the orientation."""
-        return self.params.orientation == "nat64"
+        return (6, 4) if self.params.orientation == "nat64" else (4, 6)

@@ -39,23 +39,12 @@ DROP_REASONS = (
 NO_CONNECTION, OUTSIDE_POOL, UNMARKED = 4, 5, 6
 
 
-@dataclass(frozen=True)
-class DeviceRole:
-    """One of the devices of a setup (DD-04)."""
-
-    name: str
-    stateful: bool
-
-
 class StatefulTechnology(Technology):
     """A device that makes a state for every connection."""
 
     stateful = True
+    sides = ("Initiator", "Responder")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    responder_version: ClassVar[int] = 4
-    """IP version between device and Responder: what its table holds."""
-    default_driver: ClassVar[str | None] = None
-    """The lab's device where none is named; None: there is none, only simulation."""
     mapping: ClassVar[str] = ""
     """What the technology's RFC asks of address and port mapping, for the report (ST-15)."""
     usual_timeout_s: ClassVar[float] = 300.0
@@ -74,11 +63,6 @@ class StatefulTechnology(Technology):
         mapping is endpoint-independent (ST-15).
         """
         return self.params.endpoints
-
-    @property
-    def roles(self) -> tuple[DeviceRole, ...]:
-        """The devices from left to right."""
-        return (DeviceRole(self.name, True),)
 
     @property
     def ends(self) -> tuple[IPv6Address, IPv6Address] | None:

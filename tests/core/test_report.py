@@ -405,6 +405,40 @@ def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkey
     assert "mape-br" in path.read_text()
 
 
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("mape-ce", "left link (relay): IPv6, 104 octets; right link (customer): IPv4, 64 octets."),
+        ("siit", "left link: IPv6, 84 octets; right link: IPv4, 64 octets."),
+        ("ipv4aas", "left link (Initiator): IPv4, 64 octets; "
+                    "right link (Responder): IPv4, 64 octets."),
+        ("nat44", "left link (Initiator): IPv4, 64 octets; "
+                  "right link (Responder): IPv4, 64 octets."),
+    ],
+)  # fmt: skip
+def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
+    (path,) = write.write(made(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
+    page = path.read_text()
+    assert words in page
+    if plugin == "ipv4aas":
+        picture = page[page.index("<svg") : page.index("</svg>")]
+        assert re.findall(r">(IPv[46])<", picture) == ["IPv4", "IPv6", "IPv4"]
+        assert re.findall(r">(CE|PE|464xlat)<", picture) == ["CE", "464xlat", "PE", "464xlat"]
+
+
+def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(run, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    assert manifest.pop("setup")["ip_versions"] == [6, 4]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    (path,) = write.write(copy, tmp_path, ["html"])
+    assert "left link (CEs): IPv6, 104 octets; right link (server): IPv4" in path.read_text()
+    monkeypatch.setattr(plugins, "_entries", list)
+    (path,) = write.write(copy, tmp_path, ["html"])
+    assert "Test setup: sim tester on both sides of the reference device." in path.read_text()
+
+
 def test_matplotlib_waits_until_it_is_needed():
     script = (
         "import sys, v6t.core.cli.main, v6t.core.cli.run_command, v6t.core.cli.report_command, "

@@ -78,6 +78,8 @@ class Nptv6(Technology):
     rfcs = ("RFC 6296",)
     params_model = Nptv6Params
     overhead = 0
+    ip_versions = (6, 6)
+    sides = ("inside", "outside")
     drop_reasons = (
         "forwarded",
         "not addressed to this device",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute
 
@@ -32,7 +33,7 @@ def measured(name, path, **tester):
             procedure={"repetitions": 1, "resolution_fps": 50_000.0},
         )
     )
-    return execute(run, path, Silent())
+    return execute(bind(run), path, Silent())
 
 
 @pytest.mark.parametrize("name", SHARES)

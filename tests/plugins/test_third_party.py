@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -80,6 +81,22 @@ def test_it_gets_the_whole_machine(site, tmp_path):
     results = json.loads((out / "results.json").read_text())
     assert results["status"] == "complete"
     assert {r["frame_sizes"]["ipv6"] for r in results["results"]} == {84}
+
+
+def test_its_report_shows_what_it_sends(site, tmp_path):
+    """IPv6 on both sides: neither the picture nor the words know it by its name."""
+    del site
+    out = tmp_path / "out"
+    done = v6t("run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
+    assert done.returncode == 0, done.stderr
+    assert v6t("report", str(out)).returncode == 0
+    page = (out / "report.html").read_text()
+    (says,) = re.findall(r'aria-label="(Test setup[^"]*)"', page)
+    assert "left link (inside): IPv6, 84 octets; right link (outside): IPv6, 84 octets." in says
+    assert "UDP over IPv6 on the left, over IPv6 on the right" in page
+    picture = page[page.index("<svg") : page.index("</svg>")]
+    assert re.findall(r">(IPv[46])<", picture) == ["IPv6", "IPv6"]
+    assert "IPv4" not in says + picture
 
 
 def test_its_frames_are_translated_and_their_checksums_stay_right(site):

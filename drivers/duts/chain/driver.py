@@ -100,6 +100,7 @@ class Chain(Driver):
                     given["stateful"],
                     _intent(given, intent.settings.get("sessions")),
                     driver,
+                    given["to_ipv4"],
                 )
             )
         return tuple(found)
@@ -153,7 +154,7 @@ class Chain(Driver):
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """The plugin's reference translation as these parts do it."""
         parts = self.parts(intent)
-        df = {"forward": df_after(parts), "reverse": df_after(parts[::-1], "reverse")}
+        df = {"forward": df_after(parts, "forward"), "reverse": df_after(parts[::-1], "reverse")}
         hops = further_hops(parts)
         plain = not hops and set(df.values()) == {"reference"}
         return oracle if plain else ChainOracle(oracle, hops, df)

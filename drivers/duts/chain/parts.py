@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from v6t.drivers.duts.driver import Driver
-
-TO_IPV4: Mapping[str, Literal["forward", "reverse"]] = {
-    "siit": "forward", "nat64": "forward", "mapt-br": "forward",
-    "clat": "reverse", "mapt-ce": "reverse",
-}  # fmt: skip
-"""Direction in which a translator of a technology makes IPv4 of IPv6; none for all others."""
+from v6t.profiles.model import Direction
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,7 @@ class Part:
         stateful: whether it keeps the connections.
         intent: what it must be.
         driver: of its own.
+        to_ipv4: direction in which it translates IPv6 to IPv4; None: in neither.
     """
 
     name: str
@@ -61,6 +57,7 @@ class Part:
     stateful: bool
     intent: PartIntent
     driver: Driver
+    to_ipv4: Direction | None = None
 
 
 def further_hops(parts: tuple[Part, ...]) -> int:
@@ -70,13 +67,10 @@ def further_hops(parts: tuple[Part, ...]) -> int:
     return taken - devices
 
 
-def df_after(parts: tuple[Part, ...], direction: str = "forward") -> str:
+def df_after(parts: tuple[Part, ...], direction: Direction) -> str:
     """Don't Fragment after the last translator from IPv6 to IPv4 on the way through the parts."""
     said = "reference"
     for part in parts:
-        way = TO_IPV4.get(part.intent.technology)
-        if part.intent.settings.get("ipv6_side") == "right":
-            way = "reverse"
-        if way == direction:
+        if part.to_ipv4 == direction:
             said = part.driver.profile(part.intent).df
     return said
