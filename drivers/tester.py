@@ -30,15 +30,19 @@ class Answer(Protocol):
         """``(n,)`` octets of each row that count, 0: dropped."""
 
 
-class Oracle(Protocol):
-    """Knows the frame a correct device emits; a technology plugin is one. Picklable."""
+class Translation(Protocol):
+    """Knows the frame a correct device emits, or a part of one. Picklable."""
+
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
+        """Reference translation of ``(n, length)`` uint8 frames."""
+
+
+class Oracle(Translation, Protocol):
+    """Knows also what such a frame may look like otherwise; a technology plugin is one."""
 
     @property
     def header_policy(self) -> HeaderPolicy:
         """Which fields of that frame may have other values."""
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
-        """Reference translation of ``(n, length)`` uint8 frames."""
 
 
 class Tester(Protocol):

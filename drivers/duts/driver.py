@@ -16,7 +16,7 @@ from v6t.drivers.tester import Oracle
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
-__all__ = ["Driver", "Reading", "ReferencePart", "Translation", "check_interfaces"]
+__all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "check_interfaces"]
 
 
 class ReferencePart(Protocol):
@@ -35,7 +35,7 @@ class ReferencePart(Protocol):
         """The oracle's left is the part's right."""
 
 
-class Translation(Oracle, Protocol):
+class DeviceTechnology(Oracle, Protocol):
     """A technology, as the reference device is made of it."""
 
     @property
@@ -112,7 +112,7 @@ class Driver(Commands):
 
     def lab_device(
         self,
-        translation: Translation,
+        translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
         say: Callable[[str], None] = quiet,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from v6t.drivers.device import DeviceSession, quiet
-from v6t.drivers.duts.driver import Driver, Translation
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
@@ -109,7 +109,7 @@ class Reference(Driver):
 
     def lab_device(
         self,
-        translation: Translation,
+        translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
         say: Callable[[str], None] = quiet,

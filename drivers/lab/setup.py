@@ -10,7 +10,7 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
-from v6t.drivers.tester import Oracle
+from v6t.drivers.tester import Translation
 
 
 class Mtus(Protocol):
@@ -80,7 +80,12 @@ class ReferenceDevice(LabDevice):
     """A plugin's own reference translation behind two AF_PACKET rings."""
 
     def __init__(
-        self, oracle: Oracle, octets: int, faults: Faults | None = None, *, turned: bool = False
+        self,
+        oracle: Translation,
+        octets: int,
+        faults: Faults | None = None,
+        *,
+        turned: bool = False,
     ) -> None:
         """Remember; nothing is started yet.
 

@@ -24,7 +24,7 @@ from v6t.drivers.duts.chain.parts import (
 )
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
-from v6t.drivers.duts.driver import Driver, Translation
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions, reached
@@ -176,7 +176,7 @@ class Chain(Driver):
 
     def lab_device(
         self,
-        translation: Translation,
+        translation: DeviceTechnology,
         intent: Intent,
         keep: Path | None = None,
         say: Callable[[str], None] = quiet,
