@@ -29,7 +29,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions, reached
 from v6t.drivers.duts.plan import Intent, Plan, Step
-from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.ssh import SshTransport
 from v6t.drivers.duts.standing.device import LabDut
@@ -83,16 +83,16 @@ class Chain(Driver):
             name = chosen.driver or given["driver"]
             if name == self.name:
                 raise UsageError("a part of a chain is no chain", "name the driver of one device")
-            own = given["options"] if name == given["driver"] else {}
-            driver = make_driver(name, {**own, **chosen.options})
-            driver.check_technology(given["technology"])
-            if not driver.configures and not given["reference"]:
+            if not driver_type(name).configures and not given["reference"]:
                 raise UsageError(
                     f"there is no reference translation for the part '{given['name']}'",
                     "it keeps connections: leave out its driver, or name another",
                 )
-            if not driver.configures and chosen.options:
+            if not driver_type(name).configures and chosen.options:
                 raise UsageError(f"the reference translation of '{given['name']}' has no options")
+            own = given["options"] if name == given["driver"] else {}
+            driver = make_driver(name, {**own, **chosen.options})
+            driver.check_technology(given["technology"])
             found.append(
                 Part(
                     given["name"],
