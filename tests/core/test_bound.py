@@ -7,8 +7,8 @@ from v6t.core.config.plugins import load_plugin
 
 from .support import v6t
 
-NEEDED = 2
-"""When the run is bound, and when its report is written from what is on disk."""
+NEEDED = {"--no-report": 1, "--report": 2}
+"""When the run is bound; and when its report is written from what is on disk."""
 
 
 @pytest.fixture
@@ -30,12 +30,13 @@ def validations(monkeypatch):
     return watch
 
 
+@pytest.mark.parametrize("report", NEEDED)
 @pytest.mark.parametrize("plugin", ["mape-br", "nat44"])
-def test_parameters_are_validated_as_often_as_needed(plugin, validations, tmp_path):
+def test_parameters_are_validated_as_often_as_needed(plugin, report, validations, tmp_path):
     count = validations(plugin)
     run = ("run", "--plugin", plugin, "--tester", "sim", "--reps", "1", "--mode", "forward")
-    assert v6t(*run, "-o", tmp_path / "out").status == 0
-    assert len(count) == NEEDED
+    assert v6t(*run, report, "-o", tmp_path / "out").status == 0
+    assert len(count) == NEEDED[report]
     count.clear()
     assert v6t(*run, "--dry-run").status == 0
     assert len(count) == 1
