@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks.settings import Frozen
 from v6t.profiles.extensions import Extensions
 
 if TYPE_CHECKING:
     from v6t.core.benchmarks.base import Benchmark
+    from v6t.core.benchmarks.settings import Frozen
     from v6t.core.config.bound import BoundRun
 
 GROUP = "v6t.benchmarks"
