@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from v6t.profiles.extensions import Extensions
@@ -15,14 +13,19 @@ if TYPE_CHECKING:
     from v6t.core.benchmarks.settings import Frozen
     from v6t.core.config.bound import BoundRun
 
+GROUP = "v6t.benchmarks"
 BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
-    "v6t.benchmarks", "v6t.core.benchmarks.base:Benchmark", "benchmark"
+    GROUP, "v6t.core.benchmarks.base:Benchmark", "benchmark"
 )
+names = BENCHMARKS.names
 
 
-def names() -> list[str]:
-    """Names of all benchmarks; none is imported."""
-    return BENCHMARKS.names()
+_OBJECTS: dict[type, Benchmark[Any, Any]] = {}
+
+
+def _made(kind: type[Benchmark[Any, Any]]) -> Benchmark[Any, Any]:
+    """One object per class: benchmarks hold nothing of a run."""
+    return _OBJECTS.setdefault(kind, kind())
 
 
 def load(name: str) -> Benchmark[Any, Any]:
@@ -32,12 +35,12 @@ def load(name: str) -> Benchmark[Any, Any]:
         UsageError: there is none of this name.
         ExtensionError: it cannot be loaded.
     """
-    return _load(name, tuple(sys.path))
+    return _made(BENCHMARKS.load(name))
 
 
 def installed() -> list[Benchmark[Any, Any]]:
     """Every benchmark that can be loaded, in the order they are measured."""
-    return _in_order(load(row.name) for row in BENCHMARKS.listing() if not row.error)
+    return _in_order(_made(row.kind) for row in BENCHMARKS.listing() if row.kind is not None)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
@@ -78,8 +81,3 @@ def results_schema() -> dict[str, Any]:
 
 def _in_order(found: Iterable[Benchmark[Any, Any]]) -> list[Benchmark[Any, Any]]:
     return sorted(found, key=lambda b: (b.phase, b.order, b.name))
-
-
-@lru_cache(maxsize=64)
-def _load(name: str, _path: tuple[str, ...]) -> Benchmark[Any, Any]:
-    return BENCHMARKS.load(name)()
