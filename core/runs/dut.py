@@ -130,7 +130,7 @@ def verify(run: ResolvedRun, say: Say) -> str:
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_translation(
-            for_preflight(run, bench.measure),
+            for_preflight(plugin, bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )

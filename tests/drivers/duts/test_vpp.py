@@ -70,7 +70,7 @@ def proven(plugin, params, **options):
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(
-            for_preflight(run, bench.measure),
+            for_preflight(technology(run), bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
