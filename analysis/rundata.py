@@ -82,6 +82,12 @@ class RunData:
         return bool(self.config["tester"]["kind"] == "sim")
 
     @property
+    def shares_oracle(self) -> bool:
+        """Whether the device answers with the very translation its frames are compared with."""
+        device = (self.manifest.get("tester") or {}).get("device") or {}
+        return bool(device.get("shares_oracle", False))
+
+    @property
     def heading(self) -> str:
         """What was measured on what, in a line."""
         tester, device = self.config["tester"]["kind"], self.config["dut"]["driver"]
