@@ -20,7 +20,7 @@ VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net
 
 def cautions(bound: BoundRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*_settings(bound), *_links(bound.settings), *_device(bound)]
+    return [*_parameters(bound), *_settings(bound), *_links(bound.settings), *_device(bound)]
 
 
 def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
@@ -44,6 +44,15 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
             f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium",
         ]
     return displaced
+
+
+def _parameters(bound: BoundRun) -> Iterator[str]:
+    for former, name in bound.technology.params.former_names.items():
+        if former in bound.settings.params:
+            yield (
+                f"{bound.technology.name}'s parameter {former} is now called {name}, and is read "
+                "as that"
+            )
 
 
 def _settings(bound: BoundRun) -> Iterator[str]:

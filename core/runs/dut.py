@@ -196,7 +196,7 @@ def any_plugin(driver: str) -> str | None:
 
     if driver not in drivers():
         return None
-    possible = driver_type(driver).technologies or ("ipv4-router",)
+    possible = driver_type(driver).technologies or names()
     return next((name for name in possible if name in names()), None)
 
 

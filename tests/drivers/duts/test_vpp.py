@@ -50,7 +50,7 @@ RUNS = {
     "ipv6-router": ("ipv6-router", {}),
     "mape-br": ("mape-br", {}),
     "mape-br, PSID offset 0": ("mape-br", {"psid_offset": "0"}),
-    "mape-br, spoofed sources": ("mape-br", {"spoof_percent": "20"}),
+    "mape-br, spoofed sources": ("mape-br", {"negative_percent": "20"}),
     "mapt-br": ("mapt-br", MAPT),
     "mapt-br, /40": ("mapt-br", {"rule_ipv6": "2001:db8::/40"}),
     "lwaftr": ("lwaftr", {}),
