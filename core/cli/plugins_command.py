@@ -26,7 +26,7 @@ def command(name: str | None, check: bool, as_json: bool) -> None:
         return
     if isinstance(rows, dict):
         click.echo(f"{rows['name']}: {rows['title']}")
-        click.echo(f"{', '.join(rows['rfcs'])}; IPv6 frames are {rows['overhead']} octets longer\n")
+        click.echo(f"{', '.join(rows['rfcs'])}{_longer(rows['overhead'])}\n")
         for parameter in rows["parameters"]:
             click.echo(f"  {parameter['name']} = {parameter['default']}")
             click.echo(f"      {parameter['description']}")
@@ -34,6 +34,13 @@ def command(name: str | None, check: bool, as_json: bool) -> None:
     for row in rows:
         text = row["title"] if not row["error"] else f"BROKEN: {row['error']}"
         click.echo(f"{row['name']:<16} {text} [{', '.join(row['rfcs'])}] ({row['distribution']})")
+
+
+def _longer(overhead: int) -> str:
+    """How the sizes on both links differ."""
+    if not overhead:
+        return ""
+    return f"; IPv{6 if overhead > 0 else 4} frames are {abs(overhead)} octets longer"
 
 
 def _check(name: str | None, as_json: bool) -> None:

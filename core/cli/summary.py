@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.core.cli.tables import remarks, tables
 from v6t.core.runs.bottleneck import lines_of
-from v6t.core.runs.rundir import RESULTS
+from v6t.core.runs.rundir import MANIFEST, RESULTS
 from v6t.core.runs.runner import RunOutcome
 
 if TYPE_CHECKING:
@@ -43,11 +43,25 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
         )
     for remark in remarks(outcome.records):
         console.print(remark, highlight=False, soft_wrap=True)
+    if _shares_oracle(outcome):
+        console.print(
+            "the device is made of the reference translation itself: frames that matched prove "
+            "the path, not the translation",
+            highlight=False,
+        )
     for line in _bottleneck(outcome):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     for caveat in outcome.caveats:
         console.print(f"[yellow]{caveat}[/yellow]", highlight=False)
     console.print(f"Results: {outcome.directory}", highlight=False, soft_wrap=True)
+
+
+def _shares_oracle(outcome: RunOutcome) -> bool:
+    """Whether frames were compared with what made them, and there were any."""
+    from v6t.analysis.rundata import shares_oracle
+
+    manifest = json.loads((outcome.directory / MANIFEST).read_text(encoding="utf-8"))
+    return shares_oracle(manifest)
 
 
 def _variants(record: dict[str, Any]) -> list[dict[str, Any]]:
