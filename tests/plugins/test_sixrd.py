@@ -115,7 +115,7 @@ def test_nobodys_packets_from_the_internet_are_dropped(kind):
 def test_the_embedded_address_is_found_for_any_lengths(kind):
     for prefix, customers, ce, host in (
         ("2001:db8::/32", "0.0.0.0/0", "192.0.2.1", "2001:db8:c000:201::1"),
-        ("2001:db0::/28", "10.0.0.0/8", "10.255.1.2", "2001:db0f:f010:2000::1"),
+        ("2001:db0::/28", "10.0.0.0/8", "10.255.1.2", "2001:dbf:f010:2000::1"),
         ("2001:db8::/40", "172.16.0.0/12", "172.31.255.254", "2001:db8:ff:ffe0::1"),
     ):
         plugin = kind(kind.params_model(prefix=prefix, customers=customers))
