@@ -119,7 +119,9 @@ class Case:
     def _connections(self) -> tuple[U8, U8]:
         """Frames that opened connections, and what the Responder learned of them."""
         opening, template = (
-            foreground(compile_traffic(self.plugin.traffic(way, self.sizes, SEED)))
+            foreground(
+                self.streams if way == self.direction else replace(self, direction=way).streams
+            )
             for way in DIRECTIONS
         )
         initial = Expander(opening).frames(0, FRAMES)

@@ -25,7 +25,9 @@ lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
 def code(tutorial: str) -> str:
     shown = [
-        b.text for b in blocks(DOCS / "tutorials" / f"{tutorial}.md") if b.language == "python"
+        b.text
+        for b in blocks(DOCS / "tutorials" / f"{tutorial}.md")
+        if b.language == "python" and not b.reason
     ]
     return "\n".join(shown)
 

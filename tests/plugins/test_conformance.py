@@ -261,8 +261,6 @@ FAULTS = [
 
 @pytest.mark.parametrize(("kind", "said"), FAULTS, ids=lambda v: getattr(v, "__name__", ""))
 def test_a_fault_is_found_and_named(kind, said):
-    found = [f.said for f in check(kind).findings]
-    assert any(said in one for one in found), found
     with pytest.raises(AssertionError) as failed:
         assert_conforms(kind)
     assert said in str(failed.value)
