@@ -31,6 +31,16 @@ class RunTrial:
         return str(self.asked["key"])
 
 
+def shares_oracle(manifest: Json) -> bool:
+    """Whether the device answers with the very translation its frames are compared with.
+
+    Args:
+        manifest: ``manifest.json``.
+    """
+    device = (manifest.get("tester") or {}).get("device") or {}
+    return bool(device.get("shares_oracle", False))
+
+
 @dataclass(frozen=True)
 class RunData:
     """One run.
@@ -82,6 +92,11 @@ class RunData:
     def simulated(self) -> bool:
         """Whether no frame was sent at all."""
         return bool(self.config["tester"]["kind"] == "sim")
+
+    @property
+    def shares_oracle(self) -> bool:
+        """See :func:`shares_oracle`."""
+        return shares_oracle(self.manifest)
 
     @property
     def heading(self) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.blocks import Block, Folded, Items, Text
+from v6t.analysis.blocks import Block, Folded, Items, Text, Tone
 from v6t.analysis.records.base import FrameSizes, InvalidTrial, Record
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
@@ -41,13 +41,18 @@ def trust(data: RunData) -> list[Block]:
     checked = sum(c.checked for t in data.trials for c in t.result.directions.values())
     matched = sum(c.matched for t in data.trials for c in t.result.directions.values())
     if checked:
-        blocks.append(
-            Text(
-                f"{checked:,} received frames were compared with the reference translation, "
-                f"{matched:,} were equal to it.",
-                "good" if matched == checked else "bad",
-            )
+        compared = (
+            f"{checked:,} received frames were compared with the reference translation, "
+            f"{matched:,} were equal to it."
         )
+        shared = data.shares_oracle
+        if shared:
+            compared += (
+                " The device was made of that same translation: this proves the path between the "
+                "ports, not the translation."
+            )
+        good: Tone = "plain" if shared else "good"
+        blocks.append(Text(compared, good if matched == checked else "bad"))
     if data.behaviour:
         blocks.append(Text("Where RFCs leave it a choice, the device was seen to write:"))
         blocks.append(

@@ -11,7 +11,7 @@ from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.tables import drawn
 from v6t.core.runs.bottleneck import lines_of
-from v6t.core.runs.rundir import RESULTS
+from v6t.core.runs.rundir import MANIFEST, RESULTS
 from v6t.core.runs.runner import RunOutcome
 
 if TYPE_CHECKING:
@@ -41,11 +41,25 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
         )
     for remark in remarks(outcome.records, known):
         console.print(remark, highlight=False, soft_wrap=True)
+    if _shares_oracle(outcome):
+        console.print(
+            "the device is made of the reference translation itself: frames that matched prove "
+            "the path, not the translation",
+            highlight=False,
+        )
     for line in _bottleneck(outcome):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     for caveat in outcome.caveats:
         console.print(f"[yellow]{caveat}[/yellow]", highlight=False)
     console.print(f"Results: {outcome.directory}", highlight=False, soft_wrap=True)
+
+
+def _shares_oracle(outcome: RunOutcome) -> bool:
+    """Whether frames were compared with what made them, and there were any."""
+    from v6t.analysis.rundata import shares_oracle
+
+    manifest = json.loads((outcome.directory / MANIFEST).read_text(encoding="utf-8"))
+    return shares_oracle(manifest)
 
 
 def _bottleneck(outcome: RunOutcome) -> Iterator[str]:

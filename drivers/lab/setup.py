@@ -123,7 +123,11 @@ class ReferenceDevice(LabDevice):
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
-        return {"kind": "reference", "what": "reference translation behind two rings"}
+        return {
+            "kind": "reference",
+            "what": "reference translation behind two rings",
+            "shares_oracle": True,
+        }
 
     def close(self) -> None:
         """End the process."""

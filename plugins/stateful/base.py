@@ -16,16 +16,23 @@ import numpy as np
 from v6t.plugins.base import Expected, Links, Technology
 from v6t.plugins.common.mixture import background_of, mixed
 from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
-from v6t.plugins.common.reference_device import ReferenceDevice, route_all
+from v6t.plugins.common.reference_device import (
+    EXHAUSTED,
+    FORWARDED,
+    NOT_OURS,
+    ReferenceDevice,
+    route_all,
+)
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
+from v6t.profiles import inet
 from v6t.profiles.model import Direction, FramePair, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from ipaddress import IPv6Address
 
     from v6t.plugins.base import Link
-    from v6t.plugins.common.octets import U8
+    from v6t.plugins.common.octets import U8, Mask
 
 DROP_REASONS = (
     "forwarded",
@@ -115,9 +122,11 @@ class StatefulTechnology(Technology):
         out = np.empty((len(frames), len(head) + made.packets.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
         out[:, len(head) :] = made.packets
-        length = np.where(made.reason == 0, out.shape[1], 0).astype(np.int32)
-        length[~here.ours(frames)] = 0
-        return Expected(out, length, made.reason)
+        reason = made.reason.copy()
+        reason[~here.ours(frames)] = NOT_OURS
+        reason[(reason == FORWARDED) & _exhausted(frames, out)] = EXHAUSTED
+        length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
+        return Expected(out, length, reason)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Without a connection only native IPv6 is forwarded."""
@@ -139,6 +148,23 @@ class StatefulTechnology(Technology):
 
     def __init__(self, params: ConnectionParams, links: Links | None = None) -> None:
         super().__init__(params, links)
+
+
+def _exhausted(before: U8, after: U8) -> Mask:
+    """Rows whose TTL or hop limit ends on the way: it became 0, or passed it.
+
+    In a tunnel the inner one counts.
+    """
+    if not len(before):
+        return np.zeros(0, dtype=bool)
+    entered, left = _hops(before), _hops(after)
+    ended: Mask = (left == 0) | (left > entered)
+    return ended
+
+
+def _hops(frames: U8) -> U8:
+    headers = inet.headers_of(frames[0])
+    return frames[:, headers.l4_ip + (8 if headers.l4_version == 4 else 7)]
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ class Carried(Technology):
     rfcs = ("RFC 1812",)
     overhead = 0
     drop_reasons = COMMON_REASONS
+    default_frame_sizes = (128,)
+    rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]
     varying: ClassVar[tuple[tuple[str, int], ...]]
     """Fields and widths whose values are drawn at random."""
