@@ -34,7 +34,7 @@ from v6t.core.runs.chained import check_parts
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.plugins.base import Link, Links, PluginParams, Technology
-from v6t.plugins.common.sizes import rfc_sizes
+from v6t.plugins.common.listed_sizes import rfc_sizes
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
