@@ -70,12 +70,12 @@ class LabDut:
 
     def namespace(self) -> int:
         """Make the device's namespaces; the id of a process in them."""
-        ssh = self.driver.options.ssh
+        login = self.driver.options.ssh
         try:
-            if ssh is None:
+            if login is None:
                 self._host, self._pid = host.start(persistent=False)
             else:
-                self._server = ssh.LabSsh(ssh.lab)
+                self._server = ssh.LabSsh(login.lab)
                 self._pid = self._server.start()
         except OSError as exc:
             raise EnvironmentLacking(

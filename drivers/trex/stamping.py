@@ -6,7 +6,8 @@ v3.08). NICs that filter need that. In software mode, which is the only one wher
 trailers, nobody looks at it: TRex tells frames by their last 16 octets
 (``RXLatency::handle_flow_latency_stats``). The stream's program runs on each frame after that, so
 a write of it puts the header's first octets back as they were asked for, and frames are those
-of the RFCs. Stamps change the payload of every frame, so that each needs its UDP checksum computed.
+of the RFCs. Stamps change the payload of every frame, so that each needs
+the checksum that covers it computed.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _stamped(stream: Stream) -> Stream:
         value = int.from_bytes(packet[headers.l3 : headers.l3 + octets], "big")
         first = [ins.flow_var(HEADER, octets, "inc", value, value), ins.write(HEADER, headers.l3)]
         program = first + program
-    program += _fix(headers, program)
+    program += _fix(stream, headers, program)
     trex = {
         **stream.trex,
         "packet": {**stream.trex["packet"], "binary": base64.b64encode(packet).decode()},
@@ -108,18 +109,32 @@ def _mark(packet: bytearray, headers: Headers) -> None:
         packet[l3 + 2 : l3 + 4] = MARK.to_bytes(2, "big")
 
 
-def _fix(headers: Headers, program: list[ins.Instruction]) -> list[ins.Instruction]:
-    if any(i["type"] == "fix_checksum_hw" for i in program):
-        return []
-    if headers.udp is None:
-        return [ins.fix_ipv4(headers.l3)] if headers.version == 4 else []
-    below = headers.inner if headers.inner is not None else headers.l3
-    if below > ins.MAX_L2_OCTETS:
-        raise UsageError(
-            f"the UDP header's network header begins at octet {below}, but TRex fixes checksums "
-            f"only up to octet {ins.MAX_L2_OCTETS}"
-        )
-    return [ins.fix_hardware(below, headers.udp - below, ins.L4_UDP)]
+def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> list[ins.Instruction]:
+    """Instructions that mend what stamp and mark break, unless the program has them.
+
+    That is the checksum that covers the stamp, and the one of an outer IPv4 header.
+    """
+    mended = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
+    mended |= {i["l2_len"] for i in program if i["type"] == "fix_checksum_hw"}
+    checksum, found = stream.checksum, list[ins.Instruction]()
+    if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
+        kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
+        if kind is None or below is None:
+            raise UsageError(
+                f"TRex's stamp changes the {checksum.protocol} checksum of '{stream.name}', and "
+                "TRex has no instruction that mends it",
+                "count by ports, or send frames without that checksum",
+            )
+        if below > ins.MAX_L2_OCTETS:
+            raise UsageError(
+                f"the {checksum.protocol} header's network header begins at octet {below}, but "
+                f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}"
+            )
+        found.append(ins.fix_hardware(below, checksum.header - below, kind))
+        mended.add(below)
+    if headers.version == 4 and headers.l3 not in mended:
+        found.insert(0, ins.fix_ipv4(headers.l3))
+    return found
 
 
 def _checksum(header: bytes | bytearray) -> int:

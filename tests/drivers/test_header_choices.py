@@ -163,7 +163,7 @@ def sent_of(stream, count=3):
     expander = Expander(stream)
     frames = expander.frames(0, count)
     trailer.stamp(
-        frames, expander.headers, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
+        frames, expander.checksum, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
         time_ns=5,
     )  # fmt: skip
     return frames
@@ -516,6 +516,23 @@ def test_a_comparison_tells_what_a_device_does():
     assert found.seen["inner DSCP: copied from the outer header"] == 3
     found = answers("siit", "reverse", 0xB9, None, octet_is(0))
     assert found.seen["traffic class: zero"] == 3
+
+
+def test_one_spoilt_frame_spoils_no_other():
+    oracle = oracle_of("siit")
+    stream = stream_of("siit", "forward", 0xB9)
+    sent = sent_of(stream, 40)
+    expected = oracle.expect("forward", sent)
+    for spoilt in (0, 17, 39):
+        for at in range(14, 34):
+            received = expected.frames[:, : expected.length[0]].copy()
+            for row in received:
+                header = Header(row)
+                header.octet = 0
+                header.write(4, 0x12, 0x34)
+            received[spoilt, at] ^= 0x40
+            found = compare_samples(stream, [received], 7, "forward", oracle)
+            assert found.matched == 39, (spoilt, at)
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ REFUSED = {
         [{"type": "fix_checksum_icmpv6", "l2_len": 54, "l3_len": 20}],
         1,
     ),
-    "UDP checksums only": ([ins.fix_hardware(54, 20, 13)], 1),
+    "UDP and TCP checksums only": ([ins.fix_hardware(54, 20, 17)], 1),
     "even offsets only": ([ins.fix_hardware(54, 21, 11)], 1),
 }
 

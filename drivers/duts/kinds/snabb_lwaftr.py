@@ -40,6 +40,7 @@ class SnabbLwAftr(LinuxDriver):
     )
     versions = ("2024.08",)
     options_model = SnabbOptions
+    kernel = False
     programs: Mapping[str, str] = {}
     version_command = "snabb --version | head -1"
 

@@ -200,14 +200,14 @@ def test_hops_and_df_follow_from_the_parts():
     for variant, hops in {"464xlat": 4, "ds-lite": 1, "lw4o6": 1, "map-e": 1, "map-t": 1}.items():
         intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
         assert chain.profile(intent).further_hops == hops, variant
-    checker = chain.checker(Ipv4aas(), Ipv4aas().dut_intent())
-    assert checker._df == {"forward": "set", "reverse": "set"}
-    checker = chain.checker(Nat46(), Nat46().dut_intent())
-    assert checker._df == {"forward": "reference", "reverse": "set"}
+    oracle = chain.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    assert oracle._df == {"forward": "set", "reverse": "set"}
+    oracle = chain.oracle(Nat46(), Nat46().dut_intent())
+    assert oracle._df == {"forward": "reference", "reverse": "set"}
     jool = Chain({"parts": {"clat": {"driver": "jool"}}})
-    checker = jool.checker(Ipv4aas(), Ipv4aas().dut_intent())
-    assert checker._df["forward"] == "set"
-    assert checker._df["reverse"] != "set"
+    oracle = jool.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    assert oracle._df["forward"] == "set"
+    assert oracle._df["reverse"] != "set"
 
 
 def test_only_the_stateful_part_is_told_how_many_connections_it_holds():

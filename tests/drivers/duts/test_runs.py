@@ -49,7 +49,7 @@ def testbed(tmp_path):
 
 
 def command(*words):
-    return [sys.executable, "-c", "from v6t.core.cli import main; main()", *map(str, words)]
+    return [sys.executable, "-c", "from v6t.core.cli.main import main; main()", *map(str, words)]
 
 
 def v6t(*words):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import collapse_addresses, ip_address, ip_interface, ip_network
 from typing import Any
 
+from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
 from v6t.drivers.duts.kinds.linux import telemetry, tuning
@@ -29,8 +30,10 @@ class LinuxDriver(Driver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         wanted = ("ip", "sysctl", "ethtool", *self.programs)
+        ssh = self.options.ssh
         return {
             **LINUX,
+            "way": way.survey(ssh.jump_addresses if ssh is not None else ()),
             **tuning.survey(self.options),
             "version": self.version_command,
             "programs": programs_section(wanted),
@@ -209,11 +212,11 @@ def routes(entries: Mapping[str, str], why: str) -> Step:
 
     def checker(output: str) -> str | None:
         seen = output.splitlines()
-        for net, way in zip(looked, ways, strict=True):
+        for net, to in zip(looked, ways, strict=True):
             # a single host is shown without its prefix length
             names = {net, net.rpartition("/")[0]}
-            if not any(line.split(" ")[0] in names and way in line for line in seen):
-                return f"there is no route to {net} {way}; it says {shown(output)}"
+            if not any(line.split(" ")[0] in names and to in line for line in seen):
+                return f"there is no route to {net} {to}; it says {shown(output)}"
         return None
 
     return Step(

@@ -89,6 +89,7 @@ class Vpp(Driver):
     )
     versions = syntax.VERSIONS
     options_model = VppOptions
+    kernel = False
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
