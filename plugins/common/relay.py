@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 from v6t.plugins.base import DutIntent
 from v6t.plugins.common.relay_params import RelayParams
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import IntentSettings
 
 
 class Relay(StatelessTechnology):
@@ -18,8 +18,8 @@ class Relay(StatelessTechnology):
     params: RelayParams
 
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """What the device must know beside its links' addresses, routes and MTU."""
+    def settings(self) -> IntentSettings:
+        """What the device must know beside its links' addresses and routes."""
 
     @abstractmethod
     def left_addresses(self) -> list[str]:
@@ -30,7 +30,7 @@ class Relay(StatelessTechnology):
         p, links = self.params, self.links
         return DutIntent(
             technology=self.name,
-            settings={**self.settings(), "mtu": links.left.mtu},
+            settings=self.settings().listed(),
             links=links,
             left=link_side(
                 links.left,

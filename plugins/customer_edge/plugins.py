@@ -26,6 +26,7 @@ from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule, network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import CustomerEdge as CustomerEdgeSettings
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -170,15 +171,15 @@ class CustomerEdge(StatelessTechnology):
         left, right = customer_sides(p, self.links, remote)
         return DutIntent(
             technology=self.name,
-            settings={
-                "ipv4": str(customer.ipv4),
-                "psid": customer.ports.psid,
-                "psid_len": customer.ports.psid_len,
-                "psid_offset": customer.ports.psid_offset,
-                "napt": False,
-                "mtu": self.links.left.mtu,
+            settings=CustomerEdgeSettings(
+                ipv4=customer.ipv4,
+                psid=customer.ports.psid,
+                psid_len=customer.ports.psid_len,
+                psid_offset=customer.ports.psid_offset,
+                napt=False,
+                mtu=self.links.left.mtu,
                 **self._way(way),
-            },
+            ).listed(),
             links=self.links,
             left=left,
             right=right,
@@ -189,10 +190,10 @@ class CustomerEdge(StatelessTechnology):
         more: dict[str, Any] = {}
         if isinstance(p, MapCeParams):
             more["rule"] = rule_setting(p.rule)
-            more["end_user_prefix"] = str(p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid))
+            more["end_user_prefix"] = p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid)
         if isinstance(way, Translation):
-            return {**more, "dmr": str(way.dmr), "lowest_ipv6_mtu": self._lowest}
-        return {**more, "tunnel_local": str(way.local), "tunnel_remote": str(way.remote)}
+            return {**more, "dmr": way.dmr, "lowest_ipv6_mtu": self._lowest}
+        return {**more, "tunnel_local": way.local, "tunnel_remote": way.remote}
 
     @property
     def _lowest(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -27,6 +27,7 @@ from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten
 from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import DsLite, Softwires
 from v6t.profiles.model import Layer
 
 if TYPE_CHECKING:
@@ -148,11 +149,9 @@ class DsLiteAftr(StatefulTechnology):
         b4s = span(p.b4_ipv6, p.initiator_count, "b4_ipv6")
         tunnels = DutIntent(
             "softwire",
-            {
-                "aftr": str(p.aftr_ipv6.ip),
-                "b4": [str(p.b4_ipv6), p.initiator_count],
-                "internal": str(first),
-            },
+            Softwires(
+                aftr=p.aftr_ipv6.ip, b4=(p.b4_ipv6, p.initiator_count), internal=first
+            ).listed(),
             own,
             link_side(links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {b4s: p.tester_left_ipv6}),
             link_side(here, [_HERE], []),
@@ -183,12 +182,12 @@ class DsLiteAftr(StatefulTechnology):
     def dut_intent(self) -> DutIntent:
         """Tunnels, public addresses and ports; as a whole for one device, and part by part."""
         p = self.params
-        settings: dict[str, Any] = {
-            "aftr": str(p.aftr_ipv6.ip),
-            "b4": [str(p.b4_ipv6), p.initiator_count],
-            "inside4": [str(net) for net in networks(p.initiator_ipv4, 1)],
-            "pool4": p.public.texts(),
-            "ports": [p.pool_ports.min, p.pool_ports.max],
-            "mtu": self.links.left.mtu,
-        }
-        return chained(self.name, self.parts, settings, self.links)
+        settings = DsLite(
+            aftr=p.aftr_ipv6.ip,
+            b4=(p.b4_ipv6, p.initiator_count),
+            inside4=tuple(networks(p.initiator_ipv4, 1)),
+            pool4=p.pool,
+            ports=p.public.span,
+            mtu=self.links.left.mtu,
+        )
+        return chained(self.name, self.parts, settings.listed(), self.links)

@@ -31,6 +31,7 @@ from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
 from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import AddressTable
 from v6t.profiles.model import Direction
 
 CE, PE = "CE", "PE"
@@ -261,13 +262,13 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     cable = _cable(p)[0]
     clat = DutIntent(
         "clat",
-        {
-            "eam": [[str(inside), str(clients)]],
-            "prefix": str(p.plat_prefix),
-            "ipv6_side": "right",
-            "lowest_ipv6_mtu": LOWEST_IPV6_MTU,
-            "mtu": p.middle_mtu,
-        },
+        AddressTable(
+            eam=((inside, clients),),
+            prefix=p.plat_prefix,
+            ipv6_side="right",
+            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+            mtu=p.middle_mtu,
+        ).listed(),
         Links(links.left, near),
         _customers(p, links, [inside]),
         {**cable, "routes": {str(embedded(p.plat_prefix, net)): pe for net in servers}},

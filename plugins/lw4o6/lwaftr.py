@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.common.sizes import TUNNEL_SIZES
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
+from v6t.profiles.intent_settings import BindingTable, GeneratedTable
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -32,21 +33,21 @@ class LightweightAftr(Relay):
         """Foreground, background and spoofed frames as the parameters say."""
         return lw_traffic(self.params, self.links, direction, sizes, seed)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> BindingTable:
         """How to make the binding table: a million rows are not written out."""
         p = self.params
-        table = (
-            {
-                "softwires": p.softwires,
-                "ipv4_pool": str(p.pool),
-                "b4_prefix": str(p.b4_network),
-                "psid_len": p.psid_len,
-                "psid_offset": p.psid_offset,
-            }
-            if p.binding_table is None
-            else {"file": str(p.binding_table)}
+        table = GeneratedTable(
+            softwires=p.softwires,
+            ipv4_pool=p.pool,
+            b4_prefix=p.b4_network,
+            psid_len=p.psid_len,
+            psid_offset=p.psid_offset,
         )
-        return {"table": table, "br_address": str(p.br_address), "hairpinning": False}
+        if p.binding_table is not None:
+            table = GeneratedTable(file=str(p.binding_table))
+        return BindingTable(
+            table=table, br_address=p.br_address, hairpinning=False, mtu=self.links.left.mtu
+        )
 
     def left_addresses(self) -> list[str]:
         """All of the lwAFTR."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.common.sizes import TUNNEL_SIZES
 from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mape_params import DROP_REASONS, MapEParams
 from v6t.plugins.map.mape_traffic import mape_traffic
+from v6t.profiles.intent_settings import MapRelay
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -33,9 +34,13 @@ class MapEBorderRelay(Relay):
         """Foreground per domain, background and spoofed frames as the parameters say."""
         return mape_traffic(self.params, self.links, direction, sizes, seed)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> MapRelay:
         """Rules and the BR's address."""
-        return {"rules": rule_settings(self.params), "br_address": str(self.params.br_address)}
+        return MapRelay(
+            rules=rule_settings(self.params),
+            br_address=self.params.br_address,
+            mtu=self.links.left.mtu,
+        )
 
     def left_addresses(self) -> list[str]:
         """The BR's."""

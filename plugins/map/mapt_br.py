@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import ethernet, ipv6
@@ -21,6 +21,7 @@ from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.params import Domain
 from v6t.plugins.map.relay_traffic import relay_traffic
 from v6t.plugins.translation import rfc6052
+from v6t.profiles.intent_settings import MapRelay
 from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -53,14 +54,15 @@ class MapTBorderRelay(Relay):
             check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
         return relay_traffic(p, self.links, direction, sizes, seed, _forward, whole_host=True)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> MapRelay:
         """Rules and the DMR."""
         p = self.params
-        return {
-            "rules": rule_settings(p),
-            "dmr": str(p.dmr_prefix),
-            "lowest_ipv6_mtu": p.lowest_ipv6_mtu,
-        }
+        return MapRelay(
+            rules=rule_settings(p),
+            dmr=p.dmr_prefix,
+            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+            mtu=self.links.left.mtu,
+        )
 
     def left_addresses(self) -> list[str]:
         """The BR's."""

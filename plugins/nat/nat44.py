@@ -12,6 +12,7 @@ from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.params import PoolParams, networks
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import Nat
 from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
@@ -86,12 +87,12 @@ class Nat44(StatefulTechnology):
         inside = networks(p.initiator_ipv4, p.initiator_count)
         return DutIntent(
             technology=self.name,
-            settings={
-                "inside4": [str(net) for net in inside],
-                "pool4": p.public.texts(),
-                "ports": [p.pool_ports.min, p.pool_ports.max],
-                "mtu": min(links.left.mtu, links.right.mtu),
-            },
+            settings=Nat(
+                inside4=tuple(inside),
+                pool4=p.pool,
+                ports=p.public.span,
+                mtu=min(links.left.mtu, links.right.mtu),
+            ).listed(),
             links=links,
             left=link_side(
                 links.left,

@@ -33,6 +33,7 @@ from v6t.plugins.translation.vectorised import four_to_six, six_to_four
 from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import AddressTable, Nat
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
@@ -161,13 +162,13 @@ class Nat46(StatefulTechnology):
         middle = link_side(here, [f"{_HERE}/64"], [_THERE], {six: _THERE})
         siit = DutIntent(
             "siit",
-            {
-                "eam": [[str(four), str(six)]],
-                "prefix": str(p.prefix),
-                "ipv6_side": "right",
-                "lowest_ipv6_mtu": LOWEST_IPV6_MTU,
-                "mtu": links.right.mtu,
-            },
+            AddressTable(
+                eam=((four, six),),
+                prefix=p.prefix,
+                ipv6_side="right",
+                lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+                mtu=links.right.mtu,
+            ).listed(),
             Links(links.left, here),
             left,
             middle,
@@ -180,12 +181,12 @@ class Nat46(StatefulTechnology):
         ]
         nat = DutIntent(
             "nat66",
-            {
-                "inside6": [str(net) for net in clients],
-                "pool6": p.public.texts(),
-                "ports": [p.pool_ports.min, p.pool_ports.max],
-                "mtu": links.right.mtu,
-            },
+            Nat(
+                inside6=tuple(clients),
+                pool6=p.pool,
+                ports=p.public.span,
+                mtu=links.right.mtu,
+            ).listed(),
             Links(there, links.right),
             link_side(there, [f"{_THERE}/64"], [_HERE], dict.fromkeys(clients, _HERE)),
             p.right_side(links),

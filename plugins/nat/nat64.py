@@ -21,6 +21,7 @@ from v6t.plugins.translation.vectorised import four_to_six, six_to_four
 from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import Nat64 as Nat64Settings
 from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
@@ -168,14 +169,14 @@ class Nat64(StatefulTechnology):
         clients = _covering(p.initiator_ipv6, p.initiator_count)
         return DutIntent(
             technology=self.name,
-            settings={
-                "prefix": str(p.servers),
-                "clients": p.initiator_count,
-                "inside6": [str(clients)],
-                "pool4": p.public.texts(),
-                "ports": [p.pool_ports.min, p.pool_ports.max],
-                "mtu": links.left.mtu,
-            },
+            settings=Nat64Settings(
+                prefix=p.servers,
+                clients=p.initiator_count,
+                inside6=(clients,),
+                pool4=p.pool,
+                ports=p.public.span,
+                mtu=links.left.mtu,
+            ).listed(),
             links=links,
             left=link_side(
                 links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {clients: p.tester_left_ipv6}

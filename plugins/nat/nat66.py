@@ -12,6 +12,7 @@ from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.pool6 import Pool6Params, span
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import Nat
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8
@@ -68,12 +69,12 @@ class Nat66(StatefulTechnology):
         clients = span(p.initiator_ipv6, p.initiator_count, "initiator_ipv6")
         return DutIntent(
             technology=self.name,
-            settings={
-                "inside6": [str(clients)],
-                "pool6": p.public.texts(),
-                "ports": [p.pool_ports.min, p.pool_ports.max],
-                "mtu": min(links.left.mtu, links.right.mtu),
-            },
+            settings=Nat(
+                inside6=(clients,),
+                pool6=p.pool,
+                ports=p.public.span,
+                mtu=min(links.left.mtu, links.right.mtu),
+            ).listed(),
             links=links,
             left=link_side(
                 links.left,

@@ -20,6 +20,7 @@ from v6t.plugins.common.mixture import (
 from v6t.plugins.common.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.siit.params import TranslatorParams
+from v6t.profiles.intent_settings import AddressTable
 from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ class StatelessTranslator(StatelessTechnology):
             sides[side] = {**intent, "routes": hosts}
         return DutIntent(
             technology=self.name,
-            settings={
-                "eam": [[str(e.ipv4), str(e.ipv6)] for e in p.mappings.eams],
-                "prefix": None if prefix is None else str(prefix.ipv6),
-                "ipv6_side": "left" if self.ipv6_is_left else "right",
-                "lowest_ipv6_mtu": p.lowest_ipv6_mtu,
-                "mtu": self._ipv6_link.mtu,
-            },
+            settings=AddressTable(
+                eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
+                prefix=None if prefix is None else prefix.ipv6,
+                ipv6_side="left" if self.ipv6_is_left else "right",
+                lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+                mtu=self._ipv6_link.mtu,
+            ).listed(),
             links=self.links,
             left=sides["left"],
             right=sides["right"],

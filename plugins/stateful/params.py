@@ -54,9 +54,10 @@ class PublicPool:
     count: int
     ports: Ports
 
-    def texts(self) -> list[str]:
-        """All addresses, as an intent has them."""
-        return [str(self.first + i) for i in range(self.count)]
+    @property
+    def span(self) -> tuple[int, int]:
+        """Lowest and highest port."""
+        return self.ports.min, self.ports.max
 
 
 class ConnectionParams(Mixture):
@@ -235,6 +236,11 @@ class PoolParams(ConnectionParams):
     def _pool(self) -> PoolParams:
         self.check_room("pool_first", "responder_ipv4", "pool_count")
         return self
+
+    @property
+    def pool(self) -> tuple[IPv4Address, ...]:
+        """All public addresses."""
+        return tuple(self.pool_first + i for i in range(self.pool_count))
 
     def responder_networks(self) -> list[IPv4Network]:
         """Networks that hold exactly the Responder's addresses."""

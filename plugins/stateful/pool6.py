@@ -52,6 +52,11 @@ class Pool6Params(ConnectionParams):
         return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
 
     @property
+    def pool(self) -> tuple[IPv6Address, ...]:
+        """All public addresses."""
+        return tuple(self.pool_first + i for i in range(self.pool_count))
+
+    @property
     def responder(self) -> IPv6Address:
         """See the base class."""
         return self.responder_ipv6
