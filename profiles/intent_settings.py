@@ -132,22 +132,29 @@ class MapRelay(IntentSettings):
 
 
 class GeneratedTable(BaseModel):
-    """How the rows of a binding table are made, or which file holds them."""
+    """How the rows of a binding table are made."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    softwires: int = 0
-    ipv4_pool: IPv4Network | None = None
-    b4_prefix: IPv6Network | None = None
-    psid_len: int = 0
-    psid_offset: int = 0
-    file: str | None = None
+    softwires: int
+    ipv4_pool: IPv4Network
+    b4_prefix: IPv6Network
+    psid_len: int
+    psid_offset: int
+
+
+class TableFile(BaseModel):
+    """Which file holds the rows."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    file: str
 
 
 class BindingTable(IntentSettings):
     """A lwAFTR."""
 
-    table: GeneratedTable
+    table: TableFile | GeneratedTable
     br_address: IPv6Address
     hairpinning: bool = False
 

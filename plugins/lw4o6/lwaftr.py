@@ -8,7 +8,7 @@ from v6t.plugins.common.relay import Relay
 from v6t.plugins.common.sizes import TUNNEL_SIZES
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
-from v6t.profiles.intent_settings import BindingTable, GeneratedTable
+from v6t.profiles.intent_settings import BindingTable, GeneratedTable, TableFile
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LightweightAftr(Relay):
     def settings(self) -> BindingTable:
         """How to make the binding table: a million rows are not written out."""
         p = self.params
-        table = GeneratedTable(
+        table: GeneratedTable | TableFile = GeneratedTable(
             softwires=p.softwires,
             ipv4_pool=p.pool,
             b4_prefix=p.b4_network,
@@ -44,7 +44,7 @@ class LightweightAftr(Relay):
             psid_offset=p.psid_offset,
         )
         if p.binding_table is not None:
-            table = GeneratedTable(file=str(p.binding_table))
+            table = TableFile(file=str(p.binding_table))
         return BindingTable(
             table=table, br_address=p.br_address, hairpinning=False, mtu=self.links.left.mtu
         )

@@ -77,12 +77,12 @@ class Iptables(LinuxDriver):
 
 def _rule(pool: nat.Pool, net: str, port: str) -> Step:
     match = f"-s {net} -o {port} -p udp {COMMENT}"
-    rule = f"{match} -j SNAT --to-source {pool.span}:{pool.low}-{pool.high}"
+    rule = f"{match} -j SNAT --to-source {pool.target}"
     return Step(
         f"iptables -w -t nat -A POSTROUTING {rule}",
         f"translate the connections of {net}",
         undo=f"iptables -w -t nat -D POSTROUTING {rule}",
         before=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
         was=Was.FOREIGN,
-        check=contains(SAVED, f"-s {net}", f"-o {port}", f"{pool.span}:{pool.low}-{pool.high}"),
+        check=contains(SAVED, f"-s {net}", f"-o {port}", f"{pool.target}"),
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_network
 from typing import ClassVar
 
 from v6t.drivers.duts.driver import Reading
@@ -12,50 +10,8 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked, contains, shown
-from v6t.profiles.errors import UsageError
 
 LIST = "nft list table ip6 v6t"
-
-
-@dataclass(frozen=True)
-class Pool6:
-    """Where connections leave from.
-
-    Attributes:
-        inside: networks of the clients.
-        addresses: public addresses, consecutive.
-        low, high: public ports.
-    """
-
-    inside: tuple[str, ...]
-    addresses: tuple[str, ...]
-    low: int
-    high: int
-
-    @property
-    def target(self) -> str:
-        """Addresses and ports as nft writes them."""
-        first, last = self.addresses[0], self.addresses[-1]
-        span = f"[{first}]" if first == last else f"[{first}]-[{last}]"
-        return f"{span}:{self.low}-{self.high}"
-
-
-def pool_of(intent: Intent) -> Pool6:
-    """Out of the settings ``inside6``, ``pool6`` and ``ports``.
-
-    Raises:
-        UsageError: the addresses are not consecutive.
-    """
-    settings = intent.settings
-    addresses = tuple(str(a) for a in settings["pool6"])
-    numbers = [int(IPv6Address(a)) for a in addresses]
-    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        raise UsageError(
-            "the public addresses are not consecutive", "list them in order, without gaps"
-        )
-    low, high = settings.get("ports", (1024, 65535))
-    inside = tuple(str(ip_network(n)) for n in settings["inside6"])
-    return Pool6(inside, addresses, int(low), int(high))
 
 
 class Nftables66(LinuxDriver):
@@ -76,7 +32,7 @@ class Nftables66(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        pool, port = pool_of(intent), self.port(intent, "right")
+        pool, port = nat.pool_of(intent, 6), self.port(intent, "right")
         rules = [
             f'ip6 saddr {net} oifname "{port}" meta l4proto udp counter snat to {pool.target}'
             for net in pool.inside
@@ -105,7 +61,7 @@ class Nftables66(LinuxDriver):
         }
 
 
-def _table(place: str, rules: Sequence[str], pool: Pool6) -> list[Step]:
+def _table(place: str, rules: Sequence[str], pool: nat.Pool) -> list[Step]:
     file = f"{place}/v6t.nft"
     lines = ["add table ip6 v6t", "delete table ip6 v6t", "table ip6 v6t {"]
     lines += ["  chain post {", "    type nat hook postrouting priority srcnat; policy accept;"]

@@ -14,6 +14,7 @@ from v6t.drivers.duts.kinds.netfilter.nftables import listing, table
 from v6t.drivers.duts.kinds.tayga import siit
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import Nat64
 
 
 class TaygaNftablesOptions(siit.TaygaOptions):
@@ -43,7 +44,7 @@ class TaygaNftables(siit.Tayga):
         super().refuse(intent, facts)
         siit.refuse_well_known(intent, "right")
         pool = IPv4Network(self.options.dynamic_pool)
-        clients = int(intent.settings.get("clients") or 1)
+        clients = Nat64.of(intent).clients
         if clients > pool.num_addresses - 2:
             raise UsageError(
                 f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
