@@ -104,7 +104,9 @@ class MapTCeParams(MapCeParams):
     def customer(self) -> Customer:
         """See the base class."""
         self.rule.port_set(self.ce_psid)
-        return self._customer(Translation(self.rule, self.dmr_prefix, self.ce_psid))
+        return self._customer(
+            Translation(self.rule, self.dmr_prefix, self.ce_psid, self.lowest_ipv6_mtu)
+        )
 
     @model_validator(mode="after")
     def _dmr(self) -> MapTCeParams:
@@ -158,8 +160,9 @@ class CustomerEdge(StatelessTechnology):
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Foreground, background and stray frames as the parameters say."""
         p = self.params
-        if direction == "reverse" and self.overhead == MapTCe.overhead:
-            check_whole(p.df, sizes.ipv6, self.links.left, self._lowest)
+        way = p.customer.way
+        if direction == "reverse" and isinstance(way, Translation):
+            check_whole(p.df, sizes.ipv6, self.links.left, way.lowest_ipv6_mtu)
         return customer_traffic(p, self.links, direction, sizes, seed)
 
     def dut_intent(self) -> DutIntent:
@@ -192,18 +195,14 @@ class CustomerEdge(StatelessTechnology):
             more["rule"] = rule_setting(p.rule)
             more["end_user_prefix"] = p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid)
         if isinstance(way, Translation):
-            return {**more, "dmr": way.dmr, "lowest_ipv6_mtu": self._lowest}
+            return {**more, "dmr": way.dmr, "lowest_ipv6_mtu": way.lowest_ipv6_mtu}
         return {**more, "tunnel_local": way.local, "tunnel_remote": way.remote}
-
-    @property
-    def _lowest(self) -> int:
-        return int(getattr(self.params, "lowest_ipv6_mtu", LOWEST_IPV6_MTU))
 
     def reference_device(self) -> ReferenceDevice:
         """See the base class."""
         from v6t.plugins.customer_edge.reference import customer_device
 
-        return customer_device(self.params.customer, self.links, self._lowest)
+        return customer_device(self.params.customer, self.links)
 
 
 class MapECe(CustomerEdge):
