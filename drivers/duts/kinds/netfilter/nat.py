@@ -118,8 +118,9 @@ def _hashsize(size: int) -> Step:
 
 def flush(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the clients' connections, and nobody else's."""
-    commands = "; ".join(f"conntrack -D -s {net} 2>/dev/null" for net in inside)
-    left = "; ".join(f"conntrack -L -s {net} 2>/dev/null | head -{NEARLY_EMPTY}" for net in inside)
+    which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
+    commands = "; ".join(f"conntrack -D {each} 2>/dev/null" for each in which)
+    left = "; ".join(f"conntrack -L {each} 2>/dev/null | head -{NEARLY_EMPTY}" for each in which)
 
     def checker(output: str) -> str | None:
         lines = output.splitlines()

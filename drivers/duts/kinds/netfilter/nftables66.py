@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from v6t.drivers.duts.driver import Reading
-from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.linux.base import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
+from v6t.drivers.duts.plan import Step, Was, contains
 
 LIST = "nft list table ip6 v6t"
 
 
-class Nftables66(LinuxDriver):
+class Nftables66(NetfilterNat):
     """SNAT in a table of v6t's own."""
 
     name = "nftables66"
@@ -24,41 +23,15 @@ class Nftables66(LinuxDriver):
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
+    version = 6
 
-    def read_version(self, text: str) -> str:
-        """``nftables v1.0.6 (Lester Gooch #5)``."""
-        words = text.split()
-        return words[1].lstrip("v") if len(words) > 1 else text.strip()
-
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def rules(self, pool: nat.Pool, port: str) -> list[Step]:
         """See the base class."""
-        pool, port = nat.pool_of(intent, 6), self.port(intent, "right")
         rules = [
             f'ip6 saddr {net} oifname "{port}" meta l4proto udp counter snat to {pool.target}'
             for net in pool.inside
         ]
-        return self.finish(
-            facts,
-            [
-                *self.base(intent, facts),
-                *_table(self.options.state_dir, rules, pool),
-                *nat.conntrack(self.options, intent, facts),
-            ],
-            flush=_flush(pool.inside),
-            notes=("source ports within the range are kept where they are free",),
-        )
-
-    def sessions(self, intent: Intent) -> Reading | None:
-        """See the base class."""
-        return nat.reading()
-
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Connections, and those that could not be made."""
-        return {
-            **super().telemetry(intent),
-            "sessions": nat.reading(),
-            "conntrack": nat.statistics(),
-        }
+        return _table(self.options.state_dir, rules, pool)
 
 
 def _table(place: str, rules: Sequence[str], pool: nat.Pool) -> list[Step]:
@@ -78,22 +51,3 @@ def _table(place: str, rules: Sequence[str], pool: nat.Pool) -> list[Step]:
             check=contains(LIST, *seen, f":{pool.low}-{pool.high}"),
         ),
     ]
-
-
-def _flush(inside: Sequence[str]) -> tuple[Step, ...]:
-    """Delete the clients' connections, and nobody else's."""
-    commands = "; ".join(f"conntrack -D -f ipv6 -s {net} 2>/dev/null" for net in inside)
-    left = "; ".join(f"conntrack -L -f ipv6 -s {net} 2>/dev/null | head -1" for net in inside)
-
-    def checker(output: str) -> str | None:
-        lines = output.splitlines()
-        return f"still there: {shown(lines[0])}" if lines else None
-
-    return (
-        Step(
-            f"{commands}; true",
-            "no connection of an earlier trial is left",
-            check=checked(left, checker, "no connection"),
-            deadline_s=300.0,
-        ),
-    )
