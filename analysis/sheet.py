@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from v6t.profiles.wire import max_frame_rate_fps
+
 Record = Mapping[str, Any]
 UNDEFINED = "undefined"
 INVALID = "invalid"
@@ -55,6 +57,12 @@ def sheet(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Sh
     """A table; headings of text begin with ``<``, those for wide media only with ``+``."""
     columns = tuple(Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names)
     return Sheet(title, columns, tuple(tuple(row) for row in rows))
+
+
+def medium_fps(record: Record, line_rate_bps: float) -> float:
+    """What the medium carries of the larger of both frames [fps]."""
+    sizes = record["frame_sizes"]
+    return float(max_frame_rate_fps(line_rate_bps, max(sizes["ipv6"], sizes["ipv4"])))
 
 
 def sizes_of(record: Record) -> str:

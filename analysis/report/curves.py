@@ -22,8 +22,7 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheet import Record, Sheet, count, percent, sheet, sizes_of
-from v6t.profiles.wire import max_frame_rate_fps
+from v6t.analysis.sheet import Record, Sheet, count, medium_fps, percent, sheet, sizes_of
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign import RunOf
@@ -190,9 +189,7 @@ def _parts(found: Sequence[tuple[RunOf, Record]]) -> Iterator[list[Record]]:
 def _media(runs: Sequence[RunOf], records: Sequence[Record]) -> dict[str, float]:
     """The medium's maximum by frame size; of the fastest medium where there are several."""
     line_rate = max(r.data.config["line_rate_bps"] for r in runs if r.data is not None)
-    return {
-        sizes_of(r): float(max_frame_rate_fps(line_rate, r["frame_sizes"]["ipv6"])) for r in records
-    }
+    return {sizes_of(r): medium_fps(r, line_rate) for r in records}
 
 
 def _mixture(

@@ -9,11 +9,10 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays, loss, rates
 from v6t.analysis.figures.canvas import CYCLE
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Record, sizes_of
+from v6t.analysis.sheet import Record, medium_fps, sizes_of
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
-from v6t.profiles.wire import max_frame_rate_fps
 
 MOST_STEPS = 2000
 """Trials that a search trace still shows one by one."""
@@ -28,9 +27,7 @@ def drawings(data: RunData, benchmark: str, records: Sequence[Record]) -> list[D
 
 def _throughput(data: RunData, benchmark: str, records: Sequence[Record]) -> Iterator[Drawing]:
     line_rate = data.config["line_rate_bps"]
-    media = {
-        sizes_of(r): float(max_frame_rate_fps(line_rate, r["frame_sizes"]["ipv6"])) for r in records
-    }
+    media = {sizes_of(r): medium_fps(r, line_rate) for r in records}
     found = "; ".join(
         f"{sizes_of(r)} {r['direction']}: {r['median']:,.0f} of {media[sizes_of(r)]:,.0f}"
         for r in records

@@ -272,7 +272,7 @@ def _line_rate(
     with within(document, ("line_rate",)):
         rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
-            if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).ipv6) < 1:
+            if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).longest) < 1:
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",
