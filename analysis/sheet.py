@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from v6t.profiles.wire import max_frame_rate_fps
+
+if TYPE_CHECKING:
+    from v6t.analysis.records.base import Record
 
 UNDEFINED = "undefined"
 INVALID = "invalid"
@@ -53,6 +59,12 @@ def sheet(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Sh
     """A table; headings of text begin with ``<``, those for wide media only with ``+``."""
     columns = tuple(Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names)
     return Sheet(title, columns, tuple(tuple(row) for row in rows))
+
+
+def medium_fps(record: Record, line_rate_bps: float) -> float:
+    """What the medium carries of the larger of both frames [fps]."""
+    sizes = record.frame_sizes
+    return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
 
 def count(value: float | None) -> str:

@@ -20,10 +20,9 @@ from v6t.analysis.presentations.common import (
 )
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, sheet
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
-from v6t.profiles.wire import max_frame_rate_fps
 
 MOST_STEPS = 2000
 """Trials that a search trace still shows one by one."""
@@ -74,7 +73,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
     def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         """Rates against frame sizes; of each point the search and the repetitions."""
         line_rate = data.config["line_rate_bps"]
-        media = {r.sizes: float(max_frame_rate_fps(line_rate, r.frame_sizes.ipv6)) for r in records}
+        media = {r.sizes: medium_fps(r, line_rate) for r in records}
         found = "; ".join(
             f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
         )

@@ -26,8 +26,7 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheet import Sheet, count, percent, sheet
-from v6t.profiles.wire import max_frame_rate_fps
+from v6t.analysis.sheet import Sheet, count, medium_fps, percent, sheet
 
 R = TypeVar("R", bound=Record)
 
@@ -188,7 +187,7 @@ def _parts(found: Sequence[tuple[CampaignRun, R]]) -> Iterator[list[R]]:
 def _media(runs: Sequence[CampaignRun], records: Sequence[Record]) -> dict[str, float]:
     """The medium's maximum by frame size; of the fastest medium where there are several."""
     line_rate = max(r.data.config["line_rate_bps"] for r in runs if r.data is not None)
-    return {r.sizes: float(max_frame_rate_fps(line_rate, r.frame_sizes.ipv6)) for r in records}
+    return {r.sizes: medium_fps(r, line_rate) for r in records}
 
 
 def _mixture(

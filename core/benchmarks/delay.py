@@ -197,7 +197,7 @@ class Ipdv(IpdvPresentation, DelayVariation):
 def _media(bound: BoundRun) -> Iterator[tuple[int, int]]:
     """Every frame size of a run, and what the medium carries of it [fps]."""
     for size in bound.settings.frame_sizes:
-        octets = bound.technology.frame_pair(size).ipv6
+        octets = bound.technology.frame_pair(size).longest
         yield size, max_frame_rate_fps(bound.settings.line_rate_bps, octets)
 
 

@@ -69,7 +69,7 @@ def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> Non
         return
     c = run.procedure.connections
     sizes = plugin.frame_pair(run.frame_sizes[0])
-    medium = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
+    medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = filling(run.procedure).connections(c.count, rate_cps)
     needed_s = first.filling_s + first.wait_s + first.gap_s

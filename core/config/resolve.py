@@ -37,7 +37,7 @@ from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 from v6t.plugins.base import Link, Links, Technology
-from v6t.plugins.common.sizes import rfc_sizes
+from v6t.plugins.common.listed_sizes import rfc_sizes
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
@@ -216,7 +216,7 @@ def _line_rate(
     with within(document, ("line_rate",)):
         rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
-            if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).ipv6) < 1:
+            if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).longest) < 1:
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",

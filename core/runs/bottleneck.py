@@ -86,7 +86,7 @@ def _watched(
     bound: BoundRun, record: Mapping[str, Any], duration_s: float, keep: Path
 ) -> list[dict[str, Any]]:
     """Entries of one point: one per device, watched one after the other."""
-    from v6t.drivers.duts.bottleneck import idle_by_core, judge_both, oracle
+    from v6t.drivers.duts.bottleneck import idle_by_core, verdict_of, verdict_of_all
 
     run, plugin = bound.settings, bound.technology
     sizes = plugin.frame_pair(record["frame_sizes"]["ipv6"])
@@ -105,7 +105,7 @@ def _watched(
             finally:
                 samples = watcher.stop()
             loaded = samples[1:-1]  # the load begins and ends within the outermost seconds
-            verdicts[name] = verdict = oracle(loaded)
+            verdicts[name] = verdict = verdict_of(loaded)
             evidence = (*verdict.evidence, *([SHARED] if bound.tester.in_lab else []))
             found.append(
                 {
@@ -120,7 +120,7 @@ def _watched(
             )
     finally:
         bench.close()
-    both = judge_both(verdicts)
+    both = verdict_of_all(verdicts)
     return [{**entry, "together": both} for entry in found] if both else found
 
 

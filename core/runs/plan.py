@@ -77,7 +77,7 @@ def plan(bound: BoundRun) -> RunPlan:
     streams: list[str] = []
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
-        media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
+        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         for direction, stream_set in compile_point(plugin, sizes, run.seed).items():
             total = sum(s.weight for s in stream_set.streams)
             streams += [

@@ -297,7 +297,7 @@ def _point(
         variant: begins the keys of its trials where the streams are not the run's own.
     """
     plugin = state.bound.technology
-    media = max_frame_rate_fps(state.run.line_rate_bps, sizes.ipv6)
+    media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
     loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
     spec = replace(ceiling_spec(state.run, sizes, mode, media), variant=variant)
 

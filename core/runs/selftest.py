@@ -22,7 +22,7 @@ def measure_ceilings(bound: BoundRun, say: Callable[[str], None]) -> list[dict[s
             sizes = plugin.frame_pair(size)
             streams = compile_point(plugin, sizes, run.seed)
             bench.load(streams)
-            media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
+            media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = ceiling_spec(run, sizes, mode, media)

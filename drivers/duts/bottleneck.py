@@ -40,7 +40,7 @@ def idle_by_core(samples: Sequence[Sample]) -> dict[str, list[float]]:
     return _shares(samples, "idle")
 
 
-def oracle(samples: Sequence[Sample]) -> Verdict:
+def verdict_of(samples: Sequence[Sample]) -> Verdict:
     """The verdict on one device.
 
     Args:
@@ -73,7 +73,7 @@ def oracle(samples: Sequence[Sample]) -> Verdict:
     return _by_cores(cores, losses, tuple(evidence))
 
 
-def judge_both(verdicts: Mapping[str, Verdict]) -> str:
+def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
     """What several devices one after the other say together (BN-02); empty for a single one.
 
     Args:

@@ -34,8 +34,6 @@ from v6t.profiles.model import (
 class Mixture(PluginParams):
     """Shares of foreground and background (GEN-14), and what every frame carries."""
 
-    measured: ClassVar[str] = "the technology"
-    """What the foreground measures, in errors."""
     reference: ClassVar[bool] = True
     """Whether the background alone is a measurement: native IPv6 through the device (MIX-01)."""
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from v6t.plugins.base import Link
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import Link
 from v6t.profiles.model import FramePair
 from v6t.profiles.trailer import LENGTH as TRAILER_OCTETS
 from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
-
-if TYPE_CHECKING:
-    from v6t.plugins.base import Technology
 
 ETHERNET_OCTETS = 14
 TAG_OCTETS = 4
@@ -19,24 +14,12 @@ IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
 """Smallest IPv6 test frame: UDP with room for the tester's trailer."""
 
 
-TAGGED_SIZE = 1522
-"""The largest frame of RFC 8219 section 5.1.1 on a link with a VLAN."""
-JUMBO_SIZES = (2048, 4096, 8192, 9216)
-"""Frame sizes of RFC 8219 section 5.1.1 for links that carry them (GEN-04)."""
-
-
-def rfc_sizes(plugin: Technology) -> tuple[int, ...]:
-    """The technology's sizes of the RFC, and the larger ones its links carry."""
-    larger = (TAGGED_SIZE, *JUMBO_SIZES) if plugin.links.left.vlan is not None else JUMBO_SIZES
-    return (*plugin.rfc_frame_sizes, *(size for size in larger if _exists(plugin, size)))
-
-
-def _exists(plugin: Technology, size: int) -> bool:
-    try:
-        plugin.frame_pair(size)
-    except UsageError:
-        return False
-    return True
+IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
+"""Frame sizes of RFC 8219 section 5.1.1 where a link carries IPv4 on both sides (GEN-04)."""
+IPV6_SIZES = (84, *IPV4_SIZES[1:])
+"""Where the larger frame is plain IPv6."""
+TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)
+"""Where the larger frame is IPv4 in IPv6: the inner ones are those of IPv4."""
 
 
 def tag_octets(link: Link) -> int:
@@ -49,7 +32,7 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
 
     Args:
         size: the listed size, of the IPv6 frame.
-        overhead: 20 for translation, 40 for encapsulation.
+        overhead: 20 for translation, 40 for encapsulation, -20 for IPv6 in IPv4.
         ipv6: the link that carries IPv6.
         ipv4: the other link.
         name: of the technology, for errors.
@@ -57,6 +40,13 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
     Raises:
         UsageError: one of the frames cannot exist.
     """
+    smallest = IPV6_UDP_OCTETS + tag_octets(ipv6)
+    if overhead < 0 and size < smallest:
+        raise UsageError(
+            f"an IPv6 test frame of {size} octets cannot be: UDP and the tester's "
+            f"{TRAILER_OCTETS} octets of mark need {smallest}",
+            "sizes are those of the IPv6 frame, FCS included",
+        )
     ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
     if ipv4_size < MIN_FRAME_OCTETS + tag_octets(ipv4):
         raise UsageError(

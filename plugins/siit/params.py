@@ -19,6 +19,8 @@ LOWEST_IPV6_MTU = 1280
 class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
 
+    measured: ClassVar[str] = "translation"
+
     former_names: ClassVar[Mapping[str, str]] = {"unmapped_percent": "negative_percent"}
 
     ipv6_hosts: HostRange = Field(

@@ -11,7 +11,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable, lines_of
-from v6t.drivers.duts.bottleneck import Verdict, checker, growing, idle_by_core, judge_both
+from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, verdict_of, verdict_of_all
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
 from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
@@ -162,7 +162,7 @@ def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
 
 
 def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
-    found = checker(seconds(0, 60))
+    found = verdict_of(seconds(0, 60))
     assert found.limited_by == "cpu"
     assert found.says == "cpu0 had no time left (1 of 2 cores)"
     assert "cpu0: idle 0 % at least, 0 % in the middle, softirq up to 100 %" in found.evidence
@@ -174,20 +174,20 @@ def test_idle_time_is_kept_by_core_and_second():
 
 
 def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
-    assert checker(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
-    found = checker(seconds(95, 90, drops=(0, 5, 9)))
+    assert verdict_of(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
+    found = verdict_of(seconds(95, 90, drops=(0, 5, 9)))
     assert found.limited_by == "queue"
     assert "link left tx.dropped: 9 more" in found.evidence
 
 
 def test_an_idle_device_sends_you_elsewhere():
-    assert checker(seconds(95, 90)).limited_by == "nothing here"
+    assert verdict_of(seconds(95, 90)).limited_by == "nothing here"
 
 
 def test_between_busy_and_idle_nothing_is_claimed():
-    assert checker(seconds(30, 60)).limited_by == "unknown"
-    assert checker([]).limited_by == "unknown"
-    assert checker(seconds(30)[:1]).evidence == ()
+    assert verdict_of(seconds(30, 60)).limited_by == "unknown"
+    assert verdict_of([]).limited_by == "unknown"
+    assert verdict_of(seconds(30)[:1]).evidence == ()
 
 
 def test_a_counter_that_counts_no_loss_is_no_loss():
@@ -201,7 +201,7 @@ def test_a_polling_vpp_is_judged_by_its_vectors():
             Sample({"runtime": {"node.ip6-map.vectors_per_call": vectors}}),
         ]
 
-    full, room = checker(vpp(241.0)), checker(vpp(44.0))
+    full, room = verdict_of(vpp(241.0)), verdict_of(vpp(44.0))
     assert full.limited_by == "cpu"
     assert "ip6-map takes 241 vectors per call" in full.says
     assert room.limited_by == "nothing here"
@@ -211,11 +211,11 @@ def test_a_polling_vpp_is_judged_by_its_vectors():
 def test_two_devices_are_judged_together():
     busy, idle = Verdict("cpu", "busy", ()), Verdict("nothing here", "idle", ())
     stuck = Verdict("contention", "stuck", ())
-    assert judge_both({"CE": busy}) == ""
-    assert judge_both({"CE": busy, "PE": idle}).startswith("CE limits: it has no time left")
-    assert judge_both({"CE": idle, "PE": stuck}).startswith("PE limits: it loses frames")
-    assert "CE and PE limit together" in judge_both({"CE": busy, "PE": busy})
-    assert "none of them" in judge_both({"CE": idle, "PE": idle})
+    assert verdict_of_all({"CE": busy}) == ""
+    assert verdict_of_all({"CE": busy, "PE": idle}).startswith("CE limits: it has no time left")
+    assert verdict_of_all({"CE": idle, "PE": stuck}).startswith("PE limits: it loses frames")
+    assert "CE and PE limit together" in verdict_of_all({"CE": busy, "PE": busy})
+    assert "none of them" in verdict_of_all({"CE": idle, "PE": idle})
 
 
 def test_a_verdict_is_printed_with_its_evidence():
