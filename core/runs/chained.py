@@ -85,7 +85,7 @@ def sessions_over_ssh(
     """
     from v6t.drivers.duts.chain.session import ChainSession, Driven
     from v6t.drivers.duts.session import Session
-    from v6t.drivers.duts.ssh import SshTransport
+    from v6t.drivers.transport.openssh import SshTransport
 
     chain = _chain(driver)
     driven = []

@@ -154,7 +154,7 @@ def session_over_ssh(
         UsageError: nothing says how to reach it.
     """
     from v6t.drivers.duts.session import Session
-    from v6t.drivers.duts.ssh import SshTransport
+    from v6t.drivers.transport.openssh import SshTransport
 
     if driver.name == CHAIN:
         return chained.sessions_over_ssh(driver, intent_of(run), keep, say)  # type: ignore[return-value]

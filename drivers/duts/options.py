@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import UsageError
 
 Options = TypeVar("Options", bound="DutOptions")

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.state import SessionState
-from v6t.drivers.duts.transport import Transport
 from v6t.drivers.lab import host, ssh
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
+from v6t.drivers.transport.contract import Transport
+from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
 
 
