@@ -6,8 +6,8 @@ technology through the members below. What is abstract or has no value here must
 everything else has a default. Instances are pickled into the reference device and the receivers
 with their parameters only; what they prepare for themselves stays behind.
 
-What technologies have in common is at hand in ``common`` beside this module: ``mixture``
-(foreground, background and negative shares, headers), ``sizes``, ``reference_device`` (one handler
+What technologies have in common is at hand: ``sizes`` beside this module, in ``common`` ``mixture``
+(foreground, background and negative shares, headers), ``reference_device`` (one handler
 per direction and IP version) and ``prefixes``; and in ``translation`` and ``tunnel``.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
-from v6t.plugins.common.sizes import routed_pair, translated_pair
+from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links

@@ -105,7 +105,7 @@ class Driver(Commands):
             UsageError: nothing says how to reach it.
         """
         from v6t.drivers.duts.session import Session
-        from v6t.drivers.duts.ssh import SshTransport
+        from v6t.drivers.transport.openssh import SshTransport
 
         ssh = reached(self.options.ssh, f"the {self.name} device", "dut.options.ssh.host")
         return Session(self, SshTransport(ssh), intent, keep, say)

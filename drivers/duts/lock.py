@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 
-from v6t.drivers.duts.transport import ConnectionLost, Held, Transport
+from v6t.drivers.transport.contract import ConnectionLost, Held, Transport
 from v6t.profiles.errors import DutError
 
 LOCK = "lock"

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import UsageError
 
 STATE_DIRECTORY = "/run/v6t"

@@ -22,8 +22,8 @@ from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Watcher
-from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
 from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, describe, left_of, undo_of
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport
 from v6t.profiles.errors import DutError, V6tError
 
 UNDO_DEADLINE_S = 180.0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent
-from v6t.plugins.common.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.common.text import network6
 from v6t.plugins.customer_edge.params import (
@@ -25,6 +24,7 @@ from v6t.plugins.map.intent import rule_setting
 from v6t.plugins.map.params import RuleParams
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import CustomerEdge as CustomerEdgeSettings

@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4
 from v6t.plugins.common.mixture import ipv4, ipv6
-from v6t.plugins.common.sizes import TUNNEL_SIZES
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
+from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.plugins.stateful.base import UNMARKED, Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.four_tuples import consecutive

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
 from v6t.plugins.common.chain import CHAIN, chained
-from v6t.plugins.common.sizes import (
+from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
+from v6t.plugins.ipv4aas.parts import CE, PE, parts_of
+from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.sizes import (
     IPV6_SIZES,
     TUNNEL_SIZES,
     check_whole,
     tag_octets,
     translated_pair,
 )
-from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
-from v6t.plugins.ipv4aas.parts import CE, PE, parts_of
-from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 from v6t.plugins.translation.vectorised import DF_FROM

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from v6t.plugins.common.relay import Relay
-from v6t.plugins.common.sizes import TUNNEL_SIZES
 from v6t.plugins.lw4o6.params import DROP_REASONS, LwAftrParams
 from v6t.plugins.lw4o6.traffic import lw_traffic
+from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.intent_settings import BindingTable, GeneratedTable, TableFile
 from v6t.profiles.model import Direction, FramePair, Traffic
 

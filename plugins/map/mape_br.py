@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from v6t.plugins.common.relay import Relay
-from v6t.plugins.common.sizes import TUNNEL_SIZES
 from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mape_params import DROP_REASONS, MapEParams
 from v6t.plugins.map.mape_traffic import mape_traffic
+from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.intent_settings import MapRelay
 from v6t.profiles.model import Direction, FramePair, Traffic
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import ethernet, ipv6
 from v6t.plugins.common.relay import Relay
-from v6t.plugins.common.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.map.fields import (
     ce_fields,
     ea_variable,
@@ -20,6 +19,7 @@ from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.params import Domain
 from v6t.plugins.map.relay_traffic import relay_traffic
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.intent_settings import MapRelay
 from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, TrafficClass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 from v6t.plugins.base import DutIntent
-from v6t.plugins.common.sizes import IPV4_SIZES
+from v6t.plugins.sizes import IPV4_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.params import PoolParams, networks
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends

@@ -21,9 +21,9 @@ from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
 from v6t.plugins.common.octets import octets4, u32
-from v6t.plugins.common.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.common.text import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.params import networks
 from v6t.plugins.stateful.pool6 import Pool6Params, span

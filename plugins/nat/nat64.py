@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent
-from v6t.plugins.common.sizes import IPV6_SIZES
 from v6t.plugins.common.text import network6
+from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import PoolParams

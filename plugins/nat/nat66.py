@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent
-from v6t.plugins.common.sizes import IPV6_SIZES
+from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.pool6 import Pool6Params, span
 from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends

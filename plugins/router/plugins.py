@@ -14,9 +14,9 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.common.sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams, RouterParams, Side
+from v6t.plugins.sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.common.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.siit.hosts import Host, host, ipv6_networks, outside
 from v6t.plugins.siit.params import TranslatorParams
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.profiles.intent_settings import AddressTable
 from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 

@@ -30,7 +30,7 @@ from v6t.plugins.common.reference_device import (
     ReferenceDevice,
     route,
 )
-from v6t.plugins.common.sizes import translated_pair
+from v6t.plugins.sizes import translated_pair
 from v6t.plugins.tunnel import sixin4
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Direction, FramePair, Role, Traffic, TrafficClass, Variable

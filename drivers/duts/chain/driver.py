@@ -31,10 +31,10 @@ from v6t.drivers.duts.options import DutOptions, reached
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.session import Session
-from v6t.drivers.duts.ssh import SshTransport
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
+from v6t.drivers.transport.openssh import SshTransport
 from v6t.profiles.errors import UsageError
 
 

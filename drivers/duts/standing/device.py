@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.commands import Commands
-from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.session import Session
 from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.ssh import LabSsh
-from v6t.drivers.duts.transport import Transport
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import LabDevice
+from v6t.drivers.transport.contract import Transport
+from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
 
 

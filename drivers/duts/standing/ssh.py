@@ -16,12 +16,12 @@ import threading
 import time
 from pathlib import Path
 
-from v6t.drivers.duts.namespace import NamespaceTransport
-from v6t.drivers.duts.ssh import SshTransport
-from v6t.drivers.duts.ssh_options import SshOptions
 from v6t.drivers.duts.standing import host
 from v6t.drivers.lab import netns
-from v6t.profiles.errors import DutError, EnvironmentLacking
+from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import EnvironmentLacking
 
 BASE = Path("/run")
 SSHD = "/usr/sbin/sshd"
@@ -157,22 +157,12 @@ class LabSsh:
 
 
 class LabTransport(SshTransport):
-    """SSH through a socket of the device's own network namespace."""
+    """SSH from within the device's own network namespace."""
 
     def __init__(self, pid: int, options: SshOptions, port: int = 22) -> None:
-        super().__init__(options)
-        self._pid = pid
-        self._inner_port = port
-
-    def open(self) -> None:
-        """See the base class."""
-        try:
-            self._sock = connect_in(self._pid, "127.0.0.1", self._inner_port)
-        except OSError as exc:
-            raise DutError(
-                f"{self.name}: cannot be reached: {exc.strerror or exc}", "is its sshd running?"
-            ) from exc
-        super().open()
+        inner = options.model_copy(update={"port": port})
+        super().__init__(inner, ["nsenter", "-t", str(pid), "-n", "--"])
+        self.name = f"ssh {options.user}@{options.lab}"
 
 
 def connect_in(pid: int, host: str, port: int) -> socket.socket:

@@ -12,9 +12,9 @@ import sys
 import jsonschema
 import pytest
 from v6t.core.benchmarks.registry import results_schema
-from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.transport.namespace import NamespaceTransport
 
 from .test_devices import missing
 

@@ -18,8 +18,8 @@ from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux.base import neighbours, telemetry
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
-from v6t.drivers.duts.namespace import NamespaceHeld
 from v6t.drivers.duts.telemetry import Sample, Watcher
+from v6t.drivers.transport.namespace import NamespaceHeld
 from v6t.profiles.errors import DutError, UsageError
 
 CAPTURED = Path(__file__).parent / "captured"

@@ -58,6 +58,11 @@ class SshOptions(BaseModel):
     """Instead of a host: an sshd that v6t starts within the lab's device namespace of this name."""
 
     @property
+    def text(self) -> str:
+        """``user@host``, for messages."""
+        return f"{self.user}@{self.host or self.lab}" if self.user else self.host or self.lab
+
+    @property
     def hops(self) -> tuple[Hop, ...]:
         """The hosts of ``jump``."""
         found = []
