@@ -19,6 +19,7 @@ FIXED = {
     "campaigns",
     "method",
     "compliance",
+    "matrix",
     "troubleshooting",
     "operations",
 }
@@ -33,6 +34,7 @@ def on_config(config: Any) -> Any:
         {"Campaigns, papers, migration": "campaigns.md"},
         {"Method": "method.md"},
         {"Compliance": "compliance.md"},
+        {"Measured with what": "matrix.md"},
         {"Troubleshooting": "troubleshooting.md"},
         {"Operations": "operations.md"},
         {"Technologies": _pages("plugins")},
