@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from v6t.analysis.means import said_of_means
-from v6t.analysis.sheets import Record, sizes_of
+from v6t.analysis.sheet import Record, sizes_of
 
 
 def remarks(records: Sequence[Record]) -> list[str]:

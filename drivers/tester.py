@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from v6t.procedures.tracking import Connections
+from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import Direction
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Protocol):
-    """What :meth:`Judge.expect` returns (see ``v6t.plugins.base.Expected``)."""
+    """What :meth:`Oracle.expect` returns (see ``v6t.plugins.base.Expected``)."""
 
     @property
     def frames(self) -> NDArray[np.uint8]:
@@ -29,15 +29,19 @@ class Answer(Protocol):
         """``(n,)`` octets of each row that count, 0: dropped."""
 
 
-class Judge(Protocol):
-    """Knows the frame a correct device emits; a technology plugin is one. Picklable."""
+class Translation(Protocol):
+    """Knows the frame a correct device emits, or a part of one. Picklable."""
+
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
+        """Reference translation of ``(n, length)`` uint8 frames."""
+
+
+class Oracle(Translation, Protocol):
+    """Knows also what such a frame may look like otherwise; a technology plugin is one."""
 
     @property
     def header_policy(self) -> HeaderPolicy:
         """Which fields of that frame may have other values."""
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
-        """Reference translation of ``(n, length)`` uint8 frames."""
 
 
 class Tester(Protocol):
@@ -53,7 +57,7 @@ class Tester(Protocol):
             TesterError: the tester could not be started.
         """
 
-    def load(self, streams: Mapping[Direction, StreamSet], judge: Judge) -> None:
+    def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         """Replace what is sent in each direction and who judges what comes back."""
 
     def measure(self, trial: Trial) -> TrialResult:
@@ -96,19 +100,19 @@ class Phase:
 class StatefulTester(Tester, Protocol):
     """A tester with the ability ``connections`` (RFC 9693): capture, learn, replay.
 
-    Everybody else keeps out of the tester: :class:`v6t.drivers.preparing.Preparing` calls these
+    Everybody else keeps out of the tester: :class:`v6t.drivers.oracle.two_phase.Preparing` calls these
     methods in order, empties the device's table and counts it, compares the counts, and checks
     the device's timeout before each trial and the gap between the phases after it.
 
     *Streams.* Each direction loaded with :meth:`Tester.load` has one foreground stream; that one
-    belongs to connections (:func:`v6t.drivers.connjudge.foreground`), background does not. Frame
-    k of the forward foreground, counted from 0 over all cores (frame j of core c of C is frame
+    belongs to connections (:func:`v6t.drivers.oracle.connection_oracle.foreground`), background does
+    not. Frame k of the forward foreground, counted from 0 over all cores (frame j of core c of C is frame
     ``C * j + c``), is connection k: the stream as compiled enumerates every four-tuple once, in
     the order the technology asks for, and then begins again. The reverse foreground is a template
     without variables.
 
     *Table.* One row per connection, row k for connection k: source and destination address and
-    ports as octets of the frame that left the device (:class:`v6t.drivers.statetable.StateTable`,
+    ports as octets of the frame that left the device (:class:`v6t.drivers.oracle.state_table.StateTable`,
     12 octets for IPv4). A frame is known to be connection k by what the tester stamped into it,
     never by its addresses: those are what is to be learned. The first frame of a connection
     counts, further ones are ``surplus``; a row that is not learned stays zero.
@@ -116,12 +120,12 @@ class StatefulTester(Tester, Protocol):
     *Phase 2*, :meth:`Tester.measure` of a trial with ``connections``: the Initiator sends frame
     ``n mod count`` of its stream as n-th foreground frame. The Responder's n-th foreground frame
     is its template with the addresses and ports of a learned row, source and destination swapped,
-    checksums valid (:class:`v6t.drivers.replay.Replay`); which row, says
-    :class:`v6t.drivers.replay.Order` with ``connections.entries`` (None: all) and
+    checksums valid (:class:`v6t.drivers.oracle.replay.Replay`); which row, says
+    :class:`v6t.drivers.oracle.replay.Order` with ``connections.entries`` (None: all) and
     ``connections.reading``: ``linear`` is row ``n mod entries``, ``fixed`` always row 0,
     ``pseudorandom`` any order that uses all rows alike (a tester that sends value lists may cycle
     through a shuffled list). Trials whose table was not filled never come here. Counts, delays,
-    comparison (through :func:`v6t.drivers.connjudge.connecting`) and faults are those of any
+    comparison (through :func:`v6t.drivers.oracle.connection_oracle.connecting`) and faults are those of any
     other trial.
 
     A new :meth:`Tester.load` forgets the table, and so may :meth:`Tester.measure` of a trial

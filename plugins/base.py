@@ -2,61 +2,80 @@
 
 A plugin is pure: it computes frames and never sends one. Registered under the entry point group
 ``v6t.plugins``, it gives the whole machine (compiler, testers, procedures, report) its
-technology through the five members below. Instances are pickled into the reference device and
-the receivers with their parameters only; what they prepare for themselves stays behind.
+technology through the members below. What is abstract or has no value here must be given;
+everything else has a default. Instances are pickled into the reference device and the receivers
+with their parameters only; what they prepare for themselves stays behind.
 
-What technologies have in common is at hand beside this module: ``mixture`` (foreground,
-background and negative shares, headers), ``sizes``, ``device`` (a reference device of one handler
-per direction and IP version), ``prefixes``, ``addressing``, ``translate`` and ``tunnel``.
+What technologies have in common is at hand in ``common`` beside this module: ``mixture``
+(foreground, background and negative shares, headers), ``sizes``, ``reference_device`` (one handler
+per direction and IP version) and ``prefixes``; and in ``translation`` and ``tunnel``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
+from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
+from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+__all__ = [
+    "DeviceRole",
+    "DutIntent",
+    "Expected",
+    "Link",
+    "Links",
+    "Part",
+    "PluginParams",
+    "Reference",
+    "Technology",
+]
+
+REFERENCE = "reference"
+"""The driver of what is no device but a reference translation."""
+
 
 class PluginParams(BaseModel):
     """Base of every plugin's parameters: unknown names are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    former_names: ClassVar[Mapping[str, str]] = {}
+    """Parameters by names they once had; files with those are still read."""
 
+    @property
+    def only_background(self) -> bool:
+        """Whether nothing of the technology itself is measured (MIX-01)."""
+        return False
 
-@dataclass(frozen=True)
-class Link:
-    """One cable between tester and device.
+    @property
+    def mixture(self) -> tuple[int, int] | None:
+        """N and m: so many of n frames are foreground (GEN-14); None: there is no such choice."""
+        return None
 
-    Attributes:
-        tester_mac, dut_mac: Ethernet addresses of its two ends.
-        vlan: IEEE 802.1Q identifier 1..4094, or None for untagged frames.
-        mtu: octets of IP packet the link carries.
-    """
-
-    tester_mac: str
-    dut_mac: str
-    vlan: int | None = None
-    mtu: int = 1500
-
-
-@dataclass(frozen=True)
-class Links:
-    """Left and right link: the IPv6 and the IPv4 side of a single translation.
-
-    Technologies without two sides, or with another orientation, say which link carries what.
-    """
-
-    left: Link = Link("02:00:00:00:01:02", "02:00:00:00:01:01")
-    right: Link = Link("02:00:00:00:02:02", "02:00:00:00:02:01")
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not cls.former_names.keys() & given.keys():
+            return given
+        values = dict(given)
+        for former, name in cls.former_names.items():
+            if former in values:
+                if name in values:
+                    raise UsageError(
+                        f"{former} is the former name of {name}, and both are given",
+                        f"leave out {former}",
+                    )
+                values[name] = values.pop(former)
+        return values
 
 
 @dataclass(frozen=True)
@@ -75,25 +94,79 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class DutIntent:
-    """What the device must be configured to be, in no vendor's words.
+class DeviceRole:
+    """One of the devices of a setup (DD-04).
 
     Attributes:
-        technology: the plugin's name.
-        settings: technology parameters (rules, prefixes, pools), JSON-like values.
-        left, right: per link ``{"addresses": [...], "neighbours": {address: mac},
-            "routes": {prefix: via}}``.
-        links: MAC addresses, VLANs and MTUs.
+        name: for example ``CE``.
+        stateful: whether it keeps connections.
+        what: it is, in a word or two; empty: nothing beside the technology.
     """
 
-    technology: str
-    settings: Mapping[str, Any]
-    links: Links
-    left: Mapping[str, Any] = field(default_factory=dict)
-    right: Mapping[str, Any] = field(default_factory=dict)
+    name: str
+    stateful: bool
+    what: str = ""
 
 
-class Technology(ABC):
+class Reference(ABC):
+    """Knows what a device, or a part of one, emits. Picklable."""
+
+    @abstractmethod
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
+        """The reference translation of equally long frames, ``(n, length)`` uint8, FCS off."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Which header fields of expected frames may have other values; see the class."""
+        return HeaderPolicy()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several parts a device is made of, or several devices are, from left to right.
+
+    Attributes:
+        name: of the part.
+        device: it belongs to.
+        intent: what it must be; its ``technology`` says which drivers can.
+        driver: that it has in the lab by default.
+        options: of that driver.
+        stateful: whether it keeps the connections.
+        reference: its translation where it keeps none.
+        turned: the reference's left is the part's right.
+        to_ipv4: direction in which it translates IPv6 to IPv4; None: in neither.
+    """
+
+    name: str
+    device: str
+    intent: DutIntent
+    driver: str = REFERENCE
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stateful: bool = False
+    reference: Reference | None = None
+    turned: bool = False
+    to_ipv4: Direction | None = None
+
+    def listed(self) -> dict[str, Any]:
+        """As an intent's settings hold it."""
+        links = {"left": asdict(self.intent.links.left), "right": asdict(self.intent.links.right)}
+        return {
+            "name": self.name,
+            "device": self.device,
+            "driver": self.driver,
+            "options": dict(self.options),
+            "stateful": self.stateful,
+            "reference": self.reference is not None,
+            "to_ipv4": self.to_ipv4,
+            "technology": self.intent.technology,
+            "settings": dict(self.intent.settings),
+            "links": links,
+            "left": dict(self.intent.left),
+            "right": dict(self.intent.right),
+        }
+
+
+class Technology(Reference):
     """One IPv6 transition technology, as seen by a tester around it."""
 
     name: ClassVar[str]
@@ -102,9 +175,20 @@ class Technology(ABC):
     """One line for ``v6t plugins``."""
     rfcs: ClassVar[tuple[str, ...]]
     params_model: ClassVar[type[PluginParams]]
-    stateful: ClassVar[bool] = False
     overhead: ClassVar[int]
-    """Octets the IPv6 frame is longer than the IPv4 frame (20 translation, 40 encapsulation, 0)."""
+    """Octets the IPv6 frame is longer than the IPv4 frame: 20 translation, 40 encapsulation of
+    IPv4, 0 where nothing grows, -20 encapsulation of IPv6 in IPv4."""
+    sides: ClassVar[tuple[str, str]] = ("left", "right")
+    """Who is on the left and who on the right link, for example ``CEs`` and ``server``."""
+    native: ClassVar[bool] = False
+    """Whether nothing is translated nor encapsulated: what others are set beside."""
+    middle_version: ClassVar[int] = 6
+    """IP version on the link between two devices, where there are two."""
+    stateful: ClassVar[bool] = False
+    """Whether it keeps connections; then it is a :class:`v6t.plugins.stateful.base.
+    StatefulTechnology`."""
+    default_driver: ClassVar[str | None] = None
+    """The lab's device where none is named; None: the reference device, if it can be one."""
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset's demonstration."""
@@ -122,28 +206,58 @@ class Technology(ABC):
         return type(self), (self.params, self.links)
 
     @property
-    def header_policy(self) -> HeaderPolicy:
-        """Which header fields of expected frames may have other values; see the class."""
-        return HeaderPolicy()
+    @abstractmethod
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
+        """IP version of the foreground on the left and on the right link; a tunnel's is the outer.
+
+        Usually a class attribute: ``ip_versions = (6, 4)``.
+        """
+
+    @property
+    def roles(self) -> tuple[DeviceRole, ...]:
+        """The devices from left to right."""
+        return (DeviceRole(self.name, self.stateful),)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What its devices are made of from left to right; empty where one driver is the whole."""
+        return ()
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What must be said beside every result with these parameters."""
+        return ()
+
+    @property
+    def combinations(self) -> int:
+        """Connections the parameters have four-tuples for; 0 where none are kept."""
+        return 0
+
+    @property
+    def responder_version(self) -> int:
+        """IP version between device and Responder: what its table holds."""
+        return self.ip_versions[1]
 
     @abstractmethod
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
         """Sizes on both sides for a listed (IPv6) frame size, FCS included.
 
-        Where nothing is translated, ``ipv6`` is the left frame's size and ``ipv4`` the right
-        one's. :mod:`v6t.plugins.sizes` has both computations.
+        Where both sides carry the same version, ``ipv6`` is the left frame's size and ``ipv4`` the
+        right one's. :mod:`v6t.plugins.common.sizes` has both computations.
 
         Raises:
             UsageError: the size cannot exist for this technology or MTU (GEN-06).
         """
 
+    def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
+        """Octets of the tester's foreground frames on the left and on the right link."""
+        if self.ip_versions == (4, 6):
+            return sizes.ipv4, sizes.ipv6
+        return sizes.ipv6, sizes.ipv4
+
     @abstractmethod
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Foreground, background and negative classes for one direction."""
-
-    @abstractmethod
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """The reference translation of equally long frames, ``(n, length)`` uint8, FCS off."""
 
     @abstractmethod
     def dut_intent(self) -> DutIntent:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
 from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 

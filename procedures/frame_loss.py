@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial import Measure, TrialResult, directions_of
 

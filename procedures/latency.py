@@ -8,7 +8,7 @@ percentile by nearest rank.
 
 from __future__ import annotations
 
-from v6t.procedures.attempts import Conditions, Watch
+from v6t.procedures.conditions import Conditions, Watch
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.timing import Figures, TimingResult, TimingSpec, measure_timing
 from v6t.procedures.trial import DelayRequest, Measure

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.procedures.trial import DirectionResult, Measure, Mode, Trial, TrialResult, directions_of
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
 
 BENCHMARK = "preflight"
 FRAMES = 200
@@ -74,7 +74,7 @@ def _look(trial: Trial, result: TrialResult) -> Finding | None:
         if counted.mismatch is not None:
             return Finding(False, direction, counted.mismatch.get("why", ""), counted.mismatch)
     # sending at this rate may stutter on a busy machine: that alone is no reason to stop
-    verdict = judge_trial(trial, result, sending_time_tolerance=10.0)
+    verdict = assess_trial(trial, result, sending_time_tolerance=10.0)
     if not verdict.valid:
         return Finding(True, "", verdict.reasons[0])
     for direction in directions_of(trial.mode):

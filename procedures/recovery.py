@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
 from v6t.procedures.trial import Measure, Segment, TrialResult, directions_of
 
 BENCHMARK = "system-recovery"

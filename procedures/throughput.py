@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from v6t.procedures import mlr
-from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
-from v6t.procedures.fastsearch import fast_search
+from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
 from v6t.procedures.repetition import Adaptive, enough
-from v6t.procedures.search import SearchResult, Step, binary_search, halvings
+from v6t.procedures.search import mlr
+from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
+from v6t.procedures.search.fast import fast_search
 from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 

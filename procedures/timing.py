@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from v6t.procedures.attempts import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import DelayRequest, Measure, Trial, TrialResult, directions_of
 

@@ -29,14 +29,14 @@ class Verdict:
     mismatch: Mapping[str, str] | None = None
 
 
-def judge_trial(
+def assess_trial(
     trial: Trial,
     result: TrialResult,
     *,
     loss_tolerance: float = 0.0,
     sending_time_tolerance: float = 1.00001,
 ) -> Verdict:
-    """Judge by received against required frames (GEN-21), each direction and class for itself.
+    """Oracle by received against required frames (GEN-21), each direction and class for itself.
 
     Args:
         trial: what was asked.

@@ -2,6 +2,7 @@
 
     V6tError
     ├── UsageError          exit 2: a file, flag, rule or frame size is wrong
+    │   └── ExtensionError          an added plugin, driver, tester or benchmark is broken
     ├── EnvironmentLacking  exit 3: permission, kernel feature or program is missing
     ├── DutError            exit 4: the device under test cannot be driven
     ├── TesterError         exit 5: the tester itself failed
@@ -28,6 +29,10 @@ class UsageError(V6tError):
     """What the user gave cannot be used as it is."""
 
     exit_code = 2
+
+
+class ExtensionError(UsageError):
+    """What another distribution adds to v6t cannot be loaded, or fails by itself."""
 
 
 class EnvironmentLacking(V6tError):

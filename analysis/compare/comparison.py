@@ -10,8 +10,8 @@ from typing import Any
 from v6t.analysis.compare.effect import Effect, factor, shift
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
 from v6t.analysis.compare.quantities import Quantity, quantities
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.sheets import Sheet, sheet
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, sheet
 from v6t.analysis.statistics import finite, median
 
 SCHEMA = "v6t-comparison/1"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.sheets import Record, sizes_of
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Record, sizes_of
 
 Key = tuple[str, str, str]
 """Benchmark, frame sizes, direction."""

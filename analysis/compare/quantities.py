@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.sheets import Record
+from v6t.analysis.sheet import Record
 
 _DELAYS = {"latency": ("tl", "wcl"), "pdv": ("pdv",), "ipdv": ("max",)}
 _WORDS = {"tl": "TL", "wcl": "WCL", "pdv": "PDV", "max": "IPDV max"}

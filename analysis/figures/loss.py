@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from v6t.analysis.figures.canvas import axes, drawing, legend, look, svg, thousands
-from v6t.analysis.sheets import Record, sizes_of
+from v6t.analysis.sheet import Record, sizes_of
 
 FULL = 60.0
 """Beyond this share of the medium's rate the axis shows all of it (FLR-07) [%]."""

@@ -13,7 +13,7 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.sheets import Record
+from v6t.analysis.sheet import Record
 
 FAR = 20.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""

@@ -20,7 +20,7 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.sheets import Record, sizes_of
+from v6t.analysis.sheet import Record, sizes_of
 
 FAR = 20.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""
@@ -32,7 +32,7 @@ def rate_by_size(records: Sequence[Record], name: str, media: dict[str, float]) 
     Args:
         records: throughput records of one title.
         name: of the figure.
-        media: theoretical maximum by :func:`~v6t.analysis.sheets.sizes_of`, frames per second.
+        media: theoretical maximum by :func:`~v6t.analysis.sheet.sizes_of`, frames per second.
     """
     ordered = sorted({(r["frame_sizes"]["ipv6"], sizes_of(r)) for r in records})
     places = {label: i for i, (_, label) in enumerate(ordered)}

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.published import facts_of, library, references, sources
+from v6t.analysis.blocks import Block, Document, Folded, Items, Link, Links, Section, Text
+from v6t.analysis.published.library import facts_of, library, references, sources
 from v6t.analysis.remarks import remarks
-from v6t.analysis.report.blocks import Block, Document, Folded, Items, Link, Links, Section, Text
-from v6t.analysis.report.build import folded_if_long, reproduction
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.sheets import Record, Sheet, count, milliseconds, sheet, sizes_of
+from v6t.analysis.report.run import folded_if_long, reproduction
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Record, Sheet, count, milliseconds, sheet, sizes_of
 
 SCHEMA = "v6t-campaign/1"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.sheets import Sheet, sheet
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, sheet
 from v6t.analysis.variation import random_ports
 
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.blocks import Block, Drawing
 from v6t.analysis.figures.loss import loss_curve
 from v6t.analysis.figures.points import points_figure
 from v6t.analysis.figures.rates import rate_by_size
 from v6t.analysis.figures.scaling import mixture_curve, scaling_curve
-from v6t.analysis.report.blocks import Block, Drawing
 from v6t.analysis.scaling import (
     S_C,
     S_CPU,
@@ -22,7 +22,7 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheets import Record, Sheet, count, percent, sheet, sizes_of
+from v6t.analysis.sheet import Record, Sheet, count, percent, sheet, sizes_of
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
@@ -227,10 +227,14 @@ def _natives(every: Sequence[RunOf]) -> dict[tuple[str, ...], float]:
     return {
         (run.testbed, str(record["frame_sizes"]["ipv6"]), record["direction"]): record["median"]
         for run in every
-        if run.data is not None and run.data.config["plugin"] == "ipv6-router"
+        if run.data is not None and _is_native_ipv6(run.data.setup)
         for record in run.records
         if record["benchmark"] == "throughput" and record.get("median")
     }
+
+
+def _is_native_ipv6(setup: Mapping[str, Any]) -> bool:
+    return bool(setup.get("native")) and setup["ip_versions"] == [6, 6]
 
 
 def _mixture_sheet(

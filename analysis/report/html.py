@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from v6t.analysis.report.blocks import (
+from v6t.analysis.blocks import (
     Block,
     Cards,
     Columns,
@@ -21,8 +21,8 @@ from v6t.analysis.report.blocks import (
     Section,
     Text,
 )
-from v6t.analysis.report.style import CSS
-from v6t.analysis.sheets import Sheet
+from v6t.analysis.report.css import CSS
+from v6t.analysis.sheet import Sheet
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The browser is told that nothing may be fetched and nothing may run."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.sheets import Record, sizes_of
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Record, sizes_of
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 

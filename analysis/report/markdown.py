@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from v6t.analysis.report.blocks import (
+from v6t.analysis.blocks import (
     Block,
     Cards,
     Columns,
@@ -19,7 +19,7 @@ from v6t.analysis.report.blocks import (
     Listing,
     Text,
 )
-from v6t.analysis.sheets import Sheet
+from v6t.analysis.sheet import Sheet
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|~$])")
 

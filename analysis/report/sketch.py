@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from v6t.analysis.report.blocks import Drawing
-from v6t.analysis.report.rundata import RunData
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.rundata import RunData
 
-IPV4_LEFT = frozenset({"nat44", "clat", "ipv4aas", "mape-ce", "mapt-ce", "lwb4", "nat46"})
-BOTH = {"ipv4-router": "IPv4", "ipv6-router": "IPv6", "nat66": "IPv6", "nat44": "IPv4"}
-"""Technologies with the same version of IP on both sides."""
 WIDTH, HEIGHT, BOX = 760, 150, 150
 _INK, _BLUE = "#1a1a1a", "#0072B2"
 
@@ -18,8 +15,8 @@ _INK, _BLUE = "#1a1a1a", "#0072B2"
 def sketch(data: RunData) -> Drawing:
     """Tester, device and tester again, from left to right."""
     left, right = versions(data)
+    middle = f"IPv{data.setup['middle_version']}" if data.setup else ""
     parts = _parts(data)
-    sizes = sorted({(r["frame_sizes"]["ipv6"], r["frame_sizes"]["ipv4"]) for r in data.records})
     tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
     boxes = [("Tester", f"{tester}, left"), *parts, ("Tester", f"{tester}, right")]
     step = (WIDTH - BOX) / (len(boxes) - 1)
@@ -30,12 +27,17 @@ def sketch(data: RunData) -> Drawing:
     ]
     edge = BOX / 2 + width / 2
     for i in range(len(boxes) - 1):
-        word = left if i == 0 else right if i == len(boxes) - 2 else "IPv6"
+        word = left if i == 0 else right if i == len(boxes) - 2 else middle
         shapes.append(_link(i * step + edge, (i + 1) * step + BOX / 2 - width / 2, word))
-    octets = {"IPv6": [a for a, _ in sizes], "IPv4": [b for _, b in sizes]}
-    words = [f"{side}: {word}, {_few(octets[word])}" for side, word in
-             (("left link", left), ("right link", right)) if octets[word]]  # fmt: skip
-    says = f"Test setup: {tester} tester on both sides of the {device} device; {'; '.join(words)}."
+    words = [
+        f"{side} link{name}: {word}, {_few(octets)}"
+        for side, name, word, octets in zip(
+            ("left", "right"), _names(data), (left, right), _octets(data), strict=True
+        )
+        if octets
+    ]
+    says = "; ".join([f"Test setup: {tester} tester on both sides of the {device} device", *words])
+    says += "."
     text = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif">{"".join(shapes)}</svg>'
@@ -44,24 +46,33 @@ def sketch(data: RunData) -> Drawing:
 
 
 def versions(data: RunData) -> tuple[str, str]:
-    """Which IP is on the left and on the right link."""
-    plugin = data.config["plugin"]
-    if plugin in BOTH:
-        return BOTH[plugin], BOTH[plugin]
-    if plugin == "ipv4aas":
-        return "IPv4", "IPv4"
-    if plugin in IPV4_LEFT or data.params.get("orientation") == "nat46":
-        return "IPv4", "IPv6"
-    return "IPv6", "IPv4"
+    """Which IP is on the left and on the right link; empty where nothing says it."""
+    if not data.setup:
+        return "", ""
+    left, right = data.setup["ip_versions"]
+    return f"IPv{left}", f"IPv{right}"
+
+
+def _names(data: RunData) -> tuple[str, str]:
+    """Who is on the left and on the right, where that is more than a direction."""
+    left, right = data.setup.get("sides", ("left", "right"))
+    return ("", "") if (left, right) == ("left", "right") else (f" ({left})", f" ({right})")
+
+
+def _octets(data: RunData) -> tuple[list[int], list[int]]:
+    """Sizes of the tester's frames on the left and on the right link, of what was measured."""
+    sent = data.setup.get("octets", {})
+    measured = sorted({r["frame_sizes"]["ipv6"] for r in data.records})
+    pairs = [sent[str(size)] for size in measured if str(size) in sent]
+    return [left for left, _ in pairs], [right for _, right in pairs]
 
 
 def _parts(data: RunData) -> list[tuple[str, str]]:
     """Boxes between the tester's ports."""
-    driver, plugin = data.config["dut"]["driver"], data.config["plugin"]
-    if plugin == "ipv4aas":
-        variant = str(data.params.get("variant", ""))
-        return [("CE", variant), ("PE", variant)]
-    return [("Device under test", driver)]
+    devices = data.setup.get("devices", ())
+    if len(devices) < 2:
+        return [("Device under test", data.config["dut"]["driver"])]
+    return [(device["name"], device["what"]) for device in devices]
 
 
 def _few(values: Sequence[int]) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.report.blocks import Block, Folded, Items, Text
-from v6t.analysis.report.rundata import RunData
-from v6t.analysis.sheets import Sheet, count, sheet, sizes_of
+from v6t.analysis.blocks import Block, Folded, Items, Text
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, count, sheet, sizes_of
 from v6t.analysis.statistics import median
 
 MOST_LISTED = 50

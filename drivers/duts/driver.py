@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.model import Intent, Plan
 from v6t.drivers.duts.options import DutOptions, options_of
-from v6t.drivers.duts.profile import ExpectProfile
+from v6t.drivers.duts.plan import Intent, Plan
+from v6t.drivers.duts.way import check_way
 from v6t.profiles.errors import DutError, UsageError
 
 
@@ -39,6 +40,8 @@ class Driver(ABC):
     versions: ClassVar[tuple[str, ...]] = ("",)
     """Versions whose commands differ, oldest first; the last is planned for by default."""
     options_model: ClassVar[type[DutOptions]] = DutOptions
+    kernel: ClassVar[bool] = True
+    """Whether its routes and addresses are the system's own, which carry the connection, too."""
     options: Any
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
@@ -115,7 +118,10 @@ class Driver(ABC):
         """
         self.check_technology(intent.technology)
         self.refuse(intent, facts)
-        return self.steps(intent, facts)
+        plan = self.steps(intent, facts)
+        if self.options.ssh is not None and facts.way is not None:
+            check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
+        return plan
 
     @classmethod
     def check_technology(cls, technology: str) -> None:

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from v6t.drivers.duts import way
 from v6t.profiles.errors import DutError
 
 LINUX = {
     "system": "uname -sr",
     "boot": "cat /proc/sys/kernel/random/boot_id",
     "user": "id -u",
-    "client": 'echo "$SSH_CONNECTION"',
-    "management": 'set -- $SSH_CONNECTION; [ -z "$3" ] || ip -o addr show to "$3"',
+    "client": way.CLIENT,
+    "management": way.MANAGEMENT,
+    "way": way.survey(),
     "links": "ip -j link show",
     "default4": "ip -j -4 route show default",
     "default6": "ip -j -6 route show default",
@@ -51,6 +53,7 @@ class Facts:
         root: whether commands run as root.
         interfaces: by name.
         management: interfaces that carry this connection.
+        way: who is at its other end; None where nobody asked a device.
         default_via: interfaces with a default route.
         learnt_default: those of them whose IPv6 default route was advertised to it.
         programs: those asked for that are there.
@@ -63,6 +66,7 @@ class Facts:
     root: bool = True
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     management: frozenset[str] = frozenset()
+    way: way.Way | None = None
     default_via: frozenset[str] = frozenset()
     learnt_default: frozenset[str] = frozenset()
     programs: frozenset[str] = frozenset()
@@ -78,15 +82,20 @@ class Facts:
         found = dict.fromkeys(self.management, "it carries this connection")
         for name in self.default_via:
             found.setdefault(name, "a default route leads through it")
-        for name, why in list(found.items()):
-            interface = self.interfaces.get(name)
-            if interface and interface.lower:
-                found.setdefault(interface.lower, f"{name} is made of it, and {why}")
-        for name, interface in self.interfaces.items():
-            if interface.master in found:
-                found.setdefault(
-                    name, f"it belongs to {interface.master}: {found[interface.master]}"
-                )
+        if self.way is not None:
+            found = {**self.way.devices, **found}
+        before = -1
+        while len(found) > before:  # bridges over VLANs over bonds over interfaces
+            before = len(found)
+            for name, why in list(found.items()):
+                interface = self.interfaces.get(name)
+                if interface and interface.lower:
+                    found.setdefault(interface.lower, f"{name} is made of it, and {why}")
+            for name, interface in self.interfaces.items():
+                if interface.master in found:
+                    found.setdefault(
+                        name, f"it belongs to {interface.master}: {found[interface.master]}"
+                    )
         return found
 
 
@@ -117,16 +126,19 @@ def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
             lower=link.get("link", "") or "",
         )
     routes = _json(sections, "default4") + _json(sections, "default6")
+    hops = [*routes, *(hop for r in routes for hop in r.get("nexthops", ()))]
+    management = [
+        line.split()[1] for line in sections.get("management", "").splitlines() if line.strip()
+    ]
     return Facts(
         system=system,
         version=version,
         boot=sections.get("boot", "").strip(),
         root=sections.get("user", "").strip() == "0",
         interfaces=interfaces,
-        management=frozenset(
-            line.split()[1] for line in sections.get("management", "").splitlines() if line.strip()
-        ),
-        default_via=frozenset(r["dev"] for r in routes if "dev" in r),
+        management=frozenset(management),
+        way=way.way_of(sections.get("client", ""), sections.get("way", ""), management),
+        default_via=frozenset(r["dev"] for r in hops if "dev" in r),
         learnt_default=frozenset(
             r["dev"] for r in _json(sections, "default6") if r.get("protocol") == "ra"
         ),

@@ -14,15 +14,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from v6t.drivers.duts import sections
-from v6t.drivers.duts.describing import described, standing
+from v6t.drivers.duts import batch
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.lock import Lock
-from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, shown
-from v6t.drivers.duts.record import PROGRESS, SCRIPT, Record, describe, left_of, undo_of
+from v6t.drivers.duts.manifest import described, standing
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
+from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, describe, left_of, undo_of
 from v6t.profiles.errors import DutError, V6tError
 
 UNDO_DEADLINE_S = 180.0
@@ -165,7 +165,7 @@ class Session:
         }
         told = []
         for number, check in checks.items():
-            trouble = check.judge(read[str(number)].text)
+            trouble = check.checker(read[str(number)].text)
             if trouble is not None:
                 raise DutError(f"{self.name}: {check.command}: {trouble}")
             told.append(f"{check.command}: {' '.join(check.says.split())}")
@@ -283,7 +283,7 @@ class Session:
 
     def _read(
         self, commands: Mapping[str, str], noted: str | None = None
-    ) -> dict[str, sections.Section]:
+    ) -> dict[str, batch.Section]:
         """Run commands that change nothing, all in one round trip.
 
         Args:
@@ -292,8 +292,8 @@ class Session:
         """
         if not commands:
             return {}
-        done = self.transport.run(sections.script(commands))
-        found = sections.read(done.out)
+        done = self.transport.run(batch.script(commands))
+        found = batch.read(done.out)
         for name, command in commands.items():
             if name not in found or found[name].status is None:
                 raise ConnectionLost(
@@ -329,15 +329,15 @@ class Session:
         place = shlex.quote(f"{self._directory}/{PROGRESS}")
         lines = [f"echo {number} >>{place} || exit 125", f"( {step.command}", ") || exit $?"]
         if step.check is not None:
-            lines += [f"echo; echo '{sections.MARK} check'", f"( {step.check.command}", ")", "true"]
+            lines += [f"echo; echo '{batch.MARK} check'", f"( {step.check.command}", ")", "true"]
         done = self.transport.run("\n".join(lines), step.text, step.deadline_s)
-        said, _, answer = done.out.partition(f"\n{sections.MARK} check\n")
+        said, _, answer = done.out.partition(f"\n{batch.MARK} check\n")
         text = (said + done.err).strip()
         if done.status or (step.silent and text):
             words = text.splitlines()[-1] if text else f"status {done.status}"
             command = step.command.splitlines()[0][:160]
             raise DutError(f"{self.name}: {step.why}: '{command}' failed: {words}")
-        trouble = step.check.judge(answer) if step.check else None
+        trouble = step.check.checker(answer) if step.check else None
         if step.check and trouble is not None:
             raise DutError(
                 f"{self.name}: {step.why}: {step.check.command}: {trouble}",
@@ -347,7 +347,7 @@ class Session:
     def _await(self, check: Check) -> None:
         trouble: str | None = ""
         for _ in range(FLUSH_TRIES):
-            trouble = check.judge(self.transport.run(check.command).out)
+            trouble = check.checker(self.transport.run(check.command).out)
             if trouble is None:
                 return
             time.sleep(FLUSH_PAUSE_S)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 _NAME = r"[A-Za-z0-9_.%][A-Za-z0-9_.%-]*"
-_ADDRESS = r"\[?[0-9A-Fa-f:.%a-z]+\]?"
+_ADDRESS = r"\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?"
 _HOP = re.compile(rf"(?:({_NAME})@)?({_NAME}|\[[0-9A-Fa-f:.]+\])(?::(\d+))?")
 
 
@@ -65,6 +67,15 @@ class SshOptions(BaseModel):
                 raise ValueError(f"jump '{text}' is not [user@]host[:port]")
             user, host, port = match.groups()
             found.append(Hop(text, user or "", host.strip("[]"), int(port or 0)))
+        return tuple(found)
+
+    @property
+    def jump_addresses(self) -> tuple[str, ...]:
+        """Those of the hops that are given by address."""
+        found = []
+        for hop in self.hops:
+            with contextlib.suppress(ValueError):
+                found.append(str(ip_address(hop.host)))
         return tuple(found)
 
     @model_validator(mode="after")

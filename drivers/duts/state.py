@@ -8,7 +8,7 @@ from v6t.drivers.duts.session import Session
 
 
 class SessionState:
-    """See :class:`v6t.drivers.preparing.StateDevice`."""
+    """See :class:`v6t.drivers.oracle.two_phase.StateDevice`."""
 
     def __init__(self, session: Session) -> None:
         """Combine.

@@ -7,8 +7,8 @@ import os
 import shlex
 from pathlib import Path
 
-from v6t.drivers.duts.record import HELD_FILES, RECORD, SCRIPT, Record, script
 from v6t.drivers.duts.transport import Transport
+from v6t.drivers.duts.undo_record import HELD_FILES, RECORD, SCRIPT, Record, script
 from v6t.profiles.errors import DutError
 
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"

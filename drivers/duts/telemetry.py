@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.drivers.duts import sections
+from v6t.drivers.duts import batch
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
 
@@ -23,11 +23,11 @@ class Sample:
 
 def watching_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     """A shell loop that ends with its standard input."""
-    one = sections.script({str(n): r.command for n, r in enumerate(readings.values())})
+    one = batch.script({str(n): r.command for n, r in enumerate(readings.values())})
     return (
         # the loop's own standard input is not the one that is waited for
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
-        f"while :; do\n{one}\necho; echo '{sections.MARK} {TICK}'; sleep {interval_s:g}; done"
+        f"while :; do\n{one}\necho; echo '{batch.MARK} {TICK}'; sleep {interval_s:g}; done"
     )
 
 
@@ -65,14 +65,14 @@ class Watcher:
                 line = self._held.line(PATIENCE_S)
             except (ConnectionLost, DeadlinePassed, OSError, ValueError):
                 return  # what was seen until then is kept
-            if line == f"{sections.MARK} {TICK}":
+            if line == f"{batch.MARK} {TICK}":
                 self._samples.append(self._sample("\n".join(lines)))
                 lines = []
             else:
                 lines.append(line)
 
     def _sample(self, text: str) -> Sample:
-        read = sections.read(text)
+        read = batch.read(text)
         figures = {}
         for number, (name, reading) in enumerate(self._readings.items()):
             part = read.get(str(number))

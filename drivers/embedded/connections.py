@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.connjudge import TableAt, connection_source, foreground
-from v6t.drivers.replay import FrameSource
-from v6t.drivers.statetable import StateTable, tuple_at
-from v6t.drivers.statetable import endpoint_marks as marks
+from v6t.drivers.oracle.connection_oracle import TableAt, connection_source, foreground
+from v6t.drivers.oracle.replay import FrameSource
+from v6t.drivers.oracle.state_table import StateTable, tuple_at
+from v6t.drivers.oracle.state_table import endpoint_marks as marks
 from v6t.profiles import inet
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.connjudge import ConnectionJudge
-    from v6t.drivers.tester import Judge
+    from v6t.drivers.oracle.connection_oracle import ConnectionOracle
+    from v6t.drivers.tester import Oracle
 
     U8 = NDArray[np.uint8]
 
@@ -31,13 +31,13 @@ class Connections:
     """What a receiver knows of connections.
 
     Attributes:
-        judge: the judge that knows them, None in loopback or where the device is stateless.
+        oracle: the oracle that knows them, None in loopback or where the device is stateless.
         inner: the part of it that is told which ones there are.
         learning: phase 1 is under way.
     """
 
-    judge: Judge | None = None
-    inner: ConnectionJudge | None = None
+    oracle: Oracle | None = None
+    inner: ConnectionOracle | None = None
     learning: bool = False
     _table: StateTable | None = None
     _number: int = -1
@@ -46,12 +46,12 @@ class Connections:
     _inside: tuple[int, int | None] = (0, None)
 
     def arm(
-        self, judge: Judge | None, at: TableAt | None, streams: StreamSet, learn: bool
-    ) -> Judge | None:
-        """Prepare for a trial; the judge of its frames.
+        self, oracle: Oracle | None, at: TableAt | None, streams: StreamSet, learn: bool
+    ) -> Oracle | None:
+        """Prepare for a trial; the oracle of its frames.
 
         Args:
-            judge: that was loaded.
+            oracle: that was loaded.
             at: the connections; None: the trial has none.
             streams: that will arrive.
             learn: this is phase 1.
@@ -60,7 +60,7 @@ class Connections:
         self._table = self._source = None
         self._number = -1
         if at is None:
-            return judge
+            return oracle
         stream = foreground(streams)
         self._number, self._initial = stream.stream_id, stream
         if self.inner is not None:
@@ -69,7 +69,7 @@ class Connections:
             self._table = StateTable(at.path, at.count, at.version)
         if not learn:
             self._source = connection_source(streams, at, self._table)
-        return self.judge or judge
+        return self.oracle or oracle
 
     def source(self, stream: Stream) -> FrameSource | None:
         """What was sent of a stream, where it is not the stream as compiled."""

@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.compare import compare_samples, missing_example, together
 from v6t.drivers.embedded.connections import Connections
-from v6t.drivers.embedded.ring import RxRing
 from v6t.drivers.embedded.timing import ClassTimes, Gap, Wanted, class_times, lost_between
+from v6t.drivers.lab.ring import RxRing
+from v6t.drivers.oracle.compare import compare_samples, missing_example, together
 from v6t.profiles import trailer
 from v6t.profiles.model import Direction, Role
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.connjudge import TableAt
-    from v6t.drivers.tester import Judge
+    from v6t.drivers.oracle.connection_oracle import TableAt
+    from v6t.drivers.tester import Oracle
 
 SAMPLES = 1000
 """Frames per stream and trial that are compared with the reference translation, about."""
 DELAYS = 1 << 20
 """Delays kept per trial at most; above that, a regular sample."""
-SHORTEST_TEST_FRAME = 60
+SHORTEST_TEST_FRAME = 14 + trailer.LENGTH
+"""An Ethernet header and a mark, without FCS; whatever protocols are in between."""
 
 
 @dataclass
@@ -60,9 +61,10 @@ class Receiver:
         self._nonce = -1
         self._reset()
         self._streams: StreamSet | None = None
-        self._judge: Judge | None = None
+        self._oracle: Oracle | None = None
         self._direction: Direction = "forward"
         self._connections = Connections()
+        self._ids = np.zeros(1 << 16, dtype=bool)
 
     def _reset(self) -> None:
         self._control = 0
@@ -84,7 +86,7 @@ class Receiver:
     def load(
         self,
         streams: StreamSet,
-        judge: Judge | None,
+        oracle: Oracle | None,
         direction: Direction,
         connections: Connections | None = None,
     ) -> None:
@@ -92,11 +94,13 @@ class Receiver:
 
         Args:
             streams: of the other end.
-            judge: None means unchanged frames (loopback).
+            oracle: None means unchanged frames (loopback).
             direction: they come in.
             connections: what is known of connections; None: the device is stateless.
         """
-        self._streams, self._judge, self._direction = streams, judge, direction
+        self._streams, self._oracle, self._direction = streams, oracle, direction
+        self._ids[:] = False
+        self._ids[[stream.stream_id for stream in streams.streams]] = True
         self._connections = connections or Connections()
 
     def arm(
@@ -127,7 +131,7 @@ class Receiver:
         self._delay_stride = max(1, -(-wanted.trial.frames // DELAYS))
         limit = wanted.trial.frame_timeout_s
         self._timeout_ns = None if limit is None else round(limit * 1e9)
-        self._judge = self._connections.arm(self._judge, table, self._streams, learn)
+        self._oracle = self._connections.arm(self._oracle, table, self._streams, learn)
         self._wanted = wanted
         self._tallies = {}
         streams = self._streams.streams
@@ -165,13 +169,13 @@ class Receiver:
                     tally.samples,
                     self._nonce,
                     self._direction,
-                    self._judge,
+                    self._oracle,
                     source=source,
                 )
             )
             if received < tally.required and missing is None and not self._connections.learning:
                 missing = missing_example(
-                    tally.stream, int(tally.seen.argmin()), self._direction, self._judge, source
+                    tally.stream, int(tally.seen.argmin()), self._direction, self._oracle, source
                 )
         compared = together(found)
         self._nonce = -1
@@ -220,7 +224,7 @@ class Receiver:
             self._control += len(frames)
             return
         marks = trailer.read(frames)
-        ours = marks.magic_ok & _carries_udp(frames) & (marks.stream_id <= trailer.MAX_STREAM_ID)
+        ours = marks.magic_ok & self._ids[marks.stream_id]
         current = ours & (marks.nonce == self._nonce)
         if not current.all():
             self._control += int(np.count_nonzero(~ours))
@@ -260,23 +264,6 @@ class Receiver:
                 figures = rest.split()
                 return int(figures[2]) + int(figures[3])
         return 0
-
-
-def _carries_udp(frames: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Rows that are UDP in IPv4, in IPv6, or in IPv4 in IPv6, VLAN tag or not."""
-    at = np.full(len(frames), 12)
-    tagged = (frames[:, 12] == 0x81) & (frames[:, 13] == 0)
-    if tagged.any():
-        at[tagged] = 16
-        rows = np.arange(len(frames))
-        kind = frames[rows, at].astype(np.uint16) << 8 | frames[rows, at + 1]
-        ipv4, ipv6 = frames[rows, at + 11], frames[rows, at + 8]
-    else:
-        kind = frames[:, 12].astype(np.uint16) << 8 | frames[:, 13]
-        ipv4, ipv6 = frames[:, 23], frames[:, 20]
-    udp: NDArray[np.bool_] = (kind == 0x0800) & (ipv4 == 17)
-    udp |= (kind == 0x86DD) & ((ipv6 == 17) | (ipv6 == 4))
-    return udp
 
 
 def _seen(tally: Tally, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -9,14 +9,14 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.connjudge import TableAt, connection_source, foreground
-from v6t.drivers.embedded.ring import TxRing
-from v6t.drivers.replay import FrameSource
-from v6t.drivers.statetable import StateTable
+from v6t.drivers.lab.ring import TxRing
+from v6t.drivers.oracle.connection_oracle import TableAt, connection_source, foreground
+from v6t.drivers.oracle.replay import FrameSource
+from v6t.drivers.oracle.state_table import StateTable
 from v6t.procedures.trial import Starts, Trial
 from v6t.profiles import trailer
+from v6t.profiles.compiler.schedule import counts, order_with_index
 from v6t.profiles.expand import Expander
-from v6t.profiles.mixing import counts, order_with_index
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ class Sender:
     def _stamp(source: _Source, rows: U8, seq: NDArray[np.uint32], nonce: int) -> None:
         trailer.stamp(
             rows,
-            source.expander.headers,
+            source.expander.checksum,
             seq=seq,
             stream_id=source.stream.stream_id,
             nonce=nonce,

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from v6t.drivers.connjudge import foreground
-from v6t.drivers.embedded.bed import Bed, LabDevice, Mtus, frame_octets
-from v6t.drivers.embedded.channel import DEADLINE_S, Worker
-from v6t.drivers.embedded.connecting import Connecting, Load, establishing, validating
-from v6t.drivers.embedded.lab import LEFT, RIGHT
 from v6t.drivers.embedded.sender import Pace, longest_frame
+from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
 from v6t.drivers.embedded.timing import Wanted
-from v6t.drivers.tester import Judge, Phase
-from v6t.procedures.tracking import Connections
+from v6t.drivers.lab.channel import DEADLINE_S, Worker
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.setup import Bed, LabDevice, Mtus, frame_octets
+from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.tester import Oracle, Phase
+from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -26,8 +26,8 @@ from v6t.procedures.trial import (
     TrialResult,
     directions_of,
 )
+from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.errors import TesterError
-from v6t.profiles.mixing import counts
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
@@ -84,10 +84,10 @@ class EmbeddedTester:
             self.close()
             raise
 
-    def load(self, streams: Mapping[Direction, StreamSet], judge: Judge) -> None:
+    def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         """Hand streams to senders and receivers."""
         self._streams = dict(streams)
-        known = self._connecting.load(streams, judge, loopback=self._loopback)
+        known = self._connecting.load(streams, oracle, loopback=self._loopback)
         asked = []
         for direction, stream_set in streams.items():
             if longest_frame(stream_set) > frame_octets(self._links):
@@ -97,7 +97,7 @@ class EmbeddedTester:
             self._workers[f"{back} receiver"].tell(
                 "load",
                 streams=stream_set,
-                judge=None if self._loopback else judge,
+                oracle=None if self._loopback else oracle,
                 direction=direction,
                 connections=known,
             )

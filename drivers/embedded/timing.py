@@ -9,7 +9,7 @@ import numpy as np
 from v6t.drivers.delays import differences, distribution, merge
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import Trial
-from v6t.profiles.mixing import order_with_index, positions
+from v6t.profiles.compiler.schedule import order_with_index, positions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
-from v6t.drivers.embedded import netns
+from v6t.drivers.lab import netns
+from v6t.profiles.extensions import blame
 
 
 class Role(Protocol):
@@ -64,7 +65,7 @@ def _make(spec: dict[str, Any]) -> Role:
         from v6t.drivers.embedded.receiver import Receiver
 
         return Receiver(**spec)
-    from v6t.drivers.embedded.refdut import ReferenceDut
+    from v6t.drivers.lab.reference_device import ReferenceDut
 
     return ReferenceDut(**spec)
 
@@ -80,7 +81,10 @@ def _serve(pipe: Connection) -> None:
         try:
             pipe.send(("ok", getattr(role, request)(**arguments)))
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
-            pipe.send(("error", f"{type(exc).__name__}: {exc}"))
+            said = blame(exc)
+            pipe.send(
+                ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
+            )
 
 
 def main() -> None:

@@ -6,13 +6,13 @@ import itertools
 import os
 from typing import Any
 
-from v6t.drivers.embedded.bed import Bed
-from v6t.drivers.embedded.lab import LEFT, RIGHT
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.installation import find_interpreter, require
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
-from v6t.drivers.trex.serverconfig import PortConfig, core_plan, is_pci, server_config
+from v6t.drivers.trex.server_config import PortConfig, core_plan, is_pci, linux_port, server_config
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 VIRTUAL_DRIVERS = ("net_af_packet", "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
@@ -167,14 +167,17 @@ class Attachment:
                 "name them in the testbed (tester.options.interfaces), or start TRex yourself",
             )
         available = self.client["cpus"]
+        mtu = max(self._links.left.mtu, self._links.right.mtu)
         pairs = 1 + len(options.pairs)
         plan = core_plan(
             options.cores * pairs, available, options.core_list, low_end=options.cores == 1
         )
         config = server_config(
             [
-                PortConfig(name, *macs)
-                for name, macs in zip(interfaces, options.all_macs(self._links), strict=True)
+                PortConfig(linux_port(n, name, ring=options.ring, mtu=mtu), *macs)
+                for n, (name, macs) in enumerate(
+                    zip(interfaces, options.all_macs(self._links), strict=True)
+                )
             ],
             plan,
             socket=options.socket,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from v6t.drivers.trex import guard
+from v6t.drivers.trex import supervise
 from v6t.drivers.trex.remote import Remote
 from v6t.profiles.errors import TesterError
 
@@ -59,7 +59,7 @@ class ClientWorker:
             program = remote.command(program)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         self._process = subprocess.Popen(
-            guard.command(program, namespace_pid),
+            supervise.command(program, namespace_pid),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

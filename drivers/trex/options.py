@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 from v6t.drivers.trex.remote import Remote
+from v6t.drivers.trex.server_config import RING_FRAMES
 from v6t.profiles.errors import UsageError
 
 Counting = Literal["auto", "trailer", "ports"]
@@ -92,6 +93,8 @@ class TrexOptions(BaseModel):
     """TRex's port numbers of left and right."""
     interfaces: Interfaces = None
     """Left and right of a server that v6t starts: PCI addresses, interface names or --vdev=..."""
+    ring: int = Field(default=RING_FRAMES, ge=512, le=65_536, multiple_of=512)
+    """Frames in each ring between TRex and a Linux interface (a power of two is best)."""
     pairs: tuple[Pair, ...] = Field(default=(), max_length=7)
     """Further pairs of ports; every pair sends its share of the frames."""
     lab: bool = False

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from v6t.drivers.trex import guard
+from v6t.drivers.trex import supervise
 from v6t.drivers.trex.remote import Remote, until_input_ends
 from v6t.profiles.errors import TesterError
 
@@ -65,7 +65,7 @@ class Server:
             environment = {**os.environ, "LD_LIBRARY_PATH": _libraries(directory)}
             where = directory
         self._process = subprocess.Popen(
-            guard.command(program, namespace_pid),
+            supervise.command(program, namespace_pid),
             # the end of this is the end of a remote server
             stdin=subprocess.DEVNULL if remote is None else subprocess.PIPE,
             stdout=self._log,
@@ -112,11 +112,11 @@ class Server:
         if self._process.stdin is not None:
             self._process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=2 * guard.GRACE_S)
+                self._process.wait(timeout=2 * supervise.GRACE_S)
         if self._process.poll() is None:
             self._process.terminate()
         try:
-            self._process.wait(timeout=2 * guard.GRACE_S + 2)
+            self._process.wait(timeout=2 * supervise.GRACE_S + 2)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from v6t.drivers.connjudge import foreground
-from v6t.drivers.embedded.bed import Bed, LabDevice
-from v6t.drivers.embedded.connecting import establishing, validating
-from v6t.drivers.tester import Judge, Phase
-from v6t.drivers.trex import counting, sampling
+from v6t.drivers.embedded.stateful import establishing, validating
+from v6t.drivers.lab.setup import Bed, LabDevice
+from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.tester import Oracle, Phase
+from v6t.drivers.trex import counting, samples
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
-from v6t.drivers.trex.connecting import IDS_PER_DIRECTION, Connecting
-from v6t.drivers.trex.marking import bursts, first_frames, stamped, with_cache, with_macs
 from v6t.drivers.trex.options import TrexOptions
-from v6t.procedures.tracking import Connections
+from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
+from v6t.drivers.trex.stateful import IDS_PER_DIRECTION, Connecting
+from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
 from v6t.profiles.errors import TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS, Direction, Role
-from v6t.profiles.portions import beginning_at
-from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.transform.chunks import beginning_at
+from v6t.profiles.transform.precompute import with_rows
 
 OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
@@ -86,7 +86,7 @@ class TrexTester:
         self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
         self._installed: dict[int, StreamSet] = {}
-        self._judge: Judge | None = None
+        self._oracle: Oracle | None = None
         self._ticks_hz: float | None = None
         self._connecting = Connecting(self.attachment, options.remote)
         self._cables = _cables(options)
@@ -103,9 +103,9 @@ class TrexTester:
             self.close()
             raise
 
-    def load(self, streams: Mapping[Direction, StreamSet], judge: Judge) -> None:
+    def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         """Make streams ready; a trial installs those it sends."""
-        self._judge = None if self._loopback else judge
+        self._oracle = None if self._loopback else oracle
         self._streams = {}
         self._installed.clear()
         for direction, stream_set in streams.items():
@@ -124,7 +124,7 @@ class TrexTester:
                     f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers"
                 )
             self._streams[direction] = ready
-        self._connecting.load(self._streams, judge, loopback=self._loopback)
+        self._connecting.load(self._streams, oracle, loopback=self._loopback)
 
     def measure(self, trial: Trial) -> TrialResult:
         """One trial: install exact bursts, start all, wait for late frames, count."""
@@ -293,7 +293,7 @@ class TrexTester:
             receive=sorted({one.rx_port for one in sent}),
             residual_s=trial.residual_wait_s,
             give_up_s=overtime_s,
-            control="" if stamp else counting.CONTROL_FILTER,
+            control="" if stamp else counting.control_filter(one.streams for one in sent),
             samples=self._samples(sent, ipdv) if stamp else {},
             recordings=dict(recording or {}),
             synchronized=False,
@@ -309,17 +309,17 @@ class TrexTester:
         wanted = self._options.sample
         if not (wanted or ipdv):
             return {}
-        samples = {}
+        kept: dict[str, Any] = {}
         for one in sent:
             longest = max(b.frames for b in one.bursts)
             if ipdv:
-                pattern = counting.neighbours_filter(one.frames, sampling.IPDV_FRAMES)
-                limit = 2 * sampling.IPDV_FRAMES
+                pattern = counting.neighbours_filter(one.frames, samples.IPDV_FRAMES)
+                limit = 2 * samples.IPDV_FRAMES
             else:
                 pattern, _ = counting.sample_filter(longest, max(1, wanted // len(one.bursts)))
                 limit = 4 * wanted + 100
-            samples[str(one.rx_port)] = {"filter": pattern, "limit": limit}
-        return samples
+            kept[str(one.rx_port)] = {"filter": pattern, "limit": limit}
+        return kept
 
     def _result(
         self,
@@ -332,9 +332,9 @@ class TrexTester:
         ways = [d for d in DIRECTIONS if any(one.streams.direction == d for one in sent)]
         mine = {d: [one for one in sent if one.streams.direction == d] for d in ways}
         captured = {d: self._captured(raw, mine[d]) for d in ways}
-        found = {d: sampling.marks(captured[d]) for d in ways}
+        found = {d: samples.marks(captured[d]) for d in ways}
         for marks in found.values():
-            self._ticks_hz = sampling.tick_rate_hz(marks) or self._ticks_hz
+            self._ticks_hz = samples.tick_rate_hz(marks) or self._ticks_hz
         return TrialResult(
             directions={
                 d: self._direction(trial, mine[d], raw, captured[d], found[d], stamp) for d in ways
@@ -356,8 +356,8 @@ class TrexTester:
         trial: Trial,
         sent: Sequence[counting.Sent],
         raw: Mapping[str, Any],
-        frames: sampling.Frames,
-        marks: list[sampling.Mark],
+        frames: samples.Frames,
+        marks: list[samples.Mark],
         stamp: bool,
     ) -> DirectionResult:
         if stamp:
@@ -370,8 +370,8 @@ class TrexTester:
         some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
         known = [s for one in sent for s in one.streams.streams]
         streams = StreamSet(sent[0].streams.direction, tuple(known))
-        judge, source = self._judge_of(streams.direction), _sources(sent)
-        compared = sampling.compare(some, streams, judge, source)
+        oracle, source = self._judge_of(streams.direction), _sources(sent)
+        compared = samples.compare(some, streams, oracle, source)
         return DirectionResult(
             classes=counted.classes,
             sending_time_s=max(self._sending_time(trial, one, marks, raw) for one in sent),
@@ -384,24 +384,24 @@ class TrexTester:
             delays=None
             if asked is None
             else counting.distributions(counted, sent, tags=bool(asked.tags)),
-            ipdv=sampling.ipdv(frames, sent[0], self._ticks_hz, judge, source)
+            ipdv=samples.ipdv(frames, sent[0], self._ticks_hz, oracle, source)
             if asked is not None and asked.ipdv and self._ticks_hz
             else None,
         )
 
-    def _judge_of(self, direction: Direction) -> Callable[[Stream], Judge | None]:
-        def judge(stream: Stream) -> Judge | None:
-            return self._connecting.judge(direction, stream) or self._judge
+    def _judge_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:
+        def oracle(stream: Stream) -> Oracle | None:
+            return self._connecting.oracle(direction, stream) or self._oracle
 
-        return judge
+        return oracle
 
-    def _captured(self, raw: Mapping[str, Any], sent: Sequence[counting.Sent]) -> sampling.Frames:
+    def _captured(self, raw: Mapping[str, Any], sent: Sequence[counting.Sent]) -> samples.Frames:
         """Frames of one direction, as they would have come to the first pair of ports."""
         direction = sent[0].streams.direction
         there, here = self._links.left, self._links.right
         if direction == "reverse":
             there, here = here, there
-        found: sampling.Frames = []
+        found: samples.Frames = []
         for port in dict.fromkeys(one.rx_port for one in sent):
             frames = counting.captured(raw, port)
             cable = next(c for c in self._cables[direction] if c.rx == port)
@@ -413,7 +413,7 @@ class TrexTester:
                 else (here.tester_mac, here.dut_mac)
             )
             if macs is not None:
-                frames = [(when, sampling.with_macs(f, macs, others)) for when, f in frames]
+                frames = [(when, samples.with_macs(f, macs, others)) for when, f in frames]
             found += frames
         return found
 
@@ -421,19 +421,19 @@ class TrexTester:
         self,
         trial: Trial,
         one: counting.Sent,
-        found: list[sampling.Mark],
+        found: list[samples.Mark],
         raw: Mapping[str, Any],
     ) -> float:
         """From TRex's own time stamps where frames were captured, else from its events [s]."""
         longest = max(one.bursts, key=lambda b: b.frames)
-        by_stream: dict[int, list[sampling.Mark]] = {}
+        by_stream: dict[int, list[samples.Mark]] = {}
         for mark in found:
             by_stream.setdefault(mark.hardware_id, []).append(mark)
         if self._ticks_hz and by_stream:
             times = [
                 t
                 for marks in by_stream.values()
-                if (t := sampling.sending_time_s(marks, longest.frames, self._ticks_hz)) is not None
+                if (t := samples.sending_time_s(marks, longest.frames, self._ticks_hz)) is not None
             ]
             if times:
                 return max(times)
@@ -457,7 +457,7 @@ def _cables(options: TrexOptions) -> dict[Direction, list[Cable]]:
     return found
 
 
-def _sources(sent: Sequence[counting.Sent]) -> sampling.SourceOf:
+def _sources(sent: Sequence[counting.Sent]) -> samples.SourceOf:
     """Frames by stream: every pair of ports has a data path core of its own, with its own draws."""
     cores = {s.stream_id: one.tx_port // 2 for one in sent for s in one.streams.streams}
 

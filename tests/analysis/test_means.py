@@ -4,9 +4,9 @@ import json
 
 import pytest
 from v6t.analysis.means import means
-from v6t.core.config import Flags, resolve
-from v6t.core.progress import Silent
-from v6t.core.run import execute
+from v6t.core.cli.progress import Silent
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.runner import execute
 from v6t.tests.core.support import v6t
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import statistics
 
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point, make_tester
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.tester import Tester
 from v6t.procedures.trial import Trial
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
 
 from .common import in_turn, show
 
@@ -43,7 +43,7 @@ def lossless_fps(tester: Tester) -> float:
         trial = Trial("selftest", "b", 104, 64, "forward", rate, 1.0, 0.3, 0.1)
         for _ in range(2):
             result = tester.measure(trial)
-            if judge_trial(trial, result, sending_time_tolerance=LONGEST).passed:
+            if assess_trial(trial, result, sending_time_tolerance=LONGEST).passed:
                 low = rate
                 break
         else:

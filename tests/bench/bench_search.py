@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from v6t.procedures.attempts import Conditions
+from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import SEARCHES, Search, ThroughputSpec, measure_throughput
 from v6t.tests.procedures.support import Recorded, sim
 

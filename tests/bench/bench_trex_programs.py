@@ -12,14 +12,14 @@ import os
 import sys
 from dataclasses import replace
 
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.registry import names
-from v6t.core.testers import compile_point
-from v6t.drivers.embedded.bed import Bed
+from v6t.core.config.plugins import names
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
-from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
+from v6t.profiles.transform.precompute import with_rows
 
 from .common import in_turn, show
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from v6t.drivers.replay import Cycle, Order, Replay
-from v6t.drivers.statetable import ROW, MemoryFile, StateTable
+from v6t.drivers.oracle.replay import Cycle, Order, Replay
+from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
 from v6t.profiles import inet
 from v6t.profiles.expand import Expander
 

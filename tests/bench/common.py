@@ -6,8 +6,8 @@ import statistics
 import time
 from collections.abc import Callable
 
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
 from v6t.profiles.streams import StreamSet
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from v6t.core.config import Flags, resolve
-from v6t.core.progress import Silent
-from v6t.core.run import execute
+from v6t.core.cli.progress import Silent
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.runner import execute
 
 EVERYTHING = (
     *("throughput", "throughput-frame-timeout", "frame-loss", "back-to-back", "latency", "pdv"),

@@ -11,9 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from v6t.core import cli
+from v6t.core.cli import main
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli"]
+COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 SIM = ["run", "--plugin", "mape-br", "--tester", "sim"]
 
 RUN_FILES = [
@@ -40,7 +40,7 @@ def v6t(*arguments: object) -> Done:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            cli.main([str(a) for a in arguments])
+            main.main([str(a) for a in arguments])
         except SystemExit as exc:
             status = exc.code
     assert isinstance(status, int)

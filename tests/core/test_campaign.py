@@ -14,9 +14,9 @@ import jsonschema
 import pytest
 from v6t.analysis.report.campaign import RunOf
 from v6t.analysis.report.curves import curves
-from v6t.analysis.report.machine import schema
-from v6t.core.campaign import Overrides, lay_out
-from v6t.core.campaignfile import packaged
+from v6t.analysis.report.machine_readable import schema
+from v6t.core.campaigns.campaign import Overrides, lay_out
+from v6t.core.campaigns.file import packaged
 from v6t.profiles.errors import TranslationError
 
 from .support import COMMAND, complaint, v6t
@@ -355,7 +355,7 @@ PAPERS = {
 
 
 def test_there_is_a_campaign_for_every_paper():
-    from v6t.analysis.published import sources
+    from v6t.analysis.published.library import sources
 
     assert sorted(packaged()) == sorted(PAPERS)
     assert sorted(paper for paper, _ in PAPERS.values()) == sorted(sources())

@@ -4,13 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from v6t.core import ceilings
-from v6t.core.ceilings import THIS_RUN, UNKNOWN, find_ceiling, remember
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.rundir import RunDir
-from v6t.core.specs import ceiling_spec
-from v6t.core.testers import compile_point
-from v6t.procedures.selftest import Ceiling
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs import ceiling
+from v6t.core.runs.bench import compile_point
+from v6t.core.runs.ceiling import THIS_RUN, UNKNOWN, ceiling_spec, find_ceiling, remember
+from v6t.core.runs.rundir import RunDir
+from v6t.procedures.tester_rate import Ceiling
 from v6t.tests.procedures.support import limited
 
 MEDIA = 10_000_000.0
@@ -91,15 +90,15 @@ def test_any_change_is_a_new_self_test(directory, changed):
 
 def test_another_machine_is_a_new_self_test(directory, monkeypatch):
     look(a_run(), directory)
-    machine = {**ceilings.machine(), "processor": "another"}
-    monkeypatch.setattr(ceilings, "machine", lambda: machine)
+    machine = {**ceiling.machine(), "processor": "another"}
+    monkeypatch.setattr(ceiling, "machine", lambda: machine)
     assert look(a_run(), directory)[1] == THIS_RUN
 
 
 def test_a_resumed_run_keeps_the_ceiling_it_had(directory):
     first, _, _ = look(a_run(), directory)
     look(a_run(), directory)
-    cache = ceilings._path()
+    cache = ceiling._path()
     known = json.loads(cache.read_text())
     cache.write_text(json.dumps({k: {**v, "fps": 7.0} for k, v in known.items()}))
     rate, source, trials = look(a_run(), directory)
@@ -112,7 +111,7 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
     assert look(run, directory)[1] == THIS_RUN
     assert look(run, directory)[1] == THIS_RUN
     assert look(a_run(), directory, limit_fps=0.0)[0] == 0.0
-    assert not ceilings._path().exists()
+    assert not ceiling._path().exists()
 
 
 def test_phase_one_has_a_ceiling_of_its_own(directory):

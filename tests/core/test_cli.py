@@ -10,14 +10,15 @@ from importlib.metadata import version
 
 import click
 import pytest
-from v6t.core import cli, registry
+from v6t.core.cli import main
+from v6t.core.config import plugins
 
 from .support import COMMAND, RUN_FILES, SIM, complaint, tree, v6t, v6t_process
 
 HEAVY = ("scapy", "numpy", "matplotlib", "asyncssh", "pydantic", "ruamel", "rich")
 
 SUBCOMMANDS = [
-    *([name] for name in cli.COMMANDS),
+    *([name] for name in main.COMMANDS),
     *(["calc", name] for name in ("map", "rfc6052", "rate")),
 ]
 
@@ -31,7 +32,7 @@ RESULT_KEYS = {
 def imported_by(*arguments):
     """Heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
     script = (
-        "import sys\nfrom v6t.core.cli import main\n"
+        "import sys\nfrom v6t.core.cli.main import main\n"
         "try:\n    main(sys.argv[1:])\nexcept SystemExit as exc:\n    status = exc.code\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\nsys.exit(status)"
     )
@@ -57,7 +58,7 @@ def test_the_check_of_imports_sees_imports():
 def test_help_names_every_command():
     done = v6t("--help")
     assert (done.status, done.err) == (0, "")
-    for name, summary in cli.COMMANDS.items():
+    for name, summary in main.COMMANDS.items():
         assert f"  {name} " in done.out
         assert summary in done.out
     assert v6t("-h").out == done.out
@@ -68,7 +69,7 @@ def test_help_of_every_command(path):
     done = v6t(*path, "--help")
     assert (done.status, done.err) == (0, "")
     assert done.out.startswith(f"Usage: v6t {' '.join(path)} ")
-    command = cli.cli
+    command = main.cli
     for name in path:
         command = command.get_command(click.Context(command), name)
     assert command.help.split("\n")[0].split(".")[0][:40] in " ".join(done.out.split())
@@ -79,8 +80,8 @@ def test_help_of_every_command(path):
 
 
 def test_the_list_of_commands_is_the_commands_own_words():
-    for name, summary in cli.COMMANDS.items():
-        command = cli.cli.get_command(click.Context(cli.cli), name)
+    for name, summary in main.COMMANDS.items():
+        command = main.cli.get_command(click.Context(main.cli), name)
         assert command.short_help == summary
 
 
@@ -113,7 +114,7 @@ def complete(*words):
 
 def test_completes_commands_and_plugins():
     assert complete("res") == ["resume"]
-    assert complete("plugins", "ma") == [n for n in registry.names() if n.startswith("ma")]
+    assert complete("plugins", "ma") == [n for n in plugins.names() if n.startswith("ma")]
     assert complete("run", "--plugin", "mape-b") == ["mape-br"]
 
 

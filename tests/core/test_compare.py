@@ -6,10 +6,10 @@ import json
 
 import jsonschema
 import pytest
-from v6t.analysis.report.machine import schema
-from v6t.core import reports
-from v6t.core.comparing import comparison_of
-from v6t.drivers.embedded import privilege
+from v6t.analysis.report.machine_readable import schema
+from v6t.core.reporting import write
+from v6t.core.reporting.compare import comparison_of
+from v6t.drivers.lab import privilege
 
 from .reportruns import made
 from .support import complaint, v6t, v6t_process
@@ -208,7 +208,7 @@ def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
     assert "2,531,239" in done.out
     assert "9,198,715" not in done.out.partition("no reference")[0]  # of four workers
     assert "active cores: 4 published, 1 here" in done.out
-    reports.write(path, formats=["html"], figures=False)
+    write.write(path, formats=["html"], figures=False)
     page = (path / "report.html").read_text()
     assert "under the same conditions" in page
     assert "2,531,239" in page

@@ -10,8 +10,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.utils import rdpcap
-from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.profiles.export import from_stl_json
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.model import Role
 
 from .support import complaint, tree, v6t

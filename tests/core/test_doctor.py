@@ -8,8 +8,8 @@ import socket
 import sys
 
 import pytest
-from v6t.core import doctor
-from v6t.drivers.embedded import privilege
+from v6t.core.runs import doctor
+from v6t.drivers.lab import privilege
 from v6t.drivers.trex import installation
 from v6t.tests.drivers.faketrex import make
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from v6t.core import cli
+from v6t.core.cli import main as main_module
 from v6t.profiles import errors
 
 from .support import SIM, bound_by_permissions, complaint, tree, v6t, v6t_process
@@ -164,6 +166,8 @@ def test_permissions(arguments, expected, tmp_path, monkeypatch):
 def test_a_run_whose_journal_may_not_be_written_is_not_resumed(tmp_path):
     out = tmp_path / "out"
     assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
+    content = json.loads((out / "results.json").read_text())
+    (out / "results.json").write_text(json.dumps({**content, "status": "running"}))
     (out / "journal.jsonl").chmod(0o400)
     before = tree(out)
     done = v6t_process("resume", out, preexec=bound_by_permissions)
@@ -204,7 +208,7 @@ def test_trex_dir_that_holds_none(tmp_path, monkeypatch):
 @pytest.mark.parametrize("uid", [0, 1000])
 @pytest.mark.parametrize("command", ["run", "selftest"])
 def test_no_permission_for_the_lab(command, uid, tmp_path, monkeypatch):
-    from v6t.drivers.embedded import privilege
+    from v6t.drivers.lab import privilege
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(privilege.shutil, "which", lambda name: f"/bin/{name}")
@@ -237,7 +241,7 @@ def test_each_kind_of_error_has_its_exit_status(monkeypatch):
         def fail(*_args, kind=kind, **_rest):
             raise kind("what is wrong", "what to do")
 
-        monkeypatch.setattr(cli.cli, "main", fail)
+        monkeypatch.setattr(main_module.cli, "main", fail)
         done = v6t("doctor")
         assert (done.status, done.err) == (status, "v6t: what is wrong\n     what to do\n")
 
@@ -246,7 +250,7 @@ def test_a_defect_is_one_line_unless_asked(monkeypatch):
     def fail(*_args, **_rest):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(cli.cli, "main", fail)
+    monkeypatch.setattr(main_module.cli, "main", fail)
     done = v6t("doctor")
     assert done.status == 1
     assert done.err.splitlines()[0] == "v6t: internal error: ZeroDivisionError: division by zero"

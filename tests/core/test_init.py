@@ -6,13 +6,13 @@ import json
 import re
 
 import pytest
-from v6t.core.config import Flags, RunFile, resolve, technology
-from v6t.core.examples import RUN, TESTBED
-from v6t.core.settings import ProcedureSettings
-from v6t.core.yamlfile import Document
-from v6t.drivers.embedded.refdut import Faults
-from v6t.drivers.sim import SimOptions
-from v6t.plugins.mape_params import MapEParams
+from v6t.core.config.examples import RUN, TESTBED
+from v6t.core.config.resolve import Flags, RunFile, resolve, technology
+from v6t.core.config.settings import ProcedureSettings
+from v6t.core.config.yaml_document import Document
+from v6t.drivers.lab.reference_device import Faults
+from v6t.drivers.sim.tester import SimOptions
+from v6t.plugins.map.mape_params import MapEParams
 
 from .support import complaint, tree, v6t
 
@@ -69,7 +69,7 @@ def test_commented_settings_work(tmp_path):
     (tmp_path / "run.yaml").write_text(run)
     (tmp_path / "bed.yaml").write_text(bed)
     files = Document(tmp_path / "run.yaml").data, Document(tmp_path / "bed.yaml").data
-    assert {"n", "m", "spoof_percent"} <= set(files[0]["params"])
+    assert {"n", "m", "negative_percent"} <= set(files[0]["params"])
     assert {"trial_duration_s", "loss_tolerance", "confirmations"} <= set(files[0]["procedure"])
     assert {"capacity_fps", "loss_probability"} <= set(files[1]["tester"]["options"])
     assert {"params", "faults"} <= set(files[1]["dut"]["options"])
@@ -84,7 +84,10 @@ def test_names_in_the_example_exist():
     for model, words in (
         (RunFile, ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed")),
         (ProcedureSettings, ("trial_duration_s", "loss_tolerance", "resolution_fps")),
-        (MapEParams, ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset", "ces", "spoof_percent")),
+        (
+            MapEParams,
+            ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset", "ces", "negative_percent"),
+        ),
     ):
         for word in words:
             assert word in model.model_fields

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.drivers.embedded import privilege
+from v6t.core.config import resolve as resolve_module
+from v6t.drivers.lab import privilege
 
 from .support import COMMAND, RUN_FILES, SIM, v6t
 
@@ -154,12 +155,11 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
 
 def test_interrupted_before_anything_began(tmp_path, monkeypatch):
     """Ctrl-C while a command is still reading its files leaves nothing and says little."""
-    from v6t.core import config
 
     def interrupted(*_args, **_rest):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(config, "resolve", interrupted)
+    monkeypatch.setattr(resolve_module, "resolve", interrupted)
     done = v6t(*SIM, "-o", tmp_path / "out")
     assert done.status == 130
     assert done.err.strip() == "v6t: interrupted"

@@ -10,13 +10,14 @@ import time
 
 import pytest
 from v6t.analysis.remarks import remarks
-from v6t.core.checks import check_abilities
-from v6t.core.config import Flags, resolve
-from v6t.core.hooks import DuringTrial, run_hook
-from v6t.core.journal import Journal
-from v6t.core.plan import plan
-from v6t.core.progress import Silent
-from v6t.core.run import execute, resume
+from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
+from v6t.core.config.checks import check_abilities
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.hooks import DuringTrial, run_hook
+from v6t.core.runs.journal import Journal
+from v6t.core.runs.plan import plan
+from v6t.core.runs.runner import execute, resume
 from v6t.procedures.trial import Event, Trial
 from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError
 from v6t.tests.core.support import SIM, v6t
@@ -202,7 +203,7 @@ def test_a29_killed_after_repetition_7_of_20(tmp_path):
     cut = tmp_path / "cut"
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
     process = subprocess.Popen(
-        [sys.executable, "-m", "v6t.core.cli", *SIM, "--mode", "bidirectional", "--reps", "20",
+        [sys.executable, "-m", "v6t.core.cli.main", *SIM, "--mode", "bidirectional", "--reps", "20",
          "--resolution", "200000", *device, "-o", str(cut)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -232,10 +233,10 @@ def test_kills_in_any_benchmark_change_nothing(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     execute(wanted(*SIX, repetitions=2, resolution_fps=20_000.0), whole, Silent())
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
-    first = [sys.executable, "-m", "v6t.core.cli", *SIM, "--mode", "bidirectional", "--reps", "2",
+    first = [sys.executable, "-m", "v6t.core.cli.main", *SIM, "--mode", "bidirectional", "--reps", "2",
              "--resolution", "20000", "--measure", ",".join(SIX), *device,
              "-o", str(cut)]  # fmt: skip
-    again = [sys.executable, "-m", "v6t.core.cli", "resume", str(cut)]
+    again = [sys.executable, "-m", "v6t.core.cli.main", "resume", str(cut)]
     chance = random.Random(8219)
     for kill in range(9):
         process = subprocess.Popen(
@@ -314,19 +315,19 @@ def test_bad_input_is_one_sentence_before_any_traffic(tmp_path, arguments, says)
 
 
 def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatch):
-    from v6t.drivers.sim import SimTester
+    from v6t.drivers.sim.tester import SimTester
 
     monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(wanted("latency", **QUICK_LATENCY))
+    check_abilities(bind(wanted("latency", **QUICK_LATENCY)))
     with pytest.raises(EnvironmentLacking, match="the sim tester cannot measure pdv"):
         execute(wanted("pdv", **QUICK_LATENCY), tmp_path / "out", Silent())
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_library_is_said(monkeypatch):
-    monkeypatch.setattr("v6t.procedures.mlr.available", lambda: False)
+    monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
     with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
-        check_abilities(wanted("throughput", search="mlrsearch"))
+        check_abilities(bind(wanted("throughput", search="mlrsearch")))
 
 
 def test_the_plan_knows_every_benchmark():

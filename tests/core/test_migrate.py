@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core import migrate_maptperf, migrate_siitperf
-from v6t.core.config import resolve, technology
+from v6t.core.config.resolve import resolve, technology
+from v6t.core.migrate import maptperf, siitperf
 
 from .support import complaint, tree, v6t
 
@@ -244,12 +244,12 @@ def test_pseudorandom_addresses_of_a_router(tmp_path):
 @pytest.mark.parametrize(
     ("text", "peer", "known"),
     [
-        (SIITPERF, "siitperf", migrate_siitperf.KNOWN),
-        (ROUTER, "siitperf", migrate_siitperf.KNOWN),
-        (MAPPERF, "maptperf", migrate_maptperf.KNOWN),
-        (MAPTPERF, "maptperf", migrate_maptperf.KNOWN),
-        (NAT64, "siitperf", migrate_siitperf.KNOWN),
-        (NAT44, "siitperf", migrate_siitperf.KNOWN),
+        (SIITPERF, "siitperf", siitperf.KNOWN),
+        (ROUTER, "siitperf", siitperf.KNOWN),
+        (MAPPERF, "maptperf", maptperf.KNOWN),
+        (MAPTPERF, "maptperf", maptperf.KNOWN),
+        (NAT64, "siitperf", siitperf.KNOWN),
+        (NAT44, "siitperf", siitperf.KNOWN),
     ],
 )
 def test_every_parameter_is_accounted_for(text, peer, known, tmp_path):
@@ -282,11 +282,11 @@ def test_no_parameter_of_siitperf_is_forgotten(tmp_path):
             return 2 if name.startswith("IPv4") else 12
         return {"min": 2, "max": 4}.get(name[-3:], 0 if "tateful" in name or "var" in name else 1)
 
-    text = every(migrate_siitperf.KNOWN, value).replace("IPv6-L-Virt 2001:2::2", "IPv6-L-Virt ::9")
+    text = every(siitperf.KNOWN, value).replace("IPv6-L-Virt 2001:2::2", "IPv6-L-Virt ::9")
     source = tmp_path / "siitperf.conf"
     source.write_text(text)
-    found = migrate_siitperf.read_siitperf(source)
-    assert [g.name for g, _ in found.became] == list(migrate_siitperf.KNOWN)
+    found = siitperf.read_siitperf(source)
+    assert [g.name for g, _ in found.became] == list(siitperf.KNOWN)
     assert all(what for _, what in found.became), [g.name for g, what in found.became if not what]
 
 
@@ -372,11 +372,11 @@ def test_no_parameter_of_a_stateful_test_is_forgotten(left, right, tmp_path):
             return left if "-L-" in name else right
         return {"Stateful": 1, "Enumerate-ports": 3}.get(name, {"max": 9}.get(name[-3:], 1))
 
-    text = every(migrate_siitperf.KNOWN, value).replace("-var 1", "-var 0")
+    text = every(siitperf.KNOWN, value).replace("-var 1", "-var 0")
     source = tmp_path / "siitperf.conf"
     source.write_text(text.replace("Enumerate-ips 1", "Enumerate-ips 0"))
-    found = migrate_siitperf.read_siitperf(source)
-    assert [g.name for g, _ in found.became] == list(migrate_siitperf.KNOWN)
+    found = siitperf.read_siitperf(source)
+    assert [g.name for g, _ in found.became] == list(siitperf.KNOWN)
     assert all(what for _, what in found.became), [g.name for g, what in found.became if not what]
 
 

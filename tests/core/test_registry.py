@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core import registry
-from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.core.config import plugins as registry
+from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.profiles.errors import UsageError
 
 from .support import SIM, complaint, v6t
 
-GOOD = "v6t.plugins.mape_br:MapEBorderRelay"
+GOOD = "v6t.plugins.map.mape_br:MapEBorderRelay"
 
 BROKEN = {
     "no-module": ("nowhere_at_all:Plugin", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
-    "no-name": ("v6t.plugins.mape_br:Absent", "AttributeError"),
-    "no-class": ("v6t.plugins.calc:calc_map", "is no Technology class"),
+    "no-name": ("v6t.plugins.map.mape_br:Absent", "AttributeError"),
+    "no-class": ("v6t.core.cli.map_calculator:calc_map", "is no Technology class"),
     "no-technology": ("v6t.plugins.base:Link", "is no Technology class"),
     "raises": ("foreign_plugin:Plugin", "ZeroDivisionError: division by zero"),
 }

@@ -15,8 +15,10 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 from v6t.analysis.figures import canvas, rates
-from v6t.analysis.report.machine import schema
-from v6t.core import reports
+from v6t.analysis.report.machine_readable import schema
+from v6t.core.config import plugins
+from v6t.core.reporting import write
+from v6t.core.reporting import write as write_module
 
 from .reportruns import EVERYTHING, made
 from .support import COMMAND, SIM, complaint, tree, v6t
@@ -37,7 +39,7 @@ def run(tmp_path_factory):
     home = tmp_path_factory.mktemp("runs")
     device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
     path = made(home / "run", *EVERYTHING, device=device, procedure=procedure, label=EVIL)
-    reports.write(path)
+    write.write(path)
     return path
 
 
@@ -108,7 +110,7 @@ def test_a_report_has_every_file_and_touches_no_other(run, tmp_path):
     before = tree(copy)
     done = v6t("report", copy)
     assert done.status == 0
-    assert done.out.split() == [str(copy / name) for name in reports.FILES.values()]
+    assert done.out.split() == [str(copy / name) for name in write.FILES.values()]
     after = tree(copy)
     assert {k: after[k] for k in before} == before
     assert set(after) - set(before) == {"report.html", "report.md", "report.json", "junit.xml"}
@@ -205,7 +207,7 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
         "sending_time_tolerance": 1.00001,
     }
     path = made(tmp_path / "run", procedure=procedure, frame_sizes=(104, 168))
-    data = reports.load(path)
+    data = write.load(path)
     from v6t.analysis.report.compliance import clauses
 
     deviating = [c.source for c in clauses(data) if c.verdict != "follows"]
@@ -219,7 +221,7 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
 def test_invalid_trials_are_told(tmp_path):
     # the tester manages less than the search offers: its sending takes too long now and then
     path = made(tmp_path / "run", device={"tester_fps": 500_000})
-    reports.write(path, formats=["html"])
+    write.write(path, formats=["html"])
     page = Page((path / "report.html").read_text())
     head, row = page.tables["Headroom of the tester, per direction"]
     assert row[head.index("headroom")] != "enough"
@@ -285,7 +287,7 @@ def test_markdown_tables_are_whole(run):
 
 def test_the_same_run_gives_the_same_report(run, tmp_path):
     for name in ("first", "second"):
-        reports.write(run, tmp_path / name)
+        write.write(run, tmp_path / name)
     assert tree(tmp_path / "first") == tree(tmp_path / "second")
 
 
@@ -327,7 +329,7 @@ def test_a_report_that_cannot_be_written_costs_no_results(tmp_path, monkeypatch)
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(reports, "replace_text", broken)
+    monkeypatch.setattr(write_module, "replace_text", broken)
     out = tmp_path / "out"
     done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
     assert done.status == 0
@@ -365,7 +367,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
         "evidence": ["core 3: 0 % idle in 6 of 6 seconds"],
     }
     (path / "bottleneck.json").write_text(json.dumps([entry]))
-    reports.write(path, formats=["html", "md"], figures=False)
+    write.write(path, formats=["html", "md"], figures=False)
     found = Page((path / "report.html").read_text())
     title = "What limits the device, watched every second"
     assert found.tables[title][1] == [
@@ -376,7 +378,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
 
 def test_the_cards_are_those_of_the_smallest_frames(tmp_path):
     path = made(tmp_path / "run", "throughput", frame_sizes=(104, 1518))
-    reports.write(path, formats=["md"])
+    write.write(path, formats=["md"])
     small = json.loads((path / "results.json").read_text())["results"][0]
     text = (path / "report.md").read_text().partition("## What was measured")[0]
     assert f"**{small['median']:,.0f}** frames/s per direction" in text
@@ -397,17 +399,50 @@ def test_refusals(arguments, words, run):
 
 
 def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkeypatch):
-    from v6t.core import registry
 
-    monkeypatch.setattr(registry, "_entries", list)
-    (path,) = reports.write(run, tmp_path, ["html"])
+    monkeypatch.setattr(plugins, "_entries", list)
+    (path,) = write.write(run, tmp_path, ["html"])
     assert "mape-br" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words"),
+    [
+        ("mape-ce", "left link (relay): IPv6, 104 octets; right link (customer): IPv4, 64 octets."),
+        ("siit", "left link: IPv6, 84 octets; right link: IPv4, 64 octets."),
+        ("ipv4aas", "left link (Initiator): IPv4, 64 octets; "
+                    "right link (Responder): IPv4, 64 octets."),
+        ("nat44", "left link (Initiator): IPv4, 64 octets; "
+                  "right link (Responder): IPv4, 64 octets."),
+    ],
+)  # fmt: skip
+def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
+    (path,) = write.write(made(tmp_path / "run", plugin=plugin), tmp_path, ["html"])
+    page = path.read_text()
+    assert words in page
+    if plugin == "ipv4aas":
+        picture = page[page.index("<svg") : page.index("</svg>")]
+        assert re.findall(r">(IPv[46])<", picture) == ["IPv4", "IPv6", "IPv4"]
+        assert re.findall(r">(CE|PE|464xlat)<", picture) == ["CE", "464xlat", "PE", "464xlat"]
+
+
+def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(run, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    assert manifest.pop("setup")["ip_versions"] == [6, 4]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    (path,) = write.write(copy, tmp_path, ["html"])
+    assert "left link (CEs): IPv6, 104 octets; right link (server): IPv4" in path.read_text()
+    monkeypatch.setattr(plugins, "_entries", list)
+    (path,) = write.write(copy, tmp_path, ["html"])
+    assert "Test setup: sim tester on both sides of the reference device." in path.read_text()
 
 
 def test_matplotlib_waits_until_it_is_needed():
     script = (
-        "import sys, v6t.core.cli, v6t.core.commands.run, v6t.core.commands.report, "
-        "v6t.core.run, v6t.core.summary; sys.exit('matplotlib' in sys.modules)"
+        "import sys, v6t.core.cli.main, v6t.core.cli.run_command, v6t.core.cli.report_command, "
+        "v6t.core.runs.runner, v6t.core.cli.summary; sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 

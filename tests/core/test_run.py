@@ -8,9 +8,9 @@ import sys
 import time
 
 import pytest
-from v6t.core.config import Flags, resolve
-from v6t.core.progress import Silent
-from v6t.core.run import execute, resume
+from v6t.core.cli.progress import Silent
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import TesterError, TranslationError, UsageError
 
 KEYS = [
@@ -109,12 +109,12 @@ def test_twenty_kills_change_nothing(tmp_path):
     whole = tmp_path / "whole"
     execute(simulated(**options), whole, Silent())
     command = [
-        sys.executable, "-m", "v6t.core.cli", "run", "--plugin", "mape-br", "--tester", "sim",
+        sys.executable, "-m", "v6t.core.cli.main", "run", "--plugin", "mape-br", "--tester", "sim",
         "--reps", "3", "--resolution", "10000", "--set-tester", "trial_delay_s=0.02",
         "--set-tester", "capacity_noise=0.05", "--set-tester", "loss_probability=0.1",
         "-o", str(tmp_path / "cut"),
     ]  # fmt: skip
-    again = [sys.executable, "-m", "v6t.core.cli", "resume", str(tmp_path / "cut")]
+    again = [sys.executable, "-m", "v6t.core.cli.main", "resume", str(tmp_path / "cut")]
     chance = random.Random(9693)
     kills = 0
     for attempt in range(60):
@@ -150,7 +150,7 @@ def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
-    from v6t.core.rundir import RunDir
+    from v6t.core.runs.rundir import RunDir
 
     execute(simulated(), tmp_path / "out", Silent())
     holder = RunDir(tmp_path / "out", new=False)

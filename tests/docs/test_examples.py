@@ -6,10 +6,10 @@ import re
 import shlex
 
 import pytest
-from v6t.core.campaign import Overrides, lay_out
-from v6t.core.config import Flags, resolve
-from v6t.core.examples import RUN
-from v6t.core.registry import names
+from v6t.core.campaigns.campaign import Overrides, lay_out
+from v6t.core.config.examples import RUN
+from v6t.core.config.plugins import names
+from v6t.core.config.resolve import Flags, resolve
 from v6t.tests.core.support import v6t
 
 from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages

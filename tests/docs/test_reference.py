@@ -7,15 +7,15 @@ import subprocess
 import sys
 
 import pytest
-from v6t.core import reference
-from v6t.core.lookup import every_setting
+from v6t.core.cli import reference_pages
+from v6t.core.config.lookup import every_setting
 
 from .pages import CHECKOUT, DOCS
 
 
 def test_the_pages_in_the_repository_are_those_the_code_writes(tmp_path):
     shutil.copytree(DOCS / "duts", tmp_path / "duts")
-    reference.write(tmp_path / "reference")
+    reference_pages.write(tmp_path / "reference")
     written = {p.name: p.read_text() for p in (tmp_path / "reference").iterdir()}
     kept = {p.name: p.read_text() for p in (DOCS / "reference").iterdir()}
     assert sorted(written) == sorted(kept)

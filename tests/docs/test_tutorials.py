@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import json
 import shutil
 import subprocess
@@ -10,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.privilege import available
+from v6t.tests.packaging.support import pip_install
 
 from .pages import CHECKOUT, DOCS, blocks
 
@@ -41,41 +41,31 @@ def test_the_tutorial_shows_the_whole_module_and_nothing_else(tutorial):
 
 @pytest.mark.parametrize("tutorial", EXAMPLES)
 def test_the_tutorial_shows_the_package(tutorial):
-    (shown,) = [b for b in blocks(DOCS / "tutorials" / f"{tutorial}.md") if b.language == "ini"]
-    assert shown.text == (EXAMPLES[tutorial].parent / "setup.cfg").read_text(encoding="utf-8")
+    (shown,) = [b for b in blocks(DOCS / "tutorials" / f"{tutorial}.md") if b.language == "toml"]
+    assert shown.text == (EXAMPLES[tutorial].parent / "pyproject.toml").read_text(encoding="utf-8")
 
 
-@pytest.fixture(params=list(EXAMPLES))
-def tutorial(request):
-    return request.param
-
-
-def install(name: str, site: Path) -> None:
-    """The module as the tutorial prints it, with its entry point, as an installer leaves them."""
-    package = configparser.ConfigParser()
-    package.read_string((EXAMPLES[name].parent / "setup.cfg").read_text())
-    called, version = package["metadata"]["name"], package["metadata"]["version"]
-    info = site / f"{called.replace('-', '_')}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {called}\nVersion: {version}\n")
-    points = package["options.entry_points"]
-    text = "".join(f"[{group}]\n{points[group].strip()}\n" for group in points)
-    (info / "entry_points.txt").write_text(text)
-    (site / f"{package['options']['py_modules']}.py").write_text(code(name))
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Both packages with the modules as the tutorials print them, installed by pip."""
+    site = tmp_path_factory.mktemp("site")
+    for name, module in EXAMPLES.items():
+        work = tmp_path_factory.mktemp("sources")
+        shown = shutil.copytree(module.parent, work / "shown")
+        (shown / module.name).write_text(code(name))
+        pip_install(shown, work / "build", "--no-deps", "--target", site)
+    return site
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    packages = tmp_path / "site"
-    for name in EXAMPLES:
-        install(name, packages)
+def site(packages, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(packages))
     monkeypatch.chdir(tmp_path)
     return packages
 
 
 def v6t(*arguments: str, status: int = 0) -> str:
-    command = [sys.executable, "-m", "v6t.core.cli", *arguments]
+    command = [sys.executable, "-m", "v6t.core.cli.main", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point, make_tester
-from v6t.drivers.embedded.privilege import available
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.drivers.lab.privilege import available
 from v6t.drivers.tester import abilities_of
 from v6t.procedures.trial import MODES, DelayRequest, Trial, directions_of
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
 
 LAB, WHY = available()
@@ -72,9 +72,9 @@ def test_counts_add_up(tester, mode):
 
 def test_dependable_rates_pass(tester):
     asked = trial(rate=1000.0)
-    verdicts = [judge_trial(asked, tester.measure(asked), sending_time_tolerance=1.1)]
+    verdicts = [assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.1)]
     while not verdicts[-1].valid and len(verdicts) < 4:  # a busy machine may spoil a trial
-        verdicts.append(judge_trial(asked, tester.measure(asked), sending_time_tolerance=1.1))
+        verdicts.append(assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.1))
     assert verdicts[-1].passed, verdicts
 
 
@@ -121,7 +121,7 @@ def test_frames_over_the_timeout_are_late(tester):
 
 def test_an_impossible_rate_never_passes(tester):
     asked = trial(rate=4_900_000.0, duration=0.02)
-    verdict = judge_trial(asked, tester.measure(asked), sending_time_tolerance=1.02)
+    verdict = assess_trial(asked, tester.measure(asked), sending_time_tolerance=1.02)
     assert not verdict.passed
     assert verdict.reasons
 

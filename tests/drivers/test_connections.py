@@ -8,25 +8,31 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from v6t.drivers.connjudge import ConnectionJudge, TableAt, connecting, foreground, plugin_of
-from v6t.drivers.duts.kinds import nat
-from v6t.drivers.duts.profile import ExpectProfile, ProfiledJudge
+from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
+from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.state import HookState, SessionState
 from v6t.drivers.embedded.connections import Connections as Known
 from v6t.drivers.embedded.connections import inside_endpoints
-from v6t.drivers.preparing import Preparing
-from v6t.drivers.replay import Cycle, Order, Replay
-from v6t.drivers.simdevice import SimOptions
-from v6t.drivers.simtable import SimTable
-from v6t.drivers.statetable import MOST, ROW, MemoryFile, StateTable, tuple_at
+from v6t.drivers.oracle.connection_oracle import (
+    ConnectionOracle,
+    TableAt,
+    connecting,
+    foreground,
+    plugin_of,
+)
+from v6t.drivers.oracle.replay import Cycle, Order, Replay
+from v6t.drivers.oracle.state_table import MOST, ROW, MemoryFile, StateTable, tuple_at
+from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.sim.device import SimOptions
+from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Phase
-from v6t.plugins.nat44 import Nat44
-from v6t.plugins.nat64 import Nat64
-from v6t.procedures.tracking import Connections
+from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.nat.nat64 import Nat64
+from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
 from v6t.profiles import headerpolicy, inet, trailer
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import DutError, TesterError, UsageError
 from v6t.profiles.expand import Expander
 
@@ -88,7 +94,7 @@ def test_the_first_frame_of_a_connection_counts(memory):
 @pytest.mark.parametrize("share", [100, 1 << 24])
 @pytest.mark.parametrize("version", [4, 6])
 def test_repeated_tuples_and_endpoints_are_counted(memory, monkeypatch, version, share):
-    monkeypatch.setattr("v6t.drivers.statetable._SHARE", share)
+    monkeypatch.setattr("v6t.drivers.oracle.state_table._SHARE", share)
     table = memory(COUNT, version)
     rows = random_rows(COUNT, version)
     rows[17] = rows[1999] = rows[3]
@@ -186,16 +192,16 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
     streams, table = compiled(plugin), memory(COUNT)
     opening = learned(table, streams)
     order = Order(COUNT, reading)
-    outer, inner = connecting(ProfiledJudge(plugin, ExpectProfile()), *streams.values())
-    assert plugin_of(ProfiledJudge(plugin, ExpectProfile())) is plugin
-    assert isinstance(inner, ConnectionJudge)
+    outer, inner = connecting(ProfiledOracle(plugin, ExpectProfile()), *streams.values())
+    assert plugin_of(ProfiledOracle(plugin, ExpectProfile())) is plugin
+    assert isinstance(inner, ConnectionOracle)
     inner.bind(TableAt(table.rows.filename, COUNT, 4, order))
     for way in ("forward", "reverse"):
         stream = foreground(streams[way])
         source = Cycle(stream, COUNT) if way == "forward" else Replay(stream, table, order)
         frames = source.frames(4000, 50)
         trailer.stamp(
-            frames, source.headers, seq=np.arange(4000, 4050), stream_id=stream.stream_id,
+            frames, source.checksum, seq=np.arange(4000, 4050), stream_id=stream.stream_id,
             nonce=1, time_ns=0,
         )  # fmt: skip
         which = np.arange(4000, 4050)
@@ -213,11 +219,16 @@ def test_frames_of_other_streams_are_the_plugins(memory):
     plugin = Nat44()
     streams, table = compiled(plugin), memory(COUNT)
     frames = learned(table, streams)[:5]
-    inner = ConnectionJudge(plugin, *streams.values())
+    inner = ConnectionOracle(plugin, *streams.values())
     assert not inner.expect("forward", frames).length.any()  # not bound yet
     inner.bind(TableAt(table.rows.filename, COUNT, 4, Order(COUNT)))
     trailer.stamp(
-        frames, inet.headers_of(frames[0]), seq=np.arange(5), stream_id=5, nonce=1, time_ns=0
+        frames,
+        foreground(streams["forward"]).checksum,
+        seq=np.arange(5),
+        stream_id=5,
+        nonce=1,
+        time_ns=0,
     )
     assert not inner.expect("forward", frames).length.any()
     assert inner.expect("forward", frames[:0]).length.shape == (0,)
@@ -532,7 +543,7 @@ def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
     changed[2, 40] ^= 1
 
     def equal(profile, wanted, got):
-        policy = ProfiledJudge(Nat44(), profile).header_policy
+        policy = ProfiledOracle(Nat44(), profile).header_policy
         found = headerpolicy.tolerate(policy, wanted, wanted, got)
         assert found.allowed.all()
         return (found.frames == wanted).all(axis=1).tolist()

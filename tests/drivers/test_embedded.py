@@ -13,11 +13,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point, make_tester
-from v6t.drivers.embedded.privilege import available
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import Starts, Trial
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
 
 from . import faketrex
 
@@ -58,7 +58,7 @@ class Bench:
         """Whether one of a few trials passes: a busy machine may spoil some."""
         for _ in range(4):
             asked, result = self.measure(**options)
-            if judge_trial(asked, result, sending_time_tolerance=1.2).passed:
+            if assess_trial(asked, result, sending_time_tolerance=1.2).passed:
                 return result
         return None
 
@@ -97,7 +97,7 @@ def test_duplicates_are_surplus_never_loss(tmp_path):
     bed = faulty(tmp_path, "dut: {options: {faults: {duplicate_every: 10}}}\n")
     with Bench(bed=bed) as bench:
         asked, result = bench.measure(rate=1000.0)
-        verdict = judge_trial(asked, result, sending_time_tolerance=1.2)
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.2)
         assert any("surplus of 50 frames" in r for r in verdict.reasons), verdict
         assert result.directions["forward"].total("received") == 500
 
@@ -136,7 +136,7 @@ def test_flows_begin_one_after_the_other(n):
 def whole(bench, asked):
     """The result of a trial that passed; None if a busy machine spoilt it."""
     result = bench.tester.measure(asked)
-    return result if judge_trial(asked, result, sending_time_tolerance=1.2).passed else None
+    return result if assess_trial(asked, result, sending_time_tolerance=1.2).passed else None
 
 
 CHATTER = """
@@ -179,7 +179,7 @@ def test_a28_what_devices_say_of_their_own_is_never_counted():
         assert counted.control == 100
         assert counted.total("surplus") == 0
         assert counted.total("received") <= counted.total("required") == 1500
-        assert not any("surplus" in r for r in judge_trial(asked, result).reasons)
+        assert not any("surplus" in r for r in assess_trial(asked, result).reasons)
 
 
 def test_an_overflow_of_the_testers_own_ring_is_an_invalid_trial():
@@ -192,7 +192,7 @@ def test_an_overflow_of_the_testers_own_ring_is_an_invalid_trial():
         go.start()
         asked, result = bench.measure(mode="forward", rate=60_000.0, duration=2.0, residual=1.0)
         go.join()
-        verdict = judge_trial(asked, result, sending_time_tolerance=1.5)
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
         assert not verdict.valid
         assert any("receive ring overflowed" in f for f in result.faults), result.faults
 
@@ -214,7 +214,7 @@ def test_jumbo_frames(tmp_path):
 
 
 def test_spoofed_frames_must_not_come_back():
-    with Bench(params={"spoof_percent": "20"}) as bench:
+    with Bench(params={"negative_percent": "20"}) as bench:
         result = bench.passes(mode="forward")
         assert result is not None
         negative = [
@@ -240,7 +240,7 @@ def workers(directory):
 
 
 def test_nothing_is_left_after_kill_9(tmp_path):
-    command = [sys.executable, "-m", "v6t.core.cli", "run", "--plugin", "mape-br", "-o", "out"]
+    command = [sys.executable, "-m", "v6t.core.cli.main", "run", "--plugin", "mape-br", "-o", "out"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -309,7 +309,7 @@ def test_an_ordinary_user_gets_a_lab_through_a_user_namespace():
 ORDINARY = """
 import os
 assert os.geteuid() == 65534
-from v6t.drivers.embedded.privilege import acquire
+from v6t.drivers.lab.privilege import acquire
 how = acquire()
 from v6t.tests.drivers.test_embedded import Bench
 with Bench() as bench:

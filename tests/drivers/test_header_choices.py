@@ -11,25 +11,25 @@ from functools import cache
 
 import numpy as np
 import pytest
-from v6t.drivers.compare import compare_samples
-from v6t.drivers.duts.profile import ExpectProfile, ProfiledJudge
+from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
+from v6t.drivers.oracle.compare import compare_samples
 from v6t.plugins.base import Expected
-from v6t.plugins.ce import LwB4, MapECe, MapTCe
-from v6t.plugins.clat import Clat
-from v6t.plugins.dslite import DsLiteAftr
-from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasTunnelled
-from v6t.plugins.ipv4aas_params import Ipv4aasParams
-from v6t.plugins.lwaftr import LightweightAftr
-from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.plugins.mapt_br import MapTBorderRelay
-from v6t.plugins.nat44 import Nat44
-from v6t.plugins.nat46 import Nat46
-from v6t.plugins.nat64 import Nat64
-from v6t.plugins.nat66 import Nat66
-from v6t.plugins.router import Ipv4Router, Ipv6Router
-from v6t.plugins.siit import Siit
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
+from v6t.plugins.dslite.aftr import DsLiteAftr
+from v6t.plugins.ipv4aas.params import Ipv4aasParams
+from v6t.plugins.ipv4aas.plugin import Ipv4aas, Ipv4aasTunnelled
+from v6t.plugins.lw4o6.lwaftr import LightweightAftr
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.nat.nat46 import Nat46
+from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
+from v6t.plugins.siit.clat import Clat
+from v6t.plugins.siit.siit import Siit
 from v6t.profiles import trailer
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.headerpolicy import Change, change_of, combined_ecn, tolerate
 from v6t.profiles.model import DIRECTIONS, Role
@@ -90,7 +90,7 @@ def sizes_of(plugin):
 
 
 @cache
-def judge_of(name):
+def oracle_of(name):
     plugin = plugin_of(name)
     return Connected(plugin) if plugin.stateful else plugin
 
@@ -163,24 +163,24 @@ def sent_of(stream, count=3):
     expander = Expander(stream)
     frames = expander.frames(0, count)
     trailer.stamp(
-        frames, expander.headers, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
+        frames, expander.checksum, seq=np.arange(count), stream_id=stream.stream_id, nonce=7,
         time_ns=5,
     )  # fmt: skip
     return frames
 
 
-def answers(name, direction, octet, inner, change, judge=None):
+def answers(name, direction, octet, inner, change, oracle=None):
     """The reference's frames, changed, compared; None where the reference drops them."""
-    judge = judge or judge_of(name)
+    oracle = oracle or oracle_of(name)
     stream = stream_of(name, direction, octet, inner)
     sent = sent_of(stream)
-    expected = judge.expect(direction, sent)
+    expected = oracle.expect(direction, sent)
     if not expected.length.all():
         return None
     received = expected.frames[:, : expected.length[0]].copy()
     for row in received:
         change(Header(row))
-    return compare_samples(stream, [received], 7, direction, judge)
+    return compare_samples(stream, [received], 7, direction, oracle)
 
 
 def accepted(*args, **kwargs):
@@ -191,18 +191,18 @@ def accepted(*args, **kwargs):
     return found.matched == 3
 
 
-def accepted_octets(name, direction, octet, inner=None, judge=None):
+def accepted_octets(name, direction, octet, inner=None, oracle=None):
     """Which of all 256 TOS or traffic class octets of what leaves are accepted."""
-    judge = judge or judge_of(name)
+    oracle = oracle or oracle_of(name)
     stream = stream_of(name, direction, octet, inner)
     sent = sent_of(stream, 256)
-    expected = judge.expect(direction, sent)
+    expected = oracle.expect(direction, sent)
     received = expected.frames[:, : expected.length[0]].copy()
     for value, row in enumerate(received):
         Header(row).octet = value
-    found = tolerate(judge.header_policy, sent, expected.frames[:, : received.shape[1]], received)
+    found = tolerate(oracle.header_policy, sent, expected.frames[:, : received.shape[1]], received)
     good = found.allowed & (found.frames == expected.frames[:, : received.shape[1]]).all(axis=1)
-    compared = compare_samples(stream, [received], 7, direction, judge)
+    compared = compare_samples(stream, [received], 7, direction, oracle)
     assert (compared.checked, compared.matched) == (256, np.count_nonzero(good))
     return set(np.flatnonzero(good).tolist())
 
@@ -433,17 +433,17 @@ def test_what_leaves_as_it_came_is_exact_but_for_two_translations(name, directio
 @pytest.mark.parametrize("copying", [True, False])
 def test_the_bit_that_trex_sets_is_accepted_however_a_device_treats_it(name, direction, copying):
     """TRex sets the lowest bit of the outer TOS or traffic class: ECT(1)."""
-    judge = judge_of(name)
+    oracle = oracle_of(name)
     stream = stream_of(name, direction, 1)
     sent = sent_of(stream)
     assert Header(sent[0]).octet & 1
-    expected = judge.expect(direction, sent)
+    expected = oracle.expect(direction, sent)
     received = expected.frames[:, : expected.length[0]].copy()
     anew = Header(sent[0]).version != Header(received[0]).version or name in ("464xlat", "map-t")
     if not copying:
         for row in received:
             Header(row).octet = 0
-    found = compare_samples(stream, [received], 7, direction, judge)
+    found = compare_samples(stream, [received], 7, direction, oracle)
     assert found.checked == 3
     # a router must not take the bit away
     assert found.matched == (3 if copying or anew else 0)
@@ -485,18 +485,18 @@ PINS = [
 
 @pytest.mark.parametrize(("pin", "name", "direction", "octet", "inner", "made", "right"), PINS)
 def test_a_profile_pins_one_behaviour(pin, name, direction, octet, inner, made, right):
-    judge = ProfiledJudge(judge_of(name), ExpectProfile(**pin))
-    assert accepted(name, direction, octet, inner, octet_is(made), judge) == right
+    oracle = ProfiledOracle(oracle_of(name), ExpectProfile(**pin))
+    assert accepted(name, direction, octet, inner, octet_is(made), oracle) == right
 
 
 def test_a_profile_pins_hop_limit_flow_label_and_identification():
-    relay = ProfiledJudge(judge_of("mape-br"), ExpectProfile(tunnel_hop_limit=63))
+    relay = ProfiledOracle(oracle_of("mape-br"), ExpectProfile(tunnel_hop_limit=63))
     assert accepted("mape-br", "reverse", 0, None, written(7, 63), relay)
     assert not accepted("mape-br", "reverse", 0, None, written(7, 62), relay)
-    relay = ProfiledJudge(judge_of("mape-br"), ExpectProfile(flow_label="zero"))
+    relay = ProfiledOracle(oracle_of("mape-br"), ExpectProfile(flow_label="zero"))
     assert accepted("mape-br", "reverse", 0, None, written(1, 0, 0, 0), relay)
     assert not accepted("mape-br", "reverse", 0, None, written(1, 0, 0, 1), relay)
-    siit = ProfiledJudge(judge_of("siit"), ExpectProfile(identification="zero"))
+    siit = ProfiledOracle(oracle_of("siit"), ExpectProfile(identification="zero"))
     assert accepted("siit", "forward", 0, None, written(4, 0, 0), siit)
     assert not accepted("siit", "forward", 0, None, written(4, 0, 1), siit)
 
@@ -519,10 +519,10 @@ def test_a_comparison_tells_what_a_device_does():
 
 
 def test_one_spoilt_frame_spoils_no_other():
-    judge = judge_of("siit")
+    oracle = oracle_of("siit")
     stream = stream_of("siit", "forward", 0xB9)
     sent = sent_of(stream, 40)
-    expected = judge.expect("forward", sent)
+    expected = oracle.expect("forward", sent)
     for spoilt in (0, 17, 39):
         for at in range(14, 34):
             received = expected.frames[:, : expected.length[0]].copy()
@@ -531,7 +531,7 @@ def test_one_spoilt_frame_spoils_no_other():
                 header.octet = 0
                 header.write(4, 0x12, 0x34)
             received[spoilt, at] ^= 0x40
-            found = compare_samples(stream, [received], 7, "forward", judge)
+            found = compare_samples(stream, [received], 7, "forward", oracle)
             assert found.matched == 39, (spoilt, at)
 
 
@@ -572,7 +572,7 @@ def test_what_became_of_a_packet_is_told_by_its_length(before, after, change):
 class SixInFour:
     """IPv6 put into IPv4 (RFC 4213), by hand: no plugin of v6t does so, others' may."""
 
-    header_policy = judge_of("siit").header_policy
+    header_policy = oracle_of("siit").header_policy
 
     def expect(self, direction, frames):
         del direction
@@ -590,11 +590,11 @@ class SixInFour:
 
 
 def test_tunnels_of_ipv6_in_ipv4_have_the_same_choices():
-    judge = SixInFour()
+    oracle = SixInFour()
     for octet in OCTETS:
         right = {d | e for d in (octet & 0xFC, 0) for e in (octet & 3, 0)}
-        assert accepted_octets("ipv6-router", "forward", octet, None, judge) == right
+        assert accepted_octets("ipv6-router", "forward", octet, None, oracle) == right
     for change in (written(4, 9, 9), written(6, 0x40, 0), written(8, 1)):
-        assert accepted("ipv6-router", "forward", 0, None, change, judge)
+        assert accepted("ipv6-router", "forward", 0, None, change, oracle)
     for change in (written(8, 0), flipped(19), flipped(25), inner_octet(4), inner_hops(-1)):
-        assert not accepted("ipv6-router", "forward", 0, None, change, judge)
+        assert not accepted("ipv6-router", "forward", 0, None, change, oracle)

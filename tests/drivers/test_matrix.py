@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core.journal import read_journal
-from v6t.drivers.embedded.privilege import available
+from v6t.core.runs.journal import read_journal
+from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t_process
 
 from . import matrix

@@ -4,9 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.core.registry import load_plugin
-from v6t.core.testers import compile_point
-from v6t.drivers.sim import SimOptions, SimTester
+from v6t.core.config.plugins import load_plugin
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.sim.tester import SimOptions, SimTester
 from v6t.drivers.tester import abilities_of
 from v6t.procedures.trial import DelayRequest, Event, Segment, Trial, result_from_json
 from v6t.procedures.trial import result_to_json as to_json
@@ -153,7 +153,7 @@ def test_it_says_what_it_can():
 
 def test_real_streams():
     plugin = load_plugin("mape-br")
-    tech = plugin(plugin.params_model(n=10, m=9, spoof_percent=10))
+    tech = plugin(plugin.params_model(n=10, m=9, negative_percent=10))
     tester = SimTester(SimOptions(capacity_fps=500.0))
     tester.load(compile_point(tech, tech.frame_pair(104), 1), tech)
     asked = replace(TRIAL, mode="bidirectional", delays=DelayRequest(tags=100))

@@ -7,16 +7,16 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import Bench, compile_point
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.embedded.privilege import available
-from v6t.procedures.attempts import Conditions
-from v6t.procedures.capacity import CapacitySpec, measure_capacity
-from v6t.procedures.connections import judge_connections
-from v6t.procedures.tracking import Connections
+from v6t.drivers.lab.privilege import available
+from v6t.procedures.conditions import Conditions
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
+from v6t.procedures.stateful.phases import judge_connections
 from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import DutError, UsageError
 
 LAB, WHY = available()
@@ -79,7 +79,7 @@ class Standing:
         for _ in range(TRIES):
             result = self.bench.measure(trial)
             if result.connections.filled:
-                verdict = judge_trial(trial, result, sending_time_tolerance=1.5)
+                verdict = assess_trial(trial, result, sending_time_tolerance=1.5)
                 if verdict.passed:
                     return result
         pytest.fail("no trial of phase 2 passed")
@@ -213,7 +213,7 @@ def test_a_loopback_learns_and_replays_its_own_frames():
     try:
         for _ in range(TRIES):
             result = bench.measure(trial)
-            passed = judge_trial(trial, result, sending_time_tolerance=1.5).passed
+            passed = assess_trial(trial, result, sending_time_tolerance=1.5).passed
             if result.connections.filled and passed:
                 break
         assert result.connections.learned == 1000

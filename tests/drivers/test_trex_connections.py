@@ -6,13 +6,13 @@ import os
 import shutil
 
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.devices import judge_of, state_of
-from v6t.core.testers import compile_point, make_tester
-from v6t.drivers.embedded.privilege import available
-from v6t.drivers.preparing import Preparing
-from v6t.drivers.trex import connecting
-from v6t.procedures.tracking import Connections
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.core.runs.device import oracle_of, state_of
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.trex import stateful as connecting
+from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import DelayRequest, Trial
 
 pytestmark = [
@@ -47,7 +47,7 @@ def bench(**params):
     tester.open()
     plugin = technology(run)
     sizes = plugin.frame_pair(84)
-    tester.load(compile_point(plugin, sizes, run.seed), judge_of(run))
+    tester.load(compile_point(plugin, sizes, run.seed), oracle_of(run))
     return tester, Preparing(tester, state_of(run, tester, None)), sizes
 
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point
-from v6t.drivers.trex import counting, sampling
-from v6t.drivers.trex.hdr import Histogram, decode
-from v6t.drivers.trex.marking import bursts, stamped, with_cache
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.trex import counting, samples
+from v6t.drivers.trex.histogram import Histogram, decode
+from v6t.drivers.trex.stamping import bursts, stamped, with_cache
 from v6t.procedures.trial import DelayRequest, Trial
+from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.errors import TesterError, UsageError
 from v6t.profiles.expand import Expander
-from v6t.profiles.export import from_stl_json
+from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.inet import finish_ipv4, headers_of, verify
-from v6t.profiles.instructions import flow_var
-from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
+from v6t.profiles.transform.precompute import with_rows
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
@@ -67,22 +67,22 @@ def test_recorded_counts(raw, direction):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_recorded_frames_are_the_expanders_translated(raw, direction):
     frames = counting.captured(raw, PORTS[direction][1][0])
-    compared = sampling.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
+    compared = samples.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
     assert compared.checked == compared.matched > 10
     frames[3] = (frames[3][0], frames[3][1][:40] + b"\xff" + frames[3][1][41:])
-    wrong = sampling.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
+    wrong = samples.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
     assert wrong.matched == compared.matched - 1
     assert wrong.mismatch["received"] == frames[3][1].hex()
 
 
 def test_recorded_stamps_give_the_time_of_sending(raw):
-    marks = sampling.marks(counting.captured(raw, 1))
-    hz = sampling.tick_rate_hz(marks)
+    marks = samples.marks(counting.captured(raw, 1))
+    hz = samples.tick_rate_hz(marks)
     assert 1e9 < hz < 5e9
     fg = [m for m in marks if m.hardware_id == marks[0].hardware_id]
-    assert sampling.sending_time_s(fg, 1800, hz) == pytest.approx(1.0, abs=0.05)
-    assert sampling.sending_time_s(fg[:2], 1800, hz) is None
-    assert sampling.tick_rate_hz(marks[:5]) is None
+    assert samples.sending_time_s(fg, 1800, hz) == pytest.approx(1.0, abs=0.05)
+    assert samples.sending_time_s(fg[:2], 1800, hz) is None
+    assert samples.tick_rate_hz(marks[:5]) is None
 
 
 @pytest.mark.parametrize(
@@ -304,17 +304,17 @@ def test_the_sampling_filter_keeps_about_what_is_wanted(frames):
 
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6, 10**8])
 def test_neighbours_are_captured_in_whole_runs(frames):
-    pattern = counting.neighbours_filter(frames, sampling.IPDV_FRAMES)
-    kept = sampling._kept(frames, frames) if frames <= 10**6 else None
+    pattern = counting.neighbours_filter(frames, samples.IPDV_FRAMES)
+    kept = samples._kept(frames, frames) if frames <= 10**6 else None
     if kept is not None:
-        assert kept.sum() <= 2 * sampling.IPDV_FRAMES + 512
-        assert kept.sum() == frames or kept.sum() > sampling.IPDV_FRAMES // 2
+        assert kept.sum() <= 2 * samples.IPDV_FRAMES + 512
+        assert kept.sum() == frames or kept.sum() > samples.IPDV_FRAMES // 2
     assert pattern.startswith("ether[len - 16] = 0xab")
 
 
 def test_recorded_differences_of_delays(raw):
     """A capture of single frames holds few neighbours: the other pairs are lost, not made up."""
     frames = counting.captured(raw, 1)
-    hz = sampling.tick_rate_hz(sampling.marks(frames))
-    found = sampling.ipdv(frames, SENT["forward"], hz, lambda stream: PLUGIN)
+    hz = samples.tick_rate_hz(samples.marks(frames))
+    found = samples.ipdv(frames, SENT["forward"], hz, lambda stream: PLUGIN)
     assert {n: d.frames + d.lost for n, d in found.items()} == {"fg": 1799, "bg": 199}

@@ -6,14 +6,14 @@ import os
 import subprocess
 
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point
-from v6t.drivers.embedded.privilege import available
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.remote import Remote, until_input_ends
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
 
 from .duts import sshserver
@@ -124,7 +124,7 @@ def passed(tester, **changes):
     asked = Trial("throughput", "t", 104, 64, "bidirectional", 3000.0, 1.0, 0.4, 0.1, **changes)
     for _ in range(5):
         result = tester.measure(asked)
-        verdict = judge_trial(asked, result, sending_time_tolerance=1.1)
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.1)
         if verdict.valid:
             break
     assert verdict.passed, verdict

@@ -9,11 +9,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point, make_tester
-from v6t.drivers.embedded.privilege import available
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import DelayRequest, Trial
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
 
 from . import faketrex
@@ -54,7 +54,7 @@ def valid(tester, asked):
     """The result of a trial that passes; a busy machine may spoil the first ones."""
     for _ in range(5):
         result = tester.measure(asked)
-        verdict = judge_trial(asked, result, sending_time_tolerance=1.1)
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.1)
         if verdict.valid:
             break
     assert verdict.passed, verdict
@@ -88,7 +88,7 @@ def test_a_wrong_bit_in_the_devices_rule_is_seen():
 
 
 def test_spoofed_frames_are_counted_for_themselves():
-    tester = opened(params={"spoof_percent": "10"})
+    tester = opened(params={"negative_percent": "10"})
     try:
         result = valid(tester, trial("forward"))
         negative = [
@@ -130,7 +130,7 @@ def test_pulling_the_plug_ends_soon_with_the_cause(victim):
     try:
         if victim == "interface":
             result = tester.measure(asked)
-            assert not judge_trial(asked, result, sending_time_tolerance=1.1).passed
+            assert not assess_trial(asked, result, sending_time_tolerance=1.1).passed
         else:
             with pytest.raises(TesterError, match="died|ended|gone|answer"):
                 tester.measure(asked)
@@ -184,9 +184,10 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
 
 
 def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
-    from v6t.drivers.trex import marking
 
-    monkeypatch.setattr(marking, "MAX_STAMPED_FPS", 4000.0)
+    from v6t.drivers.trex import stamping
+
+    monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", 4000.0)
     tester = opened(loopback=True)
     try:
         asked = trial(rate=4000.0, duration=1.0)

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.options import TrexOptions

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import LinuxDriver
-from v6t.drivers.duts.model import Intent, Plan, Step, Was, judged
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked
 from v6t.profiles.errors import DutError
 
 TABLE = "inet v6t_filter"
@@ -67,7 +67,7 @@ class NftFilter(LinuxDriver):
             undo=f"nft delete table {TABLE} 2>/dev/null; true",
             before=f"nft list table {TABLE} 2>/dev/null | head -n 1",
             was=Was.FOREIGN,
-            check=judged(f"nft list chain {TABLE} forward", self._rules_missing, f"{rules} rules"),
+            check=checked(f"nft list chain {TABLE} forward", self._rules_missing, f"{rules} rules"),
             silent=True,
         )
         return self.finish(facts, [*self.base(intent, facts), filter_step])

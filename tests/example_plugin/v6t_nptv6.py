@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Expected, Links, Technology
-from v6t.plugins.device import FORWARDED, Handled, Leaving, ReferenceDevice, route
-from v6t.plugins.map import network6
-from v6t.plugins.mixture import (
+from v6t.plugins.common.mixture import (
     LinkParams,
     background_of,
     ethernet,
     ipv6,
     mixed,
     negative_like,
+    negative_share,
     replaced,
 )
-from v6t.plugins.router_params import HostBits
-from v6t.plugins.sizes import routed_pair
+from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, ReferenceDevice, route
+from v6t.plugins.common.sizes import routed_pair
+from v6t.plugins.map.rules import network6
+from v6t.plugins.router.params import HostBits
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Direction, FramePair, Role, Traffic, TrafficClass, Variable
 
@@ -39,9 +40,7 @@ class Nptv6Params(LinkParams):
     server: IPv6Address = Field(
         IPv6Address("2001:2:0:f001::9"), description="the host on the outside"
     )
-    outsider_percent: int = Field(
-        0, ge=0, le=50, description="share of forward frames whose source is not inside [%]"
-    )
+    negative_percent: int = negative_share("share of forward frames whose source is not inside [%]")
 
     @cached_property
     def inside(self) -> IPv6Network:
@@ -78,6 +77,8 @@ class Nptv6(Technology):
     rfcs = ("RFC 6296",)
     params_model = Nptv6Params
     overhead = 0
+    ip_versions = (6, 6)
+    sides = ("inside", "outside")
     drop_reasons = (
         "forwarded",
         "not addressed to this device",
@@ -119,7 +120,7 @@ class Nptv6(Technology):
         stranger = str(IPv6Address(int(host) ^ 1 << 80))
         outsider = negative_like(made, "outsider", layers=replaced(made, "IPv6", src=stranger))
         negative = [outsider] if forward else []
-        return mixed(p, direction, [(made, 1)], behind, negative, p.outsider_percent, seed)
+        return mixed(p, direction, [(made, 1)], behind, negative, p.negative_percent, seed)
 
     def expect(self, direction: Direction, frames: Any) -> Expected:
         return self._device.expect(direction, frames)

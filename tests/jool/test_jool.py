@@ -10,14 +10,14 @@ import json
 import os
 
 import pytest
-from v6t.core import testers
-from v6t.core.config import resolve, technology
-from v6t.core.devices import driver_of, intent_of
-from v6t.core.files import Flags
-from v6t.core.testers import Bench, compile_point
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve, technology
+from v6t.core.runs import bench
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.device import driver_of, intent_of
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.embedded.bed import Bed
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.setup import Bed
 from v6t.procedures.preflight import check_translation
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts import intents
@@ -50,7 +50,7 @@ def machine(made, monkeypatch):
         del keep, say
         return MachineDut(driver_of(run), intent_of(run), made)
 
-    monkeypatch.setattr(testers, "lab_device", device)
+    monkeypatch.setattr(bench, "lab_device", device)
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from v6t.drivers.duts import labhost
-from v6t.drivers.duts.labdevice import LabDut
-from v6t.drivers.duts.labssh import LabTransport
 from v6t.drivers.duts.namespace import NamespaceTransport, enter
 from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.drivers.lab import host
+from v6t.drivers.lab.device import LabDut
+from v6t.drivers.lab.ssh import LabTransport
 from v6t.profiles.errors import DutError
 
 from . import cpio
@@ -168,7 +168,7 @@ class MachineDut(LabDut):
         self._image = image
 
     def namespace(self) -> int:
-        self._host, self._pid = labhost.start(persistent=False)
+        self._host, self._pid = host.start(persistent=False)
         self._await_free()
         return self._pid
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -35,3 +39,26 @@ def modules():
     return sorted(
         p.relative_to(CHECKOUT) for room in ROOMS for p in (CHECKOUT / room).rglob("*.py")
     )
+
+
+def run(*command, **rest):
+    """Output of a program that must succeed."""
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, check=False, **rest
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def elsewhere(tmp_path):
+    """Start in an empty directory, with nothing that points to the checkout."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "V6T_"))}
+    return {"cwd": tmp_path, "env": clean}
+
+
+def pip_install(folder, work, *options, python=sys.executable):
+    """``pip install .`` in a copy of a package: pip builds it and needs no network for that."""
+    copy = work / folder.name
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-index")
+    run(*pip, "--no-build-isolation", *options, ".", cwd=copy)

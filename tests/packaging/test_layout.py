@@ -7,8 +7,11 @@ import importlib
 import re
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
+from setuptools import Distribution
+from setuptools.command.build_py import build_py
 
 from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
 
@@ -32,12 +35,17 @@ def test_every_folder_with_code_is_a_listed_package():
         assert (CHECKOUT / folder / "__init__.py").is_file(), f"{folder} is no package"
 
 
-def test_every_listed_package_has_its_folder():
+def test_every_listed_package_is_mapped_to_its_folder():
+    """Rooms are mapped; a package below one is looked for below the room's folder."""
     options = setup()["options"]
-    places = dict(line.split(" = ") for line in listed(options["package_dir"]))
-    assert set(places) == set(listed(options["packages"]))
-    for package, place in places.items():
-        assert package == "v6t." + place.replace("/", ".")
+    mapped = dict(line.split(" = ") for line in listed(options["package_dir"]))
+    assert set(mapped) == {f"v6t.{room}" for room in (*ROOMS, "tests")}
+    distribution = Distribution({"packages": listed(options["packages"]), "package_dir": mapped})
+    command = build_py(distribution)
+    command.ensure_finalized()
+    for package in listed(options["packages"]):
+        place = command.get_package_dir(package)
+        assert package == package_of(Path(place))
         assert (CHECKOUT / place / "__init__.py").is_file()
 
 
@@ -46,9 +54,9 @@ def test_every_room_is_known_to_the_import_contracts():
     assert set(listed(contracts["root_packages"])) == {f"v6t.{room}" for room in (*ROOMS, "tests")}
 
 
-def test_every_package_says_that_it_is_typed():
-    for folder in folders():
-        assert (CHECKOUT / folder / "py.typed").is_file(), folder
+def test_every_room_says_that_it_is_typed():
+    """PEP 561: the marker of a package counts for all below it."""
+    assert [room for room in ROOMS if not (CHECKOUT / room / "py.typed").is_file()] == []
 
 
 @pytest.mark.parametrize("group", ["console_scripts", "v6t.plugins"])

@@ -3,76 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import sysconfig
 import tarfile
-import venv
 import zipfile
 from email.parser import Parser
 
 import pytest
 
-from .support import CHECKOUT, ROOMS, folders, listed, modules, setup
-
-NOT_SHIPPED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "runs")
-
-
-def run(*command, **rest):
-    """Output of a program that must succeed."""
-    done = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, check=False, **rest
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """Directory with the sdist and the wheel made from it; needs no network."""
-    home = tmp_path_factory.mktemp("packaging")
-    shutil.copytree(CHECKOUT, home / "source", ignore=NOT_SHIPPED)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", home / "source")
-    return home / "dist"
-
-
-@pytest.fixture(scope="session")
-def wheel(built):
-    (path,) = built.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="session")
-def installed(wheel, tmp_path_factory):
-    """A fresh environment with the wheel, and this one's dependencies behind it."""
-    home = tmp_path_factory.mktemp("fresh") / "venv"
-    venv.create(home, with_pip=False, symlinks=True)
-    python = home / "bin" / "python"
-    run(
-        sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel
-    )
-    # a directory named in a .pth file is searched, its own .pth files are not: no editable v6t
-    where = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    with open(os.path.join(where, "dependencies.pth"), "w") as out:
-        out.write("\n".join(sorted(paths)) + "\n")
-    return home / "bin"
-
-
-def elsewhere(tmp_path):
-    """Start in an empty directory, with nothing that points to the checkout."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "V6T_"))}
-    return {"cwd": tmp_path, "env": clean}
+from .support import ROOMS, elsewhere, listed, modules, run, setup
 
 
 def test_the_wheel_holds_every_module(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in modules():
         assert f"v6t/{path.as_posix()}" in names
-    for folder in folders():
-        assert f"v6t/{folder.as_posix()}/py.typed" in names
+    for room in ROOMS:
+        assert f"v6t/{room}/py.typed" in names
 
 
 def test_the_wheel_holds_nothing_else(wheel):

@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.plugins.ce import LwB4, LwB4Params, MapECe, MapECeParams, MapTCe, MapTCeParams
-from v6t.plugins.map import MapRule
-from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.plugins.mape_params import MapEParams
-from v6t.plugins.mapt_br import MapTBorderRelay
-from v6t.profiles.compile import compile_traffic
+from v6t.plugins.customer_edge.plugins import (
+    LwB4,
+    LwB4Params,
+    MapECe,
+    MapECeParams,
+    MapTCe,
+    MapTCeParams,
+)
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.map.rules import MapRule
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
-from v6t.drivers.duts.chainjudge import ChainJudge
+from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import inside_endpoints
-from v6t.drivers.statetable import MemoryFile, StateTable
+from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.plugins.base import Link, Links
-from v6t.plugins.dslite import DsLiteAftr, DsLiteParams
-from v6t.plugins.ipv4aas import Ipv4aas
-from v6t.plugins.ipv4aas_params import HEADROOM, Ipv4aasParams
-from v6t.plugins.stateful import OUTSIDE_POOL
+from v6t.plugins.dslite.aftr import DsLiteAftr, DsLiteParams
+from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
+from v6t.plugins.ipv4aas.plugin import Ipv4aas
+from v6t.plugins.stateful.base import OUTSIDE_POOL
 from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
@@ -116,14 +116,14 @@ def test_frames_are_what_both_devices_make_of_them(variant, size, given, links):
 
 @pytest.mark.parametrize("variant", ["ds-lite", "lw4o6", "map-e", "map-t"])
 def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
-    """NAPT in scapy, the other parts as the lab has them; the chain's judge knows the hops."""
+    """NAPT in scapy, the other parts as the lab has them; the chain's oracle knows the hops."""
     plugin, _ = dual(variant)
     p = plugin.params
     parts = list(plugin.parts)
     (nat,) = [part for part in parts if part.stateful]
     world = NatWorld(nat.intent.links, str(p.public_first), p.publics, p.outside.min, p.outside.max)
-    judge = make_driver("chain", {}).judge(plugin, plugin.dut_intent())
-    assert isinstance(judge, ChainJudge)
+    oracle = make_driver("chain", {}).oracle(plugin, plugin.dut_intent())
+    assert isinstance(oracle, ChainOracle)
 
     def through(direction, frames):
         for part in parts if direction == "forward" else parts[::-1]:
@@ -142,16 +142,18 @@ def test_the_reference_parts_in_a_row_are_the_two_devices(variant):
     learned = out[:, 26:38]
 
     class Bound:
-        """The judge's plugin with its connections."""
+        """The oracle's plugin with its connections."""
 
         def expect(self, direction, frames):
             return plugin.connected(direction, frames, first, learned)
 
     first = frames
-    judge.judge = Bound()
-    assert rows_of(judge.expect("forward", frames)) == [f.tobytes() for f in out]
+    oracle.oracle = Bound()
+    assert rows_of(oracle.expect("forward", frames)) == [f.tobytes() for f in out]
     back = replies(plugin, learned, 104)
-    assert rows_of(judge.expect("reverse", back)) == [f.tobytes() for f in through("reverse", back)]
+    assert rows_of(oracle.expect("reverse", back)) == [
+        f.tobytes() for f in through("reverse", back)
+    ]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -390,18 +392,18 @@ def test_the_tunnels_end_with_a_nat_behind_it_is_the_aftr(several):
     assert not middle.reason.any()
     out = [world.answer("forward", f.tobytes()) for f in middle.frames]
     learned = np.array([list(o[26:38]) for o in out], dtype=np.uint8)
-    judge = make_driver("chain", {}).judge(plugin, plugin.dut_intent())
+    oracle = make_driver("chain", {}).oracle(plugin, plugin.dut_intent())
 
     class Bound:
         def expect(self, direction, given):
             return plugin.connected(direction, given, frames, learned)
 
-    judge.judge = Bound()
-    assert rows_of(judge.expect("forward", frames)) == out
+    oracle.oracle = Bound()
+    assert rows_of(oracle.expect("forward", frames)) == out
     back = replies(plugin, learned, 104)
     returned = [world.answer("reverse", f.tobytes()) for f in back]
     made = end.reference.expect("reverse", np.array([list(r) for r in returned], dtype=np.uint8))
-    assert rows_of(judge.expect("reverse", back)) == rows_of(made)
+    assert rows_of(oracle.expect("reverse", back)) == rows_of(made)
     inside = nat.intent.settings["inside4"]
     assert inside == (["10.0.0.0/28"] if several else ["192.168.1.2/32"])
 

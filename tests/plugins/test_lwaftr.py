@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.plugins.lw_params import LwAftrParams
-from v6t.plugins.lw_table import generated, read_table
-from v6t.plugins.lwaftr import LightweightAftr
-from v6t.plugins.map import PortSet, network4, network6
+from v6t.plugins.lw4o6.binding_table import generated, read_table
+from v6t.plugins.lw4o6.lwaftr import LightweightAftr
+from v6t.plugins.lw4o6.params import LwAftrParams
+from v6t.plugins.map.rules import PortSet, network4, network6
 from v6t.profiles import inet
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 
@@ -61,7 +61,7 @@ def streams(plugin, direction):
 
 
 def test_frames_of_a_table_from_a_file(table_file):
-    plugin = aftr(binding_table=str(table_file), spoof_percent=6)
+    plugin = aftr(binding_table=str(table_file), negative_percent=6)
     world = LwWorld(plugin.links, some_rows())
     met: set[tuple[str, int]] = set()
     for direction in ("forward", "reverse"):

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.plugins import rfc6052
-from v6t.plugins.calc import calc_map, calc_rate, calc_rfc6052
-from v6t.plugins.map import (
+from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
+from v6t.plugins.map.overlap import pick, served_ea
+from v6t.plugins.map.rules import (
     MapRule,
     address4,
     address6,
@@ -20,7 +20,7 @@ from v6t.plugins.map import (
     network6,
     rule_from_text,
 )
-from v6t.plugins.mape_overlap import pick, served_ea
+from v6t.plugins.translation import rfc6052
 from v6t.profiles.errors import UsageError
 
 from .oracle import OracleRule

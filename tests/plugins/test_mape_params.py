@@ -8,9 +8,9 @@ from ipaddress import IPv4Address, IPv6Address
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from v6t.core.config import RunFile, TestbedFile
+from v6t.core.config.resolve import RunFile, TestbedFile
 from v6t.plugins.base import Link, Links
-from v6t.plugins.mape_params import MAPTPERF_PARAMETERS, Domain, MapEParams
+from v6t.plugins.map.mape_params import MAPTPERF_PARAMETERS, Domain, MapEParams
 from v6t.profiles.errors import UsageError
 
 from .support import FIGURE_8, number, ports, relay, stream_frames
@@ -222,7 +222,7 @@ MALFORMED = {
     "bg_dport": {"min": 1, "max": "many"},
     "n": 0,
     "m": -1,
-    "spoof_percent": 51,
+    "negative_percent": 51,
     "ttl": 1,
     "df": "perhaps",
     "psid": -1,

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
-from v6t.plugins import rfc6052
 from v6t.plugins.base import Links
-from v6t.plugins.frames import octets4, u32
-from v6t.plugins.map import MapRule, rule_from_text
-from v6t.plugins.map_arrays import RuleArray
-from v6t.plugins.mapt_br import MapTBorderRelay
-from v6t.plugins.mapt_expect import BAD_IID, BAD_PORT, NO_PORT, NO_RULE, MapTRelay
-from v6t.plugins.mapt_params import DROP_REASONS, MapTParams
-from v6t.profiles.compile import compile_traffic
+from v6t.plugins.common.octets import octets4, u32
+from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
+from v6t.plugins.map.mapt_reference import BAD_IID, BAD_PORT, NO_PORT, NO_RULE, MapTRelay
+from v6t.plugins.map.rule_arrays import RuleArray
+from v6t.plugins.map.rules import MapRule, rule_from_text
+from v6t.plugins.translation import rfc6052
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 

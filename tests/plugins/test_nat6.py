@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.base import Link, Links
-from v6t.plugins.nat6_params import Pool6Params
-from v6t.plugins.nat46 import Nat46, Nat46Params
-from v6t.plugins.nat66 import Nat66, Nat66Params
-from v6t.plugins.stateful import OUTSIDE_POOL
+from v6t.plugins.nat.nat46 import Nat46, Nat46Params
+from v6t.plugins.nat.nat66 import Nat66, Nat66Params
+from v6t.plugins.stateful.base import OUTSIDE_POOL
+from v6t.plugins.stateful.pool6 import Pool6Params
 from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from v6t.core.registry import load_plugin
+from v6t.core.config.plugins import load_plugin
 
 DOCS = Path(__file__).parents[2] / "docs" / "plugins"
 OWN = sorted(

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP, UDPerror
 from scapy.layers.inet6 import ICMPv6TimeExceeded, IPv6
 from scapy.packet import Raw
-from v6t.plugins import rfc6052
-from v6t.plugins.addressing import EamArray, MappingsArray, Rfc6052Array
-from v6t.plugins.eam import Eam, Mappings, Rfc6052, mappings_from_text
-from v6t.plugins.prefixes import LongestMatch
-from v6t.plugins.rfc7915 import Refused, Translator
-from v6t.plugins.siit import Siit
-from v6t.plugins.translate import four_to_six, plain_ipv4, plain_ipv6, six_to_four
+from v6t.plugins.common.prefixes import LongestMatch
+from v6t.plugins.siit.siit import Siit
+from v6t.plugins.translation import rfc6052
+from v6t.plugins.translation.address_arrays import EamArray, MappingsArray, Rfc6052Array
+from v6t.plugins.translation.eam import Eam, Mappings, Rfc6052, mappings_from_text
+from v6t.plugins.translation.rfc7915 import Refused, Translator
+from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
 
 from .worlds import SiitWorld, embedded, extracted
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from v6t.core.config import Flags, resolve
-from v6t.core.registry import load_plugin
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.resolve import Flags, resolve
 from v6t.plugins.base import Links
-from v6t.plugins.sizes import JUMBO_SIZES, rfc_sizes
-from v6t.profiles.compile import compile_traffic
+from v6t.plugins.common.sizes import JUMBO_SIZES, rfc_sizes
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS
 from v6t.tests.plugins.test_mixture import STATELESS

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-import configparser
 import json
-import shutil
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from v6t.core import registry
+from v6t.core.config import plugins
 from v6t.profiles import inet
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
+from v6t.tests.packaging.support import pip_install
 
-EXAMPLE = Path(__file__).parents[1] / "example_plugin"
+TESTS = Path(__file__).parents[1]
+NAMES = ("plugin", "broken")
 
 
-def install(site: Path, configuration: str) -> None:
-    """What an installer leaves in a directory of packages: the module and its entry points."""
-    read = configparser.ConfigParser()
-    read.read_string((EXAMPLE / configuration).read_text())
-    name, version = read["metadata"]["name"], read["metadata"]["version"]
-    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    points = read["options.entry_points"][registry.GROUP].strip()
-    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{points}\n")
-    module = f"{read['options']['py_modules']}.py"
-    shutil.copy(EXAMPLE / module, site / module)
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """Both, installed by pip into a directory of packages."""
+    place = tmp_path_factory.mktemp("site")
+    for name in NAMES:
+        work = tmp_path_factory.mktemp("sources")
+        pip_install(TESTS / f"example_{name}", work, "--no-deps", "--target", place)
+    return place
 
 
 @pytest.fixture
-def site(tmp_path, monkeypatch):
-    packages = tmp_path / "site"
-    packages.mkdir()
-    for configuration in ("setup.cfg", "broken.cfg"):
-        install(packages, configuration)
+def site(packages, monkeypatch):
     monkeypatch.syspath_prepend(str(packages))
     monkeypatch.setenv("PYTHONPATH", str(packages))
     yield packages
@@ -47,7 +40,7 @@ def site(tmp_path, monkeypatch):
 
 
 def v6t(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "v6t.core.cli", *arguments]
+    command = [sys.executable, "-m", "v6t.core.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -90,11 +83,27 @@ def test_it_gets_the_whole_machine(site, tmp_path):
     assert {r["frame_sizes"]["ipv6"] for r in results["results"]} == {84}
 
 
+def test_its_report_shows_what_it_sends(site, tmp_path):
+    """IPv6 on both sides: neither the picture nor the words know it by its name."""
+    del site
+    out = tmp_path / "out"
+    done = v6t("run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
+    assert done.returncode == 0, done.stderr
+    assert v6t("report", str(out)).returncode == 0
+    page = (out / "report.html").read_text()
+    (says,) = re.findall(r'aria-label="(Test setup[^"]*)"', page)
+    assert "left link (inside): IPv6, 84 octets; right link (outside): IPv6, 84 octets." in says
+    assert "UDP over IPv6 on the left, over IPv6 on the right" in page
+    picture = page[page.index("<svg") : page.index("</svg>")]
+    assert re.findall(r">(IPv[46])<", picture) == ["IPv6", "IPv6"]
+    assert "IPv4" not in says + picture
+
+
 def test_its_frames_are_translated_and_their_checksums_stay_right(site):
     """RFC 6296: the transport checksum is not touched and yet right."""
     del site
-    plugin = registry.load_plugin("nptv6")
-    given = plugin.params_model(outsider_percent=5, n=2, m=1)
+    plugin = plugins.load_plugin("nptv6")
+    given = plugin.params_model(negative_percent=5, n=2, m=1)
     nptv6 = plugin(given)
     sent = {}
     for direction in ("forward", "reverse"):

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from v6t.drivers.sim import SimOptions, SimTester
-from v6t.procedures.attempts import Conditions
+from v6t.drivers.sim.tester import SimOptions, SimTester
+from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec
 from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult, directions_of
 

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from v6t.analysis.burst_results import (
+from v6t.analysis.records.bursts import (
     burst_record,
     burst_rows,
     recovery_record,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from v6t.drivers.preparing import Preparing
-from v6t.procedures.capacity import CapacitySpec, measure_capacity
-from v6t.procedures.connection_rate import (
+from v6t.drivers.oracle.two_phase import Preparing
+from v6t.procedures.connection_types import Connections, Established
+from v6t.procedures.search.binary import binary_search
+from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
+from v6t.procedures.stateful.connection_rate import (
     ConnectionRateSpec,
     measure_connection_rate,
     search_connection_rate,
 )
-from v6t.procedures.connections import Filling, Prepared, TableNotFilled, judge_connections
-from v6t.procedures.search import binary_search
-from v6t.procedures.teardown import TeardownSpec, measure_teardown
-from v6t.procedures.tracking import Connections, Established
+from v6t.procedures.stateful.phases import Filling, Prepared, TableNotFilled, judge_connections
+from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.procedures.trial import (
     Trial,
     TrialResult,

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from v6t.analysis.loss_results import frame_loss_record, frame_loss_rows
+from v6t.analysis.records.loss import frame_loss_record, frame_loss_rows
 from v6t.procedures.frame_loss import DirectionLoss, FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult

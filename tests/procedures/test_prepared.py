@@ -3,12 +3,12 @@
 import math
 
 import pytest
-from v6t.analysis.burst_results import reset_record
+from v6t.analysis.records.bursts import reset_record
 from v6t.analysis.remarks import remarks
-from v6t.procedures.connections import Prepared, TableNotFilled
+from v6t.procedures.connection_types import Connections
 from v6t.procedures.reset import ResetSpec, measure_reset
+from v6t.procedures.stateful.phases import Prepared, TableNotFilled
 from v6t.procedures.throughput import measure_throughput
-from v6t.procedures.tracking import Connections
 from v6t.tests.procedures.support import Recorded, at, searching, sim
 
 CONNECTIONS = Connections(10_000, 100_000.0, wait_s=0.1)
@@ -19,7 +19,7 @@ class Phases:
     """A tester's door for trials with connections, as drivers compose it."""
 
     def __init__(self, **options):
-        from v6t.drivers.preparing import Preparing
+        from v6t.drivers.oracle.two_phase import Preparing
 
         self.tester = sim(capacity_fps=LIMIT, **options)
         self.preparing = Preparing(self.tester, self.tester.table)

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.procedures.search import binary_search
+from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import SEARCHES, measure_throughput
 from v6t.procedures.validity import Verdict
 from v6t.tests.procedures.support import Recorded, at, limited, searching, sim

@@ -4,11 +4,11 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.analysis.results import throughput_record
+from v6t.analysis.records.throughput import throughput_record
 from v6t.procedures.repetition import Adaptive, median_interval
-from v6t.procedures.search import halvings
-from v6t.procedures.selftest import CeilingSpec, usable_fps
-from v6t.procedures.selftest import tester_ceiling as ceiling_of
+from v6t.procedures.search.binary import halvings
+from v6t.procedures.tester_rate import CeilingSpec, usable_fps
+from v6t.procedures.tester_rate import tester_ceiling as ceiling_of
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from v6t.analysis.timing_results import timing_record, timing_rows
+from v6t.analysis.records.timing import timing_record, timing_rows
 from v6t.procedures.distribution import Distribution, differences
 from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
 from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from v6t.procedures.trial import ClassCount, DirectionResult, Segment, Trial, TrialResult
-from v6t.procedures.validity import judge_trial
+from v6t.procedures.validity import assess_trial
+from v6t.profiles.compiler.schedule import counts, order
 from v6t.profiles.errors import UsageError
-from v6t.profiles.mixing import counts, order
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, sim
 
 KEY = "throughput/104/forward/r01/s00/a1"
@@ -23,20 +23,20 @@ def counted(required, received, surplus=0, sending_s=60.0, **more):
 def test_a3_one_frame_of_many_lost():
     asked = trial(120_000_000)
     result = TrialResult({"forward": counted(120_000_000, 119_999_999)})
-    assert not judge_trial(asked, result).passed
-    assert judge_trial(asked, result, loss_tolerance=0.0001).passed
+    assert not assess_trial(asked, result).passed
+    assert assess_trial(asked, result, loss_tolerance=0.0001).passed
 
 
 def test_a4_tolerance_holds_for_each_direction():
     asked = trial(1_000_000, "bidirectional")
     result = TrialResult({"forward": counted(10**6, 999_800), "reverse": counted(10**6, 10**6)})
-    verdict = judge_trial(asked, result, loss_tolerance=0.0001)
+    verdict = assess_trial(asked, result, loss_tolerance=0.0001)
     assert not verdict.passed
     assert verdict.loss == {"forward": pytest.approx(0.0002), "reverse": 0.0}
 
 
 def test_a5_duplicates_fail_with_their_reason():
-    verdict = judge_trial(trial(), TrialResult({"forward": counted(1000, 1000, surplus=1)}))
+    verdict = assess_trial(trial(), TrialResult({"forward": counted(1000, 1000, surplus=1)}))
     assert verdict.valid
     assert not verdict.passed
     assert "surplus" in verdict.reasons[0]
@@ -44,7 +44,7 @@ def test_a5_duplicates_fail_with_their_reason():
 
 @pytest.mark.parametrize(("took_s", "valid"), [(60.0006, True), (60.0007, False)])
 def test_a6_sending_that_took_too_long_is_invalid(took_s, valid):
-    verdict = judge_trial(trial(), TrialResult({"forward": counted(1000, 1000, sending_s=took_s)}))
+    verdict = assess_trial(trial(), TrialResult({"forward": counted(1000, 1000, sending_s=took_s)}))
     assert verdict.valid is valid
     assert verdict.passed is valid
 
@@ -53,7 +53,7 @@ def test_sending_time_covers_both_rates():
     asked = Trial("system-recovery", "k", 104, 64, "forward", 100.0, 2.0, then=Segment(50.0, 4.0))
     assert asked.frames == 400
     result = TrialResult({"forward": counted(400, 400, sending_s=6.0)})
-    assert judge_trial(asked, result).valid
+    assert assess_trial(asked, result).valid
 
 
 def test_a26_nine_of_ten_frames_are_foreground():
@@ -76,14 +76,14 @@ def test_a26_background_counts_like_foreground():
         "fg": 500,
         "bg": 500,
     }
-    assert judge_trial(asked, result).loss["forward"] == pytest.approx(0.5)
+    assert assess_trial(asked, result).loss["forward"] == pytest.approx(0.5)
 
 
 def test_a28_control_frames_change_nothing():
-    quiet = judge_trial(trial(), TrialResult({"forward": counted(1000, 1000)}))
-    busy = judge_trial(trial(), TrialResult({"forward": counted(1000, 1000, control=12_345)}))
+    quiet = assess_trial(trial(), TrialResult({"forward": counted(1000, 1000)}))
+    busy = assess_trial(trial(), TrialResult({"forward": counted(1000, 1000, control=12_345)}))
     assert quiet == busy
     asked = Trial("throughput", KEY, 104, 64, "forward", 1000.0, 1.0)
     result = sim(control=7).measure(asked)
     assert result.directions["forward"].control == 7
-    assert judge_trial(asked, result).passed
+    assert assess_trial(asked, result).passed

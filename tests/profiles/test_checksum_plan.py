@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 from scapy.layers.l2 import Ether
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Layer, Variable
 

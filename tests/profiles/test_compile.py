@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.uniform import FILLED, FILLED_BIAS, FILLED_BITS, bias
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Role, Traffic, TrafficClass, Variable
-from v6t.profiles.uniform import FILLED, FILLED_BIAS, FILLED_BITS, bias
 
 from .traffics import ETHER, FOUR_IN_SIX, IPV6, OVER_SIX, VLAN, background, mape, one
 from .vm import Counter, Machine
@@ -526,7 +526,7 @@ def test_classes_need_names():
 
 def test_scapy_is_loaded_only_to_build_frames():
     code = (
-        "import sys, v6t.profiles.compile, v6t.profiles.export, v6t.profiles.wire;"
+        "import sys, v6t.profiles.compiler.compile, v6t.profiles.export.stl, v6t.profiles.wire;"
         "sys.exit('scapy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from v6t.core.registry import load_plugin
-from v6t.profiles.compile import compile_traffic
-from v6t.profiles.entropy import flows, held, varies
+from v6t.core.config.plugins import load_plugin
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import (
@@ -17,6 +16,7 @@ from v6t.profiles.model import (
     TrafficClass,
     Variable,
 )
+from v6t.profiles.transform.entropy import flows, held, varies
 
 SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")
 ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")

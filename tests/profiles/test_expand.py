@@ -13,12 +13,12 @@ import pytest
 from scapy.utils import RawPcapReader
 from v6t.plugins.base import Link, Links
 from v6t.profiles import inet
-from v6t.profiles import instructions as ins
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler import instructions as ins
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import BLOCK, Expander, expand_set
-from v6t.profiles.export import to_stl_json
-from v6t.profiles.mixing import order_with_index
+from v6t.profiles.export.stl import to_stl_json
 from v6t.profiles.model import Binding, Kind, Variable
 from v6t.tests.plugins.support import FIGURE_8, relay
 
@@ -57,7 +57,7 @@ MAPE = {
         "rv_sport": {"policy": "dec", "min": 1, "max": 7},
     },
     "draft, fixed": {**FIGURE_8, "iid_format": "draft", "fw_sport": "fixed", "rv_dport": "fixed"},
-    "spoofed": {**FIGURE_8, "ces": 77, "spoof_percent": 30, "n": 3, "m": 2},
+    "spoofed": {**FIGURE_8, "ces": 77, "negative_percent": 30, "n": 3, "m": 2},
     "domains": {**FIGURE_8, "domains": [{**WIDE, "psid_offset": 2, "ces": "all", "share": 3}]},
 }
 TAGGED = Links(
@@ -248,7 +248,7 @@ REFUSED = {
         [{"type": "fix_checksum_icmpv6", "l2_len": 54, "l3_len": 20}],
         1,
     ),
-    "UDP checksums only": ([ins.fix_hardware(54, 20, 13)], 1),
+    "UDP and TCP checksums only": ([ins.fix_hardware(54, 20, 17)], 1),
     "even offsets only": ([ins.fix_hardware(54, 21, 11)], 1),
 }
 

@@ -4,9 +4,9 @@ import ast
 import json
 
 import pytest
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
-from v6t.profiles.export import (
+from v6t.profiles.export.stl import (
     check_file_name,
     explain,
     from_stl_json,

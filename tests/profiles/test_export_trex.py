@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from scapy.utils import RawPcapReader
-from v6t.profiles.compile import compile_traffic
-from v6t.profiles.export import to_stl_json, to_stl_py
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.export.stl import to_stl_json, to_stl_py
 from v6t.profiles.model import Binding, Kind, Traffic, Variable
 
 from .test_template import rebuilt

@@ -4,11 +4,11 @@ import struct
 
 import pytest
 from scapy.utils import RawPcapReader, RawPcapWriter
-from v6t.profiles.compile import compile_traffic
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import expand_set
+from v6t.profiles.export.pcap import read_pcap, write_pcap
 from v6t.profiles.model import Traffic
-from v6t.profiles.pcap import read_pcap, write_pcap
 
 from .test_template import rebuilt
 from .traffics import background, mape

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point
-from v6t.profiles.compile import compile_traffic
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.portions import beginning_at, block_count, blocks
-from v6t.profiles.rows import with_rows
+from v6t.profiles.transform.chunks import beginning_at, block_count, blocks
+from v6t.profiles.transform.precompute import with_rows
 
 from .test_export_trex import traffics
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.testers import compile_point
-from v6t.drivers.trex.marking import stamped
+from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.trex.stamping import stamped
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.inet import verify
-from v6t.profiles.rows import period, pieces, with_rows
+from v6t.profiles.transform.precompute import period, pieces, with_rows
 
 
 def sets(plugin, size=104, **params):
@@ -105,7 +105,7 @@ def test_pseudorandom_and_long_traffic_stays_a_program(made):
     low=st.integers(0, 1000),
 )
 def test_the_period_is_that_of_the_frames(op, count, step, low):
-    from v6t.profiles import instructions as ins
+    from v6t.profiles.compiler import instructions as ins
 
     stream = sets("ipv4-router", size=84)["forward"].streams[0]
     program = [ins.flow_var("v", 2, op, low, low + count * step - 1, step), ins.write("v", 36)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from v6t.drivers.duts.model import Intent
+from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")

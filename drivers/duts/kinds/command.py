@@ -10,20 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import LinuxDriver
-from v6t.drivers.duts.model import (
-    Check,
-    Intent,
-    Plan,
-    Step,
-    Was,
-    contains,
-    equals,
-    matches,
-)
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.profile import ExpectProfile
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals, matches
+from v6t.drivers.duts.way import client_alone
 from v6t.profiles.errors import DutError
 
 
@@ -101,7 +93,7 @@ Choice = Literal["allowed", "copied", "zero"]
 
 
 class ProfileText(BaseModel):
-    """See :class:`v6t.drivers.duts.profile.ExpectProfile`."""
+    """See :class:`v6t.drivers.duts.expect_profile.ExpectProfile`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -159,7 +151,8 @@ class Command(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         found = {**super().survey(), "version": self.options.version_command}
-        return found if self.options.base else {k: found[k] for k in ("boot", "user", "version")}
+        kept = ("boot", "user", "version", "client")
+        return found if self.options.base else {k: found[k] for k in kept}
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         """See the base class."""
@@ -172,6 +165,7 @@ class Command(LinuxDriver):
             version=sections["version"],
             boot=sections.get("boot", "").strip(),
             root=sections.get("user", "").strip() == "0",
+            way=client_alone(sections.get("client", "")),
             sections=dict(sections),
         )
 

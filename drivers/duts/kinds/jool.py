@@ -10,10 +10,11 @@ from typing import Any, Literal
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses, nat
-from v6t.drivers.duts.kinds.linux import LinuxDriver, write_file
-from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, contains, judged, shown
+from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
 
 PROGRAMS = {
@@ -263,14 +264,14 @@ def _with_table(step: Step, program: str, table: list[tuple[Any, Any]], checks: 
         f"{program} -i v6t eamt display --csv --no-headers"
     )
 
-    def judge(output: str) -> str | None:
+    def checker(output: str) -> str | None:
         rows = output.splitlines()
         for text in [*checks, *(f"{six},{four}" for four, six in table)]:
             if text not in rows:
                 return f"'{text}' is not there; it says {shown(output)}"
         return None
 
-    check = Check(command, judge, f"{len(table)} mappings, {', '.join(checks)}")
+    check = Check(command, checker, f"{len(table)} mappings, {', '.join(checks)}")
     return Step(
         step.command, step.why, undo=step.undo, before=step.before, was=step.was, check=check
     )
@@ -284,7 +285,7 @@ def _pool4(intent: Intent, version: str) -> list[Step]:
         Step(
             f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --udp{force}",
             "public addresses and ports; without, only 61001-65535",
-            check=judged(
+            check=checked(
                 "jool -i v6t pool4 display --udp --csv --no-headers",
                 lambda out, a=address: (
                     None  # type: ignore[misc]
@@ -303,14 +304,14 @@ def _again(program: str, place: str, intent: Intent, version: str) -> Step:
     lines = [f"{program} instance remove v6t", f"{program} file handle {place}/jool.json"]
     lines += [step.command for step in _pool4(intent, version)]
 
-    def judge(output: str) -> str | None:
+    def checker(output: str) -> str | None:
         left = statistics(output).get("JSTAT_SESSIONS", 0.0)
         return f"{left:.0f} sessions are left" if left else None
 
     return Step(
         " && ".join(lines),
         "no session of an earlier trial is left",
-        check=judged("jool -i v6t stats display --csv --no-headers", judge, "no session"),
+        check=checked("jool -i v6t stats display --csv --no-headers", checker, "no session"),
     )
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds import addresses, linux_telemetry
-from v6t.drivers.duts.kinds.linux import LinuxDriver, routes, write_file
-from v6t.drivers.duts.model import Intent, Plan, Step, Was, contains
+from v6t.drivers.duts.kinds import addresses
+from v6t.drivers.duts.kinds.linux import telemetry
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver, routes, write_file
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.profile import ExpectProfile
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.profiles.errors import UsageError
 
 TUN = "tun646"
@@ -50,7 +51,7 @@ class Map646(LinuxDriver):
         """The TUN device's drops are map646's."""
         return {
             **super().telemetry(intent),
-            f"link {TUN}": Reading(f"ip -s -o link show dev {TUN}", linux_telemetry.link),
+            f"link {TUN}": Reading(f"ip -s -o link show dev {TUN}", telemetry.link),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

@@ -8,12 +8,13 @@ from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Literal
 
 from pydantic import Field
+from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds import nat
-from v6t.drivers.duts.kinds.linux import write_file
-from v6t.drivers.duts.model import Check, Intent, Plan, Step, Was, contains, judged, shown
+from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
 
 LIMIT_MARGIN = 1.05
@@ -51,7 +52,8 @@ class OpenBsdPf(Driver):
             "boot": "sysctl -n kern.boottime",
             "user": "id -u",
             "version": "uname -r",
-            "client": 'echo "$SSH_CONNECTION"',
+            "client": way.CLIENT,
+            "way": 'set -- $SSH_CONNECTION; [ -z "$1" ] || route -n get "$1"',
             "links": "ifconfig -A",
             "default4": "route -n get -inet default",
             "default6": "route -n get -inet6 default",
@@ -67,8 +69,9 @@ class OpenBsdPf(Driver):
             raise DutError(f"the device is no OpenBSD: uname says {shown(system)}")
         interfaces, addresses = read_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
-        server = words[2] if len(words) > 2 else ""
-        managed = {name for name, own in addresses.items() if server in own}
+        server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
+        managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
+        looked = way_back(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
             system=system,
@@ -77,6 +80,7 @@ class OpenBsdPf(Driver):
             root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
             management=frozenset(managed),
+            way=way.way_of(sections.get("client", ""), looked, sorted(managed)),
             default_via=frozenset(re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)),
             sections=dict(sections),
         )
@@ -166,7 +170,7 @@ class OpenBsdPf(Driver):
                 deadline_s=self.options.reboot_deadline_s,
             )
 
-        def judge(output: str) -> str | None:
+        def checker(output: str) -> str | None:
             left = info(output).get("sessions")
             if left is None:
                 return "it does not say how many states there are"
@@ -175,7 +179,7 @@ class OpenBsdPf(Driver):
         return Step(
             "pfctl -q -F states",
             "no state of an earlier trial is left, once the purge has run",
-            check=judged("pfctl -si", judge, "hardly any state"),
+            check=checked("pfctl -si", checker, "hardly any state"),
             deadline_s=300.0,
         )
 
@@ -230,6 +234,19 @@ def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]
     return interfaces, addresses
 
 
+def way_back(client: str, text: str) -> str:
+    """``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
+    said = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
+    to, mask, port = (said.get(k, "") for k in ("destination", "mask", "interface"))
+    if not to or not port:
+        return ""
+    if to != "default":
+        bits = sum(bin(int(p, 10 if "." in mask else 16)).count("1")
+                   for p in re.split(r"[.:]", mask) if p)  # fmt: skip
+        to = f"{to.partition('%')[0]}/{bits}" if mask else to.partition("%")[0]
+    return f"client {client.partition('%')[0]} matched {to} dev {port}"
+
+
 def info(text: str) -> Mapping[str, float]:
     """``pfctl -si``: states, and reasons for loss."""
     found: dict[str, float] = {}
@@ -264,7 +281,7 @@ def _rules(text: str) -> list[str]:
 def _forwarding() -> Step:
     names = "net.inet.ip.forwarding net.inet6.ip6.forwarding"
 
-    def judge(output: str) -> str | None:
+    def checker(output: str) -> str | None:
         return None if output.split() == ["1", "1"] else f"forwarding is {shown(output)}"
 
     return Step(
@@ -272,7 +289,7 @@ def _forwarding() -> Step:
         "forward both versions",
         undo="sysctl {words} >/dev/null",
         before=f"sysctl {names}",
-        check=Check(f"sysctl -n {names}", judge, "1 and 1"),
+        check=Check(f"sysctl -n {names}", checker, "1 and 1"),
     )
 
 

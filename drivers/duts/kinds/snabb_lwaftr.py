@@ -9,10 +9,10 @@ from ipaddress import ip_interface
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
 from v6t.drivers.duts.kinds.softwires import softwires
-from v6t.drivers.duts.model import Intent, Plan, Step, Was, equals
 from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals
 from v6t.profiles.errors import DutError, UsageError
 
 STATE = "snabb config get-state --schema snabb-softwire-v3 v6t /softwire-state"
@@ -40,6 +40,7 @@ class SnabbLwAftr(LinuxDriver):
     )
     versions = ("2024.08",)
     options_model = SnabbOptions
+    kernel = False
     programs: Mapping[str, str] = {}
     version_command = "snabb --version | head -1"
 

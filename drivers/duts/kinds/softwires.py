@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 
-from v6t.drivers.duts.model import Intent
+from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
 
 

@@ -14,13 +14,14 @@ import numpy as np
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config import Flags, resolve, technology
-from v6t.core.connections import for_preflight
-from v6t.core.testers import Bench, compile_point
-from v6t.drivers.duts.labdevice import LabDut
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve, technology
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.embedded import netns
-from v6t.drivers.embedded.bed import Bed
+from v6t.drivers.lab import netns
+from v6t.drivers.lab.device import LabDut
+from v6t.drivers.lab.setup import Bed
 from v6t.procedures.preflight import check_translation
 from v6t.profiles import inet
 from v6t.profiles.streams import StreamSet
@@ -129,7 +130,7 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
             told: Counter[str] = Counter()
 
             def measure(trial, told=told):
-                result = for_preflight(run, bench.measure)(trial)
+                result = for_preflight(tool, bench.measure)(trial)
                 for way, counted in result.directions.items():
                     told.update({f"{way} {k}": v for k, v in (counted.behaviour or {}).items()})
                 return result

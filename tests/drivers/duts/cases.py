@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.plugins.base import Link, Links
-from v6t.plugins.ce import MapTCe
-from v6t.plugins.clat import Clat
-from v6t.plugins.ipv4aas import Ipv4aas
-from v6t.plugins.ipv4aas_params import Ipv4aasParams
-from v6t.plugins.nat46 import Nat46
-from v6t.plugins.nat66 import Nat66
+from v6t.plugins.customer_edge.plugins import MapTCe
+from v6t.plugins.ipv4aas.params import Ipv4aasParams
+from v6t.plugins.ipv4aas.plugin import Ipv4aas
+from v6t.plugins.nat.nat46 import Nat46
+from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.siit.clat import Clat
 
 from . import intents
 

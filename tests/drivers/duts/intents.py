@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from v6t.plugins.base import DutIntent, Links
-from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.plugins.mape_params import MapEParams
-from v6t.plugins.router import Ipv4Router, Ipv6Router
-from v6t.plugins.siit import Siit
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
+from v6t.plugins.siit.siit import Siit
 
 LINKS = Links()
 LEFT6 = {

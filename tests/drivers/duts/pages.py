@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from v6t.core.dutcontrol import plan_text
-from v6t.core.explain import settings_of
-from v6t.drivers.duts.kinds.linux import LinuxDriver
+from v6t.core.config.explain import settings_of
+from v6t.core.runs.dut import plan_text
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
-from v6t.drivers.duts.registry import DRIVERS, driver_type, make_driver
+from v6t.drivers.duts.registry import driver_type, make_driver, names
 
 from . import faults
 from .cases import CASES
@@ -148,7 +148,7 @@ def main() -> None:
     (DOCS / "faults.md").write_text(faults.table(), encoding="utf-8")
     index = DOCS / "index.md"
     index.write_text(index_of(index.read_text(encoding="utf-8")), encoding="utf-8")
-    for name in DRIVERS:
+    for name in names():
         path = DOCS / f"{name}.md"
         if path.exists():
             path.write_text(page_of(name, path.read_text(encoding="utf-8")), encoding="utf-8")

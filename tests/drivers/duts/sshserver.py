@@ -8,9 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from v6t.drivers.duts import labssh
 from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.drivers.lab import ssh
 
 LISTENING = "/run/v6t-lab"
 
@@ -28,7 +28,7 @@ def lacking() -> str | None:
     return None
 
 
-class Server(labssh.LabSsh):
+class Server(ssh.LabSsh):
     """The lab's own sshd; a boot identifier that tests can change."""
 
     def __init__(self, name: str) -> None:
@@ -49,10 +49,10 @@ class Server(labssh.LabSsh):
         assert done.status == 0, done
         return done.out
 
-    def login(self, **changes) -> labssh.LabTransport:
+    def login(self, **changes) -> ssh.LabTransport:
         options = self.options().model_dump()
         port = changes.pop("inner_port", 22)
-        return labssh.LabTransport(self._pid, SshOptions(**{**options, **changes}), port)
+        return ssh.LabTransport(self._pid, SshOptions(**{**options, **changes}), port)
 
     def stop_listening(self) -> None:
         self.shell("kill $(cat /run/sshd.pid); for i in 1 2 3 4 5 6 7 8 9; do "

@@ -7,17 +7,17 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from v6t.core.chained import sessions_over_ssh
-from v6t.core.config import Flags, resolve
-from v6t.core.devices import driver_of, state_of
-from v6t.core.testers import Bench, compile_point, technology
-from v6t.drivers.duts.chainsession import ChainSession, Driven
-from v6t.drivers.duts.kinds.chain import Chain
-from v6t.drivers.embedded.privilege import available
-from v6t.plugins.ipv4aas import Ipv4aas
-from v6t.plugins.ipv4aas_params import Ipv4aasParams
-from v6t.plugins.nat46 import Nat46
-from v6t.procedures.tracking import Connections
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import Bench, compile_point, technology
+from v6t.core.runs.chained import sessions_over_ssh
+from v6t.core.runs.device import driver_of, state_of
+from v6t.drivers.duts.chain.driver import Chain
+from v6t.drivers.duts.chain.session import ChainSession, Driven
+from v6t.drivers.lab.privilege import available
+from v6t.plugins.ipv4aas.params import Ipv4aasParams
+from v6t.plugins.ipv4aas.plugin import Ipv4aas
+from v6t.plugins.nat.nat46 import Nat46
+from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError, UsageError
 
@@ -200,14 +200,14 @@ def test_hops_and_df_follow_from_the_parts():
     for variant, hops in {"464xlat": 4, "ds-lite": 1, "lw4o6": 1, "map-e": 1, "map-t": 1}.items():
         intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
         assert chain.profile(intent).further_hops == hops, variant
-    judge = chain.judge(Ipv4aas(), Ipv4aas().dut_intent())
-    assert judge._df == {"forward": "set", "reverse": "set"}
-    judge = chain.judge(Nat46(), Nat46().dut_intent())
-    assert judge._df == {"forward": "reference", "reverse": "set"}
+    oracle = chain.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    assert oracle._df == {"forward": "set", "reverse": "set"}
+    oracle = chain.oracle(Nat46(), Nat46().dut_intent())
+    assert oracle._df == {"forward": "reference", "reverse": "set"}
     jool = Chain({"parts": {"clat": {"driver": "jool"}}})
-    judge = jool.judge(Ipv4aas(), Ipv4aas().dut_intent())
-    assert judge._df["forward"] == "set"
-    assert judge._df["reverse"] != "set"
+    oracle = jool.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    assert oracle._df["forward"] == "set"
+    assert oracle._df["reverse"] != "set"
 
 
 def test_only_the_stateful_part_is_told_how_many_connections_it_holds():

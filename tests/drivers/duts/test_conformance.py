@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.facts import Interface
-from v6t.drivers.duts.model import Was
-from v6t.drivers.duts.record import Record, Undo, script, undo_of
+from v6t.drivers.duts.plan import Was
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.undo_record import Record, Undo, script, undo_of
 from v6t.profiles.errors import DutError
 
 from .cases import CASES
@@ -181,7 +181,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
 def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
     import subprocess
 
-    from v6t.drivers.duts.model import Step
+    from v6t.drivers.duts.plan import Step
 
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}", before="false")

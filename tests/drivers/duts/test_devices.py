@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from v6t.core.config import Flags, resolve
-from v6t.core.testers import Bench, compile_point, technology
-from v6t.drivers.duts.labssh import LabSsh
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import Bench, compile_point, technology
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.ssh import LabSsh
 from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError
 

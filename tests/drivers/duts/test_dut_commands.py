@@ -7,19 +7,19 @@ import subprocess
 import sys
 
 import pytest
-from v6t.core.registry import names
+from v6t.core.config.plugins import names
 from v6t.drivers.duts.registry import DRIVERS, driver_type
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
 from .test_devices import missing
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli"]
+COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 LACKING = missing("nftables", "over ssh")
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", DRIVERS.names())
 @pytest.mark.parametrize("plugin", names())
 def test_every_pair_has_a_plan_or_one_sentence_why_not(plugin, driver):
     done = v6t("dut", "plan", "--plugin", plugin, "--driver", driver)
@@ -37,7 +37,7 @@ def test_every_pair_has_a_plan_or_one_sentence_why_not(plugin, driver):
         assert first == f"v6t: the {driver} driver cannot make a device for {plugin}"
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", DRIVERS.names())
 def test_what_a_driver_can_be_are_plugins(driver):
     assert set(driver_type(driver).technologies) <= set(names())
 

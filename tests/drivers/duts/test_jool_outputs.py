@@ -42,21 +42,21 @@ def test_its_sessions_and_the_reasons_of_drops():
     reading = make_driver("jool", {}).sessions(intents.nat64())
     assert reading.parse(said("nat64-stats")) == {"sessions": 3}
     (flush,) = planned(intents.nat64()).flush
-    assert flush.check.judge(said("nat64-stats")) == "3 sessions are left"
+    assert flush.check.checker(said("nat64-stats")) == "3 sessions are left"
 
 
 def test_options_read_back():
     check = check_of("jool -i v6t global display")
-    assert check.judge(said("nat64-global")) is None
+    assert check.checker(said("nat64-global")) is None
     other = said("nat64-global").replace("udp-timeout,1:00:00", "udp-timeout,0:05:00")
-    assert "'udp-timeout,1:00:00' is not there" in check.judge(other)
+    assert "'udp-timeout,1:00:00' is not there" in check.checker(other)
 
 
 def test_public_ports_read_back():
     check = check_of("jool -i v6t pool4 display")
-    assert check.judge(said("nat64-pool4")) is None
-    assert check.judge(said("nat64-pool4").replace(",1024,65535,", ",61001,65535,")) is not None
-    assert check.judge(said("nat64-pool4").replace("198.19.0.1,", "198.19.0.11,")) is not None
+    assert check.checker(said("nat64-pool4")) is None
+    assert check.checker(said("nat64-pool4").replace(",1024,65535,", ",61001,65535,")) is not None
+    assert check.checker(said("nat64-pool4").replace("198.19.0.1,", "198.19.0.11,")) is not None
 
 
 def test_an_own_instance_is_known_from_anothers():

@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.duts.model import Step
-from v6t.drivers.duts.record import PROGRESS, Record, here_document, script, undo_of
+from v6t.drivers.duts.plan import Step
+from v6t.drivers.duts.undo_record import PROGRESS, Record, here_document, script, undo_of
 
 
 @pytest.mark.parametrize(

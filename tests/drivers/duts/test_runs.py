@@ -12,9 +12,9 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
-from v6t.drivers.duts.labssh import LabSsh
 from v6t.drivers.duts.namespace import NamespaceTransport
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.ssh import LabSsh
 
 from .test_devices import missing
 
@@ -49,7 +49,7 @@ def testbed(tmp_path):
 
 
 def command(*words):
-    return [sys.executable, "-c", "from v6t.core.cli import main; main()", *map(str, words)]
+    return [sys.executable, "-c", "from v6t.core.cli.main import main; main()", *map(str, words)]
 
 
 def v6t(*words):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from v6t.drivers.duts.sections import MARK, Section, read, script
+from v6t.drivers.duts.batch import MARK, Section, read, script
 
 
 def ran(commands, limit=None):

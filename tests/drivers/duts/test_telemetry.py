@@ -8,15 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.core.bottleneck import check_watchable, lines_of
-from v6t.core.config import Flags, resolve
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bottleneck import check_watchable, lines_of
+from v6t.drivers.duts.bottleneck import Verdict, checker, growing, idle_by_core, judge_both
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
-from v6t.drivers.duts.kinds import jool, linux_telemetry, nat, openbsd_pf, snabb_lwaftr, vpp_syntax
-from v6t.drivers.duts.kinds.linux import neighbours
+from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
+from v6t.drivers.duts.kinds.linux.base import neighbours, telemetry
+from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.namespace import NamespaceHeld
 from v6t.drivers.duts.telemetry import Sample, Watcher
-from v6t.drivers.duts.verdict import Verdict, growing, idle_by_core, judge, judge_both
 from v6t.profiles.errors import DutError, UsageError
 
 CAPTURED = Path(__file__).parent / "captured"
@@ -28,7 +30,7 @@ def captured(name):
 
 
 def test_cores_of_proc_stat():
-    found = linux_telemetry.cpu(captured("proc-stat.txt"))
+    found = telemetry.cpu(captured("proc-stat.txt"))
     assert found["cpu0.idle"] == 1639652 + 1144
     assert found["cpu1.softirq"] == 28756
     assert found["cpu0.total"] == 326019 + 81788 + 74542 + 1639652 + 1144 + 28363 + 581
@@ -36,12 +38,12 @@ def test_cores_of_proc_stat():
 
 
 def test_softnet_counters_are_hexadecimal():
-    found = linux_telemetry.softnet(captured("softnet_stat.txt"))
+    found = telemetry.softnet(captured("softnet_stat.txt"))
     assert found == {"dropped": 0.0, "squeezed": 0x0C + 0x0E}
 
 
 def test_drops_of_an_interface():
-    found = linux_telemetry.link(captured("ip-s-o-link.txt"))
+    found = telemetry.link(captured("ip-s-o-link.txt"))
     assert found["rx.packets"] == 3
     assert found["tx.packets"] == 6
     assert found["rx.dropped"] == found["tx.errors"] == 0
@@ -75,9 +77,9 @@ def test_what_is_no_linux_is_refused(sections, words):
 def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
     check = neighbours({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
     text = captured("ip-neigh.txt")
-    assert check.judge(text) is None
-    assert check.judge(text.replace("01:02", "01:03"))
-    assert check.judge("")
+    assert check.checker(text) is None
+    assert check.checker(text.replace("01:02", "01:03"))
+    assert check.checker("")
 
 
 def test_a_table_of_nft_reads_back():
@@ -138,7 +140,7 @@ unix-epoll-input                 polling            1000               0        
 
 
 def test_vectors_per_call_of_a_vpp():
-    found = vpp_syntax.runtime(RUNTIME)
+    found = syntax.runtime(RUNTIME)
     assert found["node.ip6-map.vectors_per_call"] == 241.0
 
 
@@ -159,7 +161,7 @@ def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
 
 
 def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
-    found = judge(seconds(0, 60))
+    found = checker(seconds(0, 60))
     assert found.limited_by == "cpu"
     assert found.says == "cpu0 had no time left (1 of 2 cores)"
     assert "cpu0: idle 0 % at least, 0 % in the middle, softirq up to 100 %" in found.evidence
@@ -171,20 +173,20 @@ def test_idle_time_is_kept_by_core_and_second():
 
 
 def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
-    assert judge(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
-    found = judge(seconds(95, 90, drops=(0, 5, 9)))
+    assert checker(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
+    found = checker(seconds(95, 90, drops=(0, 5, 9)))
     assert found.limited_by == "queue"
     assert "link left tx.dropped: 9 more" in found.evidence
 
 
 def test_an_idle_device_sends_you_elsewhere():
-    assert judge(seconds(95, 90)).limited_by == "nothing here"
+    assert checker(seconds(95, 90)).limited_by == "nothing here"
 
 
 def test_between_busy_and_idle_nothing_is_claimed():
-    assert judge(seconds(30, 60)).limited_by == "unknown"
-    assert judge([]).limited_by == "unknown"
-    assert judge(seconds(30)[:1]).evidence == ()
+    assert checker(seconds(30, 60)).limited_by == "unknown"
+    assert checker([]).limited_by == "unknown"
+    assert checker(seconds(30)[:1]).evidence == ()
 
 
 def test_a_counter_that_counts_no_loss_is_no_loss():
@@ -198,7 +200,7 @@ def test_a_polling_vpp_is_judged_by_its_vectors():
             Sample({"runtime": {"node.ip6-map.vectors_per_call": vectors}}),
         ]
 
-    full, room = judge(vpp(241.0)), judge(vpp(44.0))
+    full, room = checker(vpp(241.0)), checker(vpp(44.0))
     assert full.limited_by == "cpu"
     assert "ip6-map takes 241 vectors per call" in full.says
     assert room.limited_by == "nothing here"

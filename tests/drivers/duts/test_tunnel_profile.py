@@ -7,9 +7,9 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.drivers.duts.profile import ExpectProfile, ProfiledJudge
-from v6t.plugins.mape_br import MapEBorderRelay
-from v6t.plugins.mape_params import MapEParams
+from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.map.mape_params import MapEParams
 
 
 def encapsulated(**profile):
@@ -23,8 +23,8 @@ def encapsulated(**profile):
         / bytes(26)
     )
     rows = np.frombuffer(bytes(frame), dtype=np.uint8)[None, :].copy()
-    judge = ProfiledJudge(plugin, ExpectProfile(**profile))
-    answer = judge.expect("reverse", rows)
+    checker = ProfiledOracle(plugin, ExpectProfile(**profile))
+    answer = checker.expect("reverse", rows)
     return Ether(answer.frames[0, : answer.length[0]].tobytes())
 
 

@@ -12,16 +12,16 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config import resolve, technology
-from v6t.core.connections import for_preflight
-from v6t.core.files import Flags
-from v6t.core.testers import Bench, compile_point
-from v6t.drivers.duts.kinds import vpp_map, vpp_start
-from v6t.drivers.duts.labdevice import LabDut
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve, technology
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.stateful import for_preflight
+from v6t.drivers.duts.kinds.vpp import map_domains, start
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
-from v6t.drivers.embedded.bed import Bed
-from v6t.drivers.embedded.privilege import available
+from v6t.drivers.lab.device import LabDut
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.setup import Bed
 from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
@@ -50,7 +50,7 @@ RUNS = {
     "ipv6-router": ("ipv6-router", {}),
     "mape-br": ("mape-br", {}),
     "mape-br, PSID offset 0": ("mape-br", {"psid_offset": "0"}),
-    "mape-br, spoofed sources": ("mape-br", {"spoof_percent": "20"}),
+    "mape-br, spoofed sources": ("mape-br", {"negative_percent": "20"}),
     "mapt-br": ("mapt-br", MAPT),
     "mapt-br, /40": ("mapt-br", {"rule_ipv6": "2001:db8::/40"}),
     "lwaftr": ("lwaftr", {}),
@@ -70,7 +70,7 @@ def proven(plugin, params, **options):
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(
-            for_preflight(run, bench.measure),
+            for_preflight(technology(run), bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
@@ -230,7 +230,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     ):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
-    monkeypatch.setattr(vpp_map, "refuse", lambda intent, version: None)
+    monkeypatch.setattr(map_domains, "refuse", lambda intent, version: None)
     with (
         pytest.raises(DutError, match="VPP has made no domain v6t0"),
         standing("vpp", intent, **OWN),
@@ -244,7 +244,7 @@ def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
         proven("mapt-br", wrong)
     with pytest.raises(UsageError, match="DMR other than /64"):
         proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
-    monkeypatch.setattr(vpp_map, "refuse", lambda intent, version: None)
+    monkeypatch.setattr(map_domains, "refuse", lambda intent, version: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
         finding, _, _ = proven("mapt-br", params)
         assert finding is not None
@@ -307,7 +307,7 @@ def theirs(intent):
     with bare(intent) as (dut, lab):
         shell = dut._transport()
         cli = lambda command: shell.run(f"{control} -s /run/theirs/cli.sock {command}").out  # noqa: E731
-        loaded = "".join(f"plugin {name}_plugin.so {{ enable }} " for name in vpp_start.PLUGINS)
+        loaded = "".join(f"plugin {name}_plugin.so {{ enable }} " for name in start.PLUGINS)
         shell.run("mkdir -p /run/theirs; cat >/run/theirs/conf", STARTUP.format(plugins=loaded))
         try:
             assert shell.run(f"{PROGRAM} -c /run/theirs/conf").status == 0

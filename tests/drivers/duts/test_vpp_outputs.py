@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.kinds import vpp_dslite, vpp_nat, vpp_syntax
-from v6t.drivers.duts.kinds.vpp import check_hardware
+from v6t.drivers.duts.kinds.vpp.driver import check_hardware, dslite, nat, syntax
 from v6t.drivers.duts.registry import make_driver
 from v6t.profiles.errors import DutError, UsageError
 
@@ -32,26 +31,26 @@ def test_its_version():
         {"system": "Linux 6.18", "version": said("show-version")}
     )
     assert facts.version == "26.06-release"
-    assert vpp_syntax.key(facts.version) == (26, 6)
+    assert syntax.key(facts.version) == (26, 6)
 
 
 def test_the_papers_domain():
-    (domain,) = vpp_syntax.domains(said("show-map-domain"))
-    assert domain == vpp_syntax.Domain(
+    (domain,) = syntax.domains(said("show-map-domain"))
+    assert domain == syntax.Domain(
         0, "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
     check = check_of(intents.paper_mape(), "show map domain")
-    assert check.judge(said("show-map-domain")) is None
-    assert "is (" in check.judge(said("show-map-domain").replace("psid-len 5", "psid-len 6"))
+    assert check.checker(said("show-map-domain")) is None
+    assert "is (" in check.checker(said("show-map-domain").replace("psid-len 5", "psid-len 6"))
 
 
 def test_thirty_packets_and_a_spoofed_one():
-    found = vpp_syntax.interface_counters(said("show-interface"))
+    found = syntax.interface_counters(said("show-interface"))
     assert found["host-right.rx_packets"] == 30
     assert found["host-left.tx_packets"] == 31
     assert found["host-left.drops"] == 1
-    assert vpp_syntax.errors(said("show-errors")) == {"ip6-map: decap security check failed": 1.0}
-    load = vpp_syntax.runtime(said("show-runtime"))
+    assert syntax.errors(said("show-errors")) == {"ip6-map: decap security check failed": 1.0}
+    load = syntax.runtime(said("show-runtime"))
     assert load["node.ip4-map.calls"] == 30
     assert load["node.ip4-map.vectors_per_call"] == 1
     assert load["thread0.vector_rate_drop"] == pytest.approx(0.29164)
@@ -60,9 +59,9 @@ def test_thirty_packets_and_a_spoofed_one():
 
 def test_a_static_neighbour():
     check = check_of(intents.paper_mape(), "show ip neighbors host-left")
-    assert check.judge(said("show-ip-neighbors")) is None
+    assert check.checker(said("show-ip-neighbors")) is None
     dynamic = said("show-ip-neighbors").replace("   S    ", "   D    ")
-    assert check.judge(dynamic) == "2001:db8:6::2 is not static"
+    assert check.checker(dynamic) == "2001:db8:6::2 is not static"
 
 
 def test_its_interfaces_have_the_testbeds_addresses():
@@ -74,12 +73,12 @@ def test_its_interfaces_have_the_testbeds_addresses():
 
 
 def test_its_sessions():
-    assert vpp_syntax.nat44_sessions(said("show-nat44-summary")) == {"sessions": 7}
-    assert vpp_nat.empty(str).judge(said("show-nat44-summary")) == "7 sessions are left"
+    assert syntax.nat44_sessions(said("show-nat44-summary")) == {"sessions": 7}
+    assert nat.empty(str).checker(said("show-nat44-summary")) == "7 sessions are left"
     (flush,) = planned(intents.nat64("64:ff9b::/96")).flush
-    assert flush.check.judge(said("show-nat64-bib-all")) == "3 bindings are left"
-    assert flush.check.judge("NAT64 BIB entries:\n") is None
-    assert flush.check.judge("") is not None
+    assert flush.check.checker(said("show-nat64-bib-all")) == "3 bindings are left"
+    assert flush.check.checker("NAT64 BIB entries:\n") is None
+    assert flush.check.checker("") is not None
 
 
 def test_nat64_addresses_go_with_their_plugin_only():
@@ -100,7 +99,7 @@ def test_nat64_addresses_go_with_their_plugin_only():
      (4_000_000, 5_242_880, " bib-buckets 524288 bib-memory 1073741824")],
 )  # fmt: skip
 def test_nat64_has_room_for_the_sessions_asked(sessions, room, words):
-    command, found = vpp_syntax.enable_nat64(sessions)
+    command, found = syntax.enable_nat64(sessions)
     assert found == room
     assert command.startswith(f"nat64 plugin enable{words}")
 
@@ -123,16 +122,16 @@ def test_the_aftrs_address_is_no_interfaces_own():
     commands = [step.command for step in planned(intents.dslite()).steps]
     assert not any("set interface ip address host-left" in c for c in commands)
     assert any(c.endswith("ip route add 2001:db8:6::/64 via host-left") for c in commands)
-    left, nets = vpp_dslite.left_of(intents.dslite())
+    left, nets = dslite.left_of(intents.dslite())
     assert left["addresses"] == []
     assert [str(net) for net in nets] == ["2001:db8:6::/64"]
 
 
 def test_silence_is_no_empty_table():
-    check = vpp_dslite.empty(str)
-    assert check.judge("") is None
-    assert check.judge("connect: No such file or directory") == "VPP does not answer"
-    assert check.judge("B4 2001:db8::1 1 sessions\n  in ...\n") == "sessions of 1 B4s are left"
+    check = dslite.empty(str)
+    assert check.checker("") is None
+    assert check.checker("connect: No such file or directory") == "VPP does not answer"
+    assert check.checker("B4 2001:db8::1 1 sessions\n  in ...\n") == "sessions of 1 B4s are left"
 
 
 @pytest.mark.parametrize(

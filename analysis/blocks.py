@@ -1,0 +1,129 @@
+"""What documents are made of, in no medium's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from v6t.analysis.sheet import Sheet
+
+Tone = Literal["plain", "good", "warning", "bad"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of sentences."""
+
+    items: Sequence[str]
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names with values."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure.
+
+    Attributes:
+        svg: an ``<svg>`` element.
+        caption: printed below it.
+        description: what it shows, for those who cannot see it.
+    """
+
+    svg: str
+    caption: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Text as it is, line by line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A reference to another file beside the document."""
+
+    text: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Links:
+    """References to other files beside the document, many of them."""
+
+    links: Sequence[Link]
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Few results in large figures: number, unit, and what it is."""
+
+    cards: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Facts with headings, side by side where there is room."""
+
+    columns: Sequence[tuple[str, Facts]]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Blocks that are one click away.
+
+    Attributes:
+        summary: what is clicked.
+        blocks: what is seen then.
+        brief: short enough to be printed.
+    """
+
+    summary: str
+    blocks: Sequence[Block]
+    brief: bool = False
+
+
+Block: TypeAlias = (
+    "Text | Items | Facts | Cards | Columns | Drawing | Listing | Link | Links | Folded | Sheet"
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter.
+
+    Attributes:
+        title: heading.
+        anchor: identifier within the document, ASCII letters and hyphens.
+        blocks: its content.
+    """
+
+    title: str
+    anchor: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report."""
+
+    title: str
+    subtitle: str
+    sections: Sequence[Section] = field(default_factory=tuple)

@@ -1,0 +1,215 @@
+"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses.
+
+Reports, comparisons and tables loop over presentations that they are given; none asks for a name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import ValidationError
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.records.base import Record
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, sheet
+
+R = TypeVar("R", bound=Record)
+FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One quantity of a record that can be compared.
+
+    Attributes:
+        name: what it is.
+        unit: of its values.
+        values: of the repetitions; None where a lost frame decides.
+        more_is_better: whether larger values are the better ones.
+        resolution: by how much a true value may lie above a found one.
+        limited: whether the tester or the medium, not the device, decided.
+        at: under which load it was measured; empty where that is the quantity itself.
+        share: whether it is a share already: then differences say more than factors.
+    """
+
+    name: str
+    unit: str
+    values: Sequence[float | None]
+    more_is_better: bool
+    resolution: float = 0.0
+    limited: bool = False
+    at: str = ""
+    share: bool = False
+
+    @property
+    def defined(self) -> list[float]:
+        """The values that are numbers."""
+        return [v for v in self.values if v is not None]
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number of a record in a campaign's summary.
+
+    Attributes:
+        figure: what it is; the benchmark's name where that says it all.
+        median, p1, p99: None where undefined.
+    """
+
+    figure: str
+    median: float | None
+    p1: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True)
+class Card:
+    """A number one would advertise: as it is printed, its unit, and what it is."""
+
+    number: str
+    unit: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One line of the compliance table.
+
+    Attributes:
+        source: RFC and section, and v6t's identifier of the requirement.
+        asked: what it asks for.
+        done: what this run did.
+        verdict: ``follows``, ``deviates`` or ``not known``.
+    """
+
+    source: str
+    asked: str
+    done: str
+    verdict: str
+
+
+def clause(source: str, asked: str, done: str, follows: bool | None) -> Clause:
+    """A clause with its verdict; ``follows`` is None where the run does not tell."""
+    return Clause(
+        source, asked, done, OPEN if follows is None else FOLLOWS if follows else DEVIATES
+    )
+
+
+class Presentation(ABC, Generic[R]):
+    """How the results of one benchmark are shown. Records given to it are measured ones."""
+
+    name: ClassVar[str]
+    """as for ``--measure``"""
+    title: ClassVar[str]
+    """words for a heading"""
+    record: ClassVar[type[Record]] = Record
+    """the model of its records"""
+    decimals: ClassVar[int | None] = 0
+    """digits after the point in a campaign's tables; None for milliseconds"""
+    metrics: ClassVar[Mapping[str, str]] = {}
+    """metrics of ``published.json`` that it measures, with the figure of a direction or ``""``"""
+
+    @property
+    def csv_file(self) -> str:
+        """Where its rows, one per repetition or trial, stand in a run directory."""
+        return f"{self.name}.csv"
+
+    @property
+    def csv_mixture(self) -> bool:
+        """Whether the rows hold the share of foreground traffic, as siitperf's do (GEN-28)."""
+        return False
+
+    @abstractmethod
+    def sheet(self, records: Sequence[R]) -> Sheet:
+        """The table, in the form of its RFC."""
+
+    def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
+        """Figures of a run's report."""
+        del data, records
+        yield from ()
+
+    def quantities(self, record: R) -> Iterator[Quantity]:
+        """Everything that can be compared with another run."""
+        del record
+        yield from ()
+
+    def headlines(self, record: R) -> Iterator[Headline]:
+        """The numbers a campaign's summary holds."""
+        del record
+        yield from ()
+
+    def cards(self, record: R) -> Iterator[Card]:
+        """The numbers one would advertise."""
+        del record
+        yield from ()
+
+    def remarks(self, record: R) -> Iterator[str]:
+        """What must be said beside the numbers, one sentence each."""
+        del record
+        yield from ()
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """What RFCs ask for, and what this run did."""
+        del data
+        yield from ()
+
+    def mine(self, records: Iterable[Record]) -> list[R]:
+        """Its measured records among all of a run."""
+        return [r for r in records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
+
+    def knows(self, record: Record) -> bool:
+        """Whether a record is a measured one of its model."""
+        return record.measured and isinstance(record, self.record)
+
+
+class Plain(Presentation[Record]):
+    """Records of a benchmark that is not installed: what they hold, as it stands there."""
+
+    name = ""
+    title = "Unknown benchmark"
+
+    def sheet(self, records: Sequence[Record]) -> Sheet:
+        """Single values of every record."""
+        plain = [
+            {k: v for k, v in (r.model_extra or {}).items() if isinstance(v, (str, int, float))}
+            for r in records
+        ]
+        keys = list(dict.fromkeys(k for values in plain for k in values))
+        rows = [
+            [r.sizes, r.direction, *(str(values.get(k, "-")) for k in keys), str(r.repetitions)]
+            for r, values in zip(records, plain, strict=True)
+        ]
+        names = [k.replace("_", " ") for k in keys]
+        return sheet(records[0].title, ["<IPv6/IPv4\noctets", "<direction", *names, "repetitions"],
+                     rows)  # fmt: skip
+
+
+class Presentations:
+    """Presentations by name; records that none of them knows are shown as they are."""
+
+    def __init__(self, known: Iterable[Presentation[Any]]) -> None:
+        """Hold them, in the order in which benchmarks are measured."""
+        self.known = {p.name: p for p in known}
+        self._plain = Plain()
+
+    def of(self, record: Record) -> Presentation[Any]:
+        """The presentation of a record."""
+        found = self.known.get(record.benchmark, self._plain)
+        return found if found.knows(record) or not record.measured else self._plain
+
+    def read(self, values: Mapping[str, Any]) -> Record:
+        """A record of ``results.json``, whichever version wrote it.
+
+        Raises:
+            ValidationError: not even the head that all records share is there.
+        """
+        known = self.known.get(str(values.get("benchmark")))
+        if known is not None and not values.get("not_measured"):
+            try:
+                return known.record.model_validate(values)
+            except ValidationError:  # of another version: shown as it stands
+                pass
+        return Record.model_validate(values)

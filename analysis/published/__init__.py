@@ -1,0 +1,1 @@
+"""Published measurements to compare with."""

@@ -1,0 +1,204 @@
+"""Whether a run was made under the conditions that a paper states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.analysis.sheet import Record
+from v6t.analysis.variation import hosts_per_side, tuples_of, variation
+
+Json = Mapping[str, Any]
+UNKNOWN = "not known"
+_OF_PAPERS: Mapping[str, Json] = {
+    "mapperf-2025": {"repetitions": 20},
+    "siit-2020": {"repetitions": 20},
+    "ipv4aas-2024": {"repetitions": 20},
+    "unbiased-2024": {"repetitions": 10},
+}
+"""What a paper says of all its tables."""
+_TRIAL_S = 60.0
+"""Trials of the papers last so long where a table does not say otherwise."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition of a published number beside the run's.
+
+    Attributes:
+        name: of the condition.
+        published, here: both values in words.
+        alike: whether they agree; None where the run does not tell.
+    """
+
+    name: str
+    published: str
+    here: str
+    alike: bool | None
+
+    def __str__(self) -> str:
+        """``"CEs: 1000 published, 100 here"``."""
+        return f"{self.name}: {self.published} published, {self.here} here"
+
+
+def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
+    """Every condition of an entry of ``published.json``.
+
+    Args:
+        entry: the published number.
+        record: the run's.
+        facts: see :func:`v6t.analysis.published.library.facts_of`.
+    """
+    found = []
+    if facts["simulated"]:
+        found.append(Condition("frames", "sent", "simulated", False))
+    if "dual DUT" in entry["dut"]:
+        found.append(Condition("test setup", "dual DUT", "single DUT", False))
+    if "modified setup" in entry["technology"]:
+        found.append(Condition("test setup", "NAT44, NAT46 and BR apart", "CE and PE", False))
+    stated: Json = {**_OF_PAPERS.get(entry["seed"], {}), **entry["conditions"]}
+    workers = re.search(r"(\d+) workers?\b", entry["dut"])
+    if workers:
+        stated = {"active_cores": int(workers[1]), **stated}
+    if record["benchmark"].startswith("throughput"):
+        stated = {"trial_s": _TRIAL_S, "acceptance": "100%", **stated}
+    if "loss_tolerance" in stated:
+        stated = {k: v for k, v in stated.items() if k != "acceptance"}
+    for name, value in stated.items():
+        judge = _JUDGES.get(name)
+        if judge is None:
+            found.append(Condition(name.replace("_", " "), str(value), UNKNOWN, None))
+        else:
+            found.append(judge(value, record, facts))
+    return found
+
+
+def _same(name: str, value: Any, here: Any) -> Condition:
+    if here is None:
+        return Condition(name, str(value), UNKNOWN, None)
+    alike = float(here) == float(value) if isinstance(value, (int, float)) else here == value
+    return Condition(name, str(value), str(here), alike)
+
+
+def _frame(value: Any, record: Record, version: str) -> Condition:
+    here = record["frame_sizes"][version]
+    return Condition("frame", f"{value} octets {version}", f"{here} octets", here == value)
+
+
+def _traffic(value: Any, _record: Record, facts: Json) -> Condition:
+    n, m = facts["params"].get("n"), facts["params"].get("m")
+    if n is None or m is None:
+        return Condition("traffic", str(value), UNKNOWN, None)
+    here = "foreground only" if n == m else f"{m} of {n} frames foreground"
+    return Condition("traffic", str(value), here, n == m and "DNS" not in str(value))
+
+
+def _rule(value: Any, _record: Record, facts: Json) -> Condition:
+    p = facts["params"]
+    here = f"{p.get('rule_ipv6')} {p.get('rule_ipv4')} EA {p.get('ea_len')}"
+    return Condition("rule", str(value), here, here == value)
+
+
+def _tolerance(name: str, value: str, wanted: float, record: Record, facts: Json) -> Condition:
+    here = float(record.get("loss_tolerance", facts["procedure"]["loss_tolerance"]))
+    return Condition(name, value, f"{here:.4%} may be lost", abs(here - wanted) < 1e-9)
+
+
+def _accepted(value: Any, record: Record, facts: Json) -> Condition:
+    if record["benchmark"] == "connection-rate":
+        # v6t lets no connection be lost (ST-06)
+        return Condition("acceptance", str(value), "100%", _share(value) == 1.0)
+    return _tolerance("acceptance", str(value), 1 - _share(value), record, facts)
+
+
+def _connections(wanted: int, record: Record) -> Condition:
+    told = record["conditions"].get("connections") or {}
+    here = record.get("connections", told.get("count"))
+    if here is None:
+        return Condition("connections", f"{wanted:,}", UNKNOWN, None)
+    # a power of two stands for the million of the papers
+    near = abs(here - wanted) <= 0.05 * wanted
+    return Condition("connections", f"{wanted:,}", f"{here:,}", near)
+
+
+def _million(value: Any) -> int:
+    return round(float(str(value).removesuffix("M")) * 1_000_000)
+
+
+def _port_range(value: Any, name: str, facts: Json) -> Condition:
+    what = name.replace("_", " ")
+    ports = facts["params"].get(name)
+    if ports is None:
+        return Condition(what, str(value), UNKNOWN, None)
+    low, _, high = str(value).partition("-")
+    here = f"{ports['min']}-{ports['max']}"
+    wide = ports["max"] - ports["min"] == int(high) - int(low)
+    return Condition(what, str(value), here, here == value or (wide and int(low) < 1024))
+
+
+def _share(value: Any) -> float:
+    return float(str(value).partition("%")[0]) / 100
+
+
+def _rate(value: Any, record: Record, _facts: Json) -> Condition:
+    here = float(record["rate"])
+    near = abs(here - value) <= 0.01 * value
+    return Condition("rate", f"{value:,} fps", f"{here:,.0f} fps", near)
+
+
+def _repetitions(value: Any, record: Record, _facts: Json) -> Condition:
+    here = record["repetitions"]
+    return Condition("repetitions", str(value), str(here), here >= value)
+
+
+def _varies(value: Any, _record: Record, facts: Json) -> Condition:
+    if "initiator_ports" in facts["params"]:
+        varied = tuples_of(facts["params"])
+        return Condition("what varies", str(value), varied, varied == value)
+    here = variation(facts["params"])
+    wanted = "fixed IP fixed port" if value == "single" else str(value)
+    return Condition("what varies", wanted, here or UNKNOWN, here == wanted if here else None)
+
+
+def _hosts(value: Any, _record: Record, facts: Json) -> Condition:
+    if "random IP" not in (variation(facts["params"]) or ""):
+        return Condition("hosts per side", f"{value} where addresses vary", "they do not", True)
+    return _same("hosts per side", value, hosts_per_side(facts["params"]))
+
+
+def _trial(value: Any, record: Record, _facts: Json) -> Condition:
+    here = max(record["duration_s"], record.get("final_duration_s") or 0.0)
+    return Condition("trial", f"{value:g} s", f"{here:g} s", here >= value)
+
+
+_JUDGES: Mapping[str, Callable[[Any, Record, Json], Condition]] = {
+    "ipv4_frame": lambda v, r, f: _frame(v, r, "ipv4"),
+    "frame_v4": lambda v, r, f: _frame(v, r, "ipv4"),
+    "ipv6_frame": lambda v, r, f: _frame(v, r, "ipv6"),
+    "frame_v6": lambda v, r, f: _frame(v, r, "ipv6"),
+    "traffic": _traffic,
+    "bmr": _rule,
+    "ces": lambda v, r, f: _same("CEs", v, f["params"].get("ces")),
+    "acceptance": _accepted,
+    "connections": lambda v, r, f: _connections(_million(v), r),
+    "connections_million": lambda v, r, f: _connections(_million(v), r),
+    "sports": lambda v, r, f: _port_range(v, "initiator_ports", f),
+    "dports": lambda v, r, f: _port_range(v, "responder_ports", f),
+    "loss_tolerance": lambda v, r, f: _tolerance("loss tolerance", str(v), _share(v), r, f),
+    "repetitions": _repetitions,
+    "rate_fps": _rate,
+    "trial_s": _trial,
+    "duration_s": lambda v, r, f: _same("stream, s", v, r.get("duration_s")),
+    "tagged": lambda v, r, f: _same("tags", v, r.get("tags")),
+    "first_tag_s": lambda v, r, f: _same("first tag, s", v, r.get("first_tag_s")),
+    "active_cores": lambda v, r, f: _same("active cores", v, f["cores"]),
+    "per_frame_timeout_ms": lambda v, r, f: _same(
+        "per-frame timeout, ms", v, 1000 * (r.get("frame_timeout_s") or 0.0)
+    ),
+    "variation": _varies,
+    "flow": _varies,
+    "ips_per_side": _hosts,
+    "direction": lambda v, r, f: Condition("direction", str(v), r["direction"], True),
+}

@@ -1,0 +1,174 @@
+"""Numbers of published papers beside measured ones.
+
+``data/published.json`` holds every numeric table of the five papers with source and conditions.
+A published number may stand beside a measured one as a reference, never as a pass or fail.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from v6t.analysis.published.conditions import Condition, conditions
+from v6t.analysis.scaling import core_count
+from v6t.analysis.sheet import Record
+
+METRICS = {
+    "throughput": ("throughput", None),
+    "typical latency": ("latency", "tl"),
+    "worst-case latency": ("latency", "wcl"),
+    "PDV": ("pdv", "pdv"),
+    "max connection establishment rate": ("connection-rate", None),
+}
+"""Metrics of the papers: benchmark, and the figure of a direction where there are several."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published number that is about the same thing as a record.
+
+    Attributes:
+        entry: the record of ``published.json``.
+        measured: the run's value in the published unit and convention; None if undefined.
+        direction: of the run's value.
+        conditions: what the paper states, and what follows from the test setup.
+    """
+
+    entry: Mapping[str, Any]
+    measured: float | None
+    direction: str
+    conditions: Sequence[Condition]
+
+    @property
+    def source(self) -> str:
+        """Paper and table."""
+        return f"{self.entry['seed']}, {self.entry['table']}"
+
+    @property
+    def unit(self) -> str:
+        """Unit of both values; connection rates are in connections, whatever a table's head says."""
+        return "cps" if self.entry["metric"].startswith("max conn") else str(self.entry["unit"])
+
+    @property
+    def published(self) -> float:
+        """The published median."""
+        return float(self.entry["median"])
+
+    @property
+    def alike(self) -> bool:
+        """Whether every condition is met: only then is the number a reference line."""
+        return not self.differing
+
+    @property
+    def differing(self) -> list[Condition]:
+        """Conditions that are not met, or not known to be."""
+        return [c for c in self.conditions if not c.alike]
+
+
+@cache
+def library() -> Mapping[str, Any]:
+    """``published.json`` as it is."""
+    text = files("v6t.analysis").joinpath("data/published.json").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = json.loads(text)
+    return found
+
+
+def sources() -> Mapping[str, str]:
+    """Full references of the papers by their short names."""
+    found: Mapping[str, str] = library()["seeds"]
+    return found
+
+
+def facts_of(config: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared with published conditions.
+
+    Args:
+        config: ``config.json``.
+        params: the technology's parameters with their defaults.
+    """
+    return {
+        "plugin": config["plugin"],
+        "params": params,
+        "procedure": config["procedure"],
+        "simulated": config["tester"]["kind"] == "sim",
+        "device": config["dut"]["driver"],
+        "cores": _cores(config["dut"].get("options", {})),
+    }
+
+
+def _cores(options: Mapping[str, Any]) -> int | None:
+    """Active cores of a device, or of the part of it that says how many."""
+    own = core_count(options.get("cores")) or core_count(options.get("workers"))
+    parts = (part.get("options", {}) for part in options.get("parts", {}).values())
+    return own or next(filter(None, map(_cores, parts)), None)
+
+
+def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any]) -> bool:
+    """Whether a paper's technology is what a plugin measures with these parameters."""
+    known = library()["technologies"].get(entry["technology"])
+    if known is None or known["plugin"] != plugin:
+        return False
+    return all(params.get(name) == value for name, value in known["params"].items())
+
+
+def references(
+    record: Record, facts: Mapping[str, Any], *, paper: str | None = None
+) -> list[Reference]:
+    """Published numbers about the technology, benchmark, direction and frame size of a record.
+
+    Args:
+        record: of ``results.json``.
+        facts: see :func:`facts_of`.
+        paper: only of this one.
+    """
+    found = []
+    for entry in library()["records"]:
+        about = (
+            is_about(entry, facts["plugin"], facts["params"]) and entry.get("median") is not None
+        )
+        if not about or paper not in (None, entry["seed"]):
+            continue
+        placed = _placed(entry, record)
+        if placed is None:
+            continue
+        met = conditions(entry, record, facts)
+        if all(c.alike for c in met if c.name == "frame"):
+            found.append(Reference(entry, *placed, met))
+    return found
+
+
+def _placed(entry: Mapping[str, Any], record: Record) -> tuple[float | None, str] | None:
+    """The record's value in the entry's convention, and its direction; None if there is none."""
+    metric = str(entry["metric"])
+    way = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
+    known = METRICS.get(metric.removesuffix(f" {way}"))
+    if known is None or record.get("not_measured"):
+        return None
+    benchmark, figure = known
+    if "per_frame_timeout_ms" in entry["conditions"]:
+        benchmark = "throughput-frame-timeout"
+    if benchmark != record["benchmark"]:
+        return None
+    if figure is not None:
+        if record["direction"] != "bidirectional" or way not in record["directions"]:
+            return None
+        value: float | None = record["directions"][way][figure]["median"]
+        return value, f"{way}, both"
+    if benchmark == "connection-rate":
+        return record["median"], "phase 1"
+    stated = str(entry["conditions"].get("direction", ""))
+    if record["direction"] != _mode(stated):
+        return None
+    if "sum" in f"{stated} {entry.get('rate_convention')}":
+        return record["aggregate_median"], "sum of both directions"
+    return record["median"], record["direction"]
+
+
+def _mode(stated: str) -> str:
+    if "6->4" in stated:
+        return "forward"
+    return "reverse" if "4->6" in stated else "bidirectional"

@@ -1,0 +1,1 @@
+"""Records of benchmarks: the entries of results.json."""

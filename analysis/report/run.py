@@ -1,0 +1,284 @@
+"""The report of a run, chapter by chapter."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from v6t.analysis.blocks import (
+    Block,
+    Cards,
+    Document,
+    Facts,
+    Folded,
+    Items,
+    Listing,
+    Section,
+    Text,
+)
+from v6t.analysis.published.library import Reference, facts_of, references, sources
+from v6t.analysis.records.throughput import trial_row
+from v6t.analysis.remarks import remarks
+from v6t.analysis.report.compliance import clauses, compliance_sheet
+from v6t.analysis.report.figures import drawings
+from v6t.analysis.report.setup import setting
+from v6t.analysis.report.trust import trust
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Record, Sheet, count, milliseconds, sheet, sizes_of
+from v6t.analysis.tables.rfc import grouped, sheets
+
+MOST_TRIALS = 3000
+"""Trials that the report itself lists; ``trials.csv`` holds all."""
+
+SHOWN, LONG, BRIEF = 4, 40, 10
+"""Figures of a benchmark that are not folded away, rows of a table that is not, and remarks that
+are printed."""
+
+
+def build(data: RunData, *, paper: str | None = None, figures: bool = True) -> Document:
+    """The document.
+
+    Args:
+        data: the run.
+        paper: short name of a paper whose tables stand beside the run's, with all differences.
+        figures: whether to draw.
+    """
+    label = str(data.results.get("label") or "")
+    sections = [
+        Section("In short", "short", list(_short(data))),
+        Section("What was measured, on what", "setting", list(setting(data, figures))),
+        *_benchmarks(data, figures),
+        Section("Beside published results", "published", list(_published(data, paper))),
+        Section("Validity", "validity", trust(data)),
+        Section("Compliance", "compliance", list(_compliance(data))),
+        Section("Raw trials", "trials", [_raw(data)]),
+        Section("Configuration and manifest", "configuration", list(_files(data))),
+    ]
+    subtitle = " - ".join(
+        part
+        for part in (label, data.name, str(data.manifest.get("created", "")), data.status)
+        if part
+    )
+    return Document(f"{data.title or data.config['plugin']}", subtitle, sections)
+
+
+def _short(data: RunData) -> Iterator[Block]:
+    yield Text(data.heading)
+    if data.status == "translation incorrect":
+        found: Mapping[str, Any] = data.results.get("finding", {})
+        yield Text(
+            f"The device translates wrongly ({found.get('direction', '')}): "
+            f"{found.get('why', 'a frame differs from the reference translation')}. "
+            "There are no results beyond this point.",
+            "bad",
+        )
+        frames = {k: found[k] for k in ("sent", "expected", "received") if found.get(k)}
+        if frames:
+            yield Facts(tuple(frames.items()))
+    elif data.status != "complete":
+        yield Text(
+            "This run is not complete: what follows is what has been measured so far. "
+            "`v6t resume` continues it.",
+            "warning",
+        )
+    cards = list(_cards(data.records))
+    if cards:
+        yield Cards(cards)
+    missing = [
+        f"{r['benchmark']}, {sizes_of(r)} octets, {r['direction']}: not measured "
+        f"({r['not_measured']})"
+        for r in data.records
+        if r.get("not_measured")
+    ]
+    if missing:
+        yield Items(missing, "warning")
+    caveats: Sequence[str] = data.results.get("caveats", ())
+    if caveats:
+        yield Items(caveats, "warning")
+    said = remarks(data.records)
+    if said:
+        yield Folded(
+            f"{len(said)} remarks about single numbers", [Items(said)], brief=len(said) < BRIEF
+        )
+
+
+def _cards(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
+    """The numbers one would advertise: those of the smallest frames (TP-08)."""
+    sizes = [r["frame_sizes"]["ipv6"] for r in records if not r.get("not_measured")]
+    for r in records:
+        if r.get("not_measured") or r["frame_sizes"]["ipv6"] != min(sizes):
+            continue
+        where = f"{sizes_of(r)} octets, {r['direction']}, "
+        of = f"median of {r['repetitions']}"
+        title, benchmark = r.get("title", ""), r["benchmark"]
+        if benchmark.startswith("throughput"):
+            limit = " - limited by the tester" if r["tester_limited"] else ""
+            yield count(r["median"]), "frames/s per direction", f"{title}, {where}{of}{limit}"
+        elif r.get("unit") == "connections per second":
+            number = f"{r['connections']:,} connections, "
+            yield count(r["median"]), "connections/s", f"{title}, {where}{number}{of}"
+        elif benchmark == "back-to-back":
+            yield f"{r['average']:,.0f}", "frames", f"{title}, {where}average of {r['repetitions']}"
+        elif benchmark in _DELAYS:
+            key, word = _DELAYS[benchmark]
+            for way, found in r["directions"].items():
+                yield milliseconds(found[key]["median"]), "ms", f"{word}, {where}{way}, {of}"
+
+
+_DELAYS = {"latency": ("tl", "Typical latency"), "pdv": ("pdv", "PDV")}
+
+
+def _benchmarks(data: RunData, figures: bool) -> Iterator[Section]:
+    for benchmark, records in grouped(data.records).items():
+        blocks: list[Block] = [folded_if_long(table) for table in sheets(records)]
+        if any(r.get("tester_limited") or r.get("upper_bound_hit") for r in records):
+            blocks.append(
+                Text("* limited by the tester or the medium: the device may be faster", "warning")
+            )
+        said = remarks(records)
+        if said:
+            blocks.append(Items(said))
+        if figures:
+            drawn = drawings(data, benchmark, records)
+            blocks += drawn[:SHOWN]
+            if drawn[SHOWN:]:
+                rest = len(drawn) - SHOWN
+                blocks.append(Folded(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:]))
+        definition = next((r["definition"] for r in records if r.get("definition")), None)
+        if definition:
+            blocks.append(Text(f"Delay: {definition}."))
+        title = next((r["title"] for r in records if r.get("title")), benchmark)
+        yield Section(title, benchmark, blocks)
+
+
+def folded_if_long(table: Sheet) -> Block:
+    """A table, one click away if it has many rows."""
+    if len(table.rows) <= LONG:
+        return table
+    return Folded(f"{table.title}: table of {len(table.rows)} rows", [table])
+
+
+def _published(data: RunData, paper: str | None) -> Iterator[Block]:
+    facts = facts_of(data.config, data.params)
+    found = [(r, ref) for r in data.records for ref in references(r, facts, paper=paper)]
+    alike = [(r, ref) for r, ref in found if ref.alike]
+    if paper:
+        yield Text(f"Reproduction of {sources().get(paper, paper)}.")
+        if not found:
+            yield Text("Nothing that was measured here stands in a table of this paper.")
+            return
+        yield from reproduction(found)
+        return
+    if alike:
+        yield Text("Published results under the same conditions, as far as the papers state them.")
+        yield from reproduction(alike)
+        return
+    yield Text(
+        "No published result was made under the conditions of this run"
+        + (" (it is simulated)." if data.simulated else ".")
+    )
+    if found:
+        rows = [
+            (ref.source, sizes_of(r), ref.direction, "; ".join(map(str, ref.differing)))
+            for r, ref in found
+        ]
+        names = ["<published", "<octets", "<direction", "<conditions that differ"]
+        yield Folded(
+            f"{len(found)} published results about the same technology, and what differs",
+            [sheet("No reference lines", names, rows)],
+        )
+
+
+def reproduction(found: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
+    """Measured beside published, a table for each published one, with everything that differs."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for record, ref in found:
+        show = count if ref.unit in ("fps", "cps") else _figure
+        ratio = ref.measured / ref.published if ref.measured is not None else None
+        tables.setdefault(ref.source, []).append(
+            (
+                ", ".join([ref.entry["metric"], sizes_of(record), ref.direction, *_told(ref)]),
+                f"{ref.entry['dut']}, {ref.entry['test_system'].partition(' (')[0]}",
+                show(ref.published),
+                show(ref.measured),
+                ref.unit,
+                "-" if ratio is None else f"{ratio:.3f}",
+                "; ".join(map(str, ref.differing)) or "none",
+            )
+        )
+    names = [
+        *("<what", "+<published device", "published", "measured", "<unit", "ratio"),
+        "+<conditions that differ or are not known",
+    ]
+    return [
+        sheet(f"Measured beside {source}", names, rows)
+        for source, rows in sorted(tables.items(), key=lambda item: _natural(item[0]))
+    ]
+
+
+def _told(ref: Reference) -> list[str]:
+    """What tells the rows of one published table apart."""
+    stated = ref.entry["conditions"]
+    words = {
+        "variation": "{}",
+        "active_cores": "{} cores",
+        "connections_million": "{} M connections",
+        "per_frame_timeout_ms": "{} ms timeout",
+    }
+    return [word.format(stated[name]) for name, word in words.items() if name in stated]
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Table 10 comes after Table 9."""
+    return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
+
+
+def _figure(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.5g}"
+
+
+def _compliance(data: RunData) -> Iterator[Block]:
+    found = clauses(data)
+    deviating = sum(c.verdict == "deviates" for c in found)
+    if deviating:
+        yield Text(
+            f"{deviating} of {len(found)} clauses are not followed: this is no result in the "
+            "sense of RFC 8219.",
+            "warning",
+        )
+    else:
+        yield Text(f"All {len(found)} clauses that could be checked are followed.", "good")
+    yield compliance_sheet(found)
+    yield Text("v6t follows the procedures of the RFCs named here; it does not certify anything.")
+
+
+def _raw(data: RunData) -> Block:
+    rows = []
+    for trial in data.trials[:MOST_TRIALS]:
+        for row in trial_row(trial.asked, trial.result):
+            rows.append(tuple(_cell(row[k]) for k in _RAW))
+    names = [f"{'<' if k in _TEXT else ''}{k.replace('_', ' ')}" for k in _RAW]
+    rest = len(data.trials) - MOST_TRIALS
+    summary = f"{len(data.trials):,} trials"
+    more = [Text(f"The other {rest:,} trials are in trials.csv.")] if rest > 0 else []
+    return Folded(summary, [sheet("Every trial, as it was counted", names, rows), *more])
+
+
+_RAW = (
+    *("key", "started", "direction", "class", "rate_fps", "duration_s", "required", "sent"),
+    *("received", "surplus", "out_of_order", "late", "sending_time_s", "checked", "matched"),
+    "faults",
+)
+_TEXT = ("key", "started", "direction", "class", "faults")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,.10g}" if isinstance(value, float) else str(value)
+
+
+def _files(data: RunData) -> Iterator[Block]:
+    for name, content in (("config.json", data.config), ("manifest.json", data.manifest)):
+        text = json.dumps(content, indent=1, sort_keys=True)
+        yield Folded(name, [Listing(text)])

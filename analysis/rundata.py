@@ -1,0 +1,105 @@
+"""Everything a report is made from, as it was read from a run directory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from v6t.analysis.sheet import Record
+from v6t.procedures.trial import TrialResult
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunTrial:
+    """One line of the journal.
+
+    Attributes:
+        asked: the trial, as in ``journal.jsonl``.
+        result: what was counted.
+    """
+
+    asked: Json
+    result: TrialResult
+
+    @property
+    def key(self) -> str:
+        """Identity within the run."""
+        return str(self.asked["key"])
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run.
+
+    Attributes:
+        name: of its directory.
+        results: ``results.json``.
+        config: ``config.json``.
+        manifest: ``manifest.json``.
+        params: parameters of the technology with their defaults; empty where the plugin is not
+            installed.
+        title: of the technology.
+        rfcs: that it follows.
+        setup: what is on which link, and which devices there are; empty where a run of an
+            earlier version does not say it and the plugin is not installed.
+        rfc_frame_sizes: IPv6 frame sizes RFC 8219 lists for it.
+        settings: all settings of the procedures with their defaults.
+        trials: the journal.
+        bottleneck: ``bottleneck.json``: what limits the device at the rates found.
+    """
+
+    name: str
+    results: Json
+    config: Json
+    manifest: Json
+    params: Json = field(default_factory=dict)
+    title: str = ""
+    rfcs: Sequence[str] = ()
+    setup: Json = field(default_factory=dict)
+    rfc_frame_sizes: Sequence[int] = ()
+    settings: Json = field(default_factory=dict)
+    trials: Sequence[RunTrial] = ()
+    bottleneck: Sequence[Json] = ()
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The records of all benchmarks."""
+        found: Sequence[Record] = self.results.get("results", ())
+        return found
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
+        return str(self.results.get("status", "unknown"))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no frame was sent at all."""
+        return bool(self.config["tester"]["kind"] == "sim")
+
+    @property
+    def heading(self) -> str:
+        """What was measured on what, in a line."""
+        tester, device = self.config["tester"]["kind"], self.config["dut"]["driver"]
+        return f"{self.config['plugin']}, {tester} tester, {device} device"
+
+    @property
+    def behaviour(self) -> Mapping[str, Mapping[str, int]]:
+        """What compared frames show of the device where RFCs leave it a choice, by direction."""
+        found: dict[str, Counter[str]] = {}
+        for trial in self.trials:
+            for way, counted in trial.result.directions.items():
+                found.setdefault(way, Counter()).update(counted.behaviour or {})
+        return {way: dict(sorted(seen.items())) for way, seen in found.items() if seen}
+
+    def of(self, record: Record) -> Iterator[RunTrial]:
+        """The trials behind a record that the journal still holds, invalid ones too."""
+        by_key = self._by_key()
+        return (by_key[key] for key in record["trials"] if key in by_key)
+
+    def _by_key(self) -> dict[str, RunTrial]:
+        return {t.key: t for t in self.trials}

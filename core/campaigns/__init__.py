@@ -1,0 +1,1 @@
+"""Many runs over one grid of settings."""

@@ -1,0 +1,310 @@
+"""A campaign: many runs, one after the other or on several testbeds at once, resumable as a whole.
+
+Everything a campaign needs is decided before its first run and written to ``campaign.json``; each
+run has a directory of its own. So a campaign that was killed goes on from its directory alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from v6t.core.campaigns.file import Planned, Section, packaged, read
+from v6t.core.cli.progress import duration
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.reporting.write import replace_text
+from v6t.core.runs import rundir as names
+from v6t.core.runs.plan import plan
+from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
+from v6t.core.runs.runner import Watch, execute, resume
+from v6t.profiles.errors import UsageError, V6tError
+from v6t.profiles.extensions import blaming
+
+SCHEMA = "v6t-campaign-plan/1"
+PLAN, FAILURES = "campaign.json", "failures"
+WAITING, FAILED = "waiting", "failed"
+
+
+@dataclass(frozen=True)
+class CampaignRun:
+    """One run of a campaign.
+
+    Attributes:
+        directory: its name within the campaign's.
+        experiment: what it belongs to.
+        testbed: where it is measured.
+        axes: what varies, by setting.
+        config: the resolved run, as in ``config.json``.
+        trials, duration_s: planned.
+    """
+
+    directory: str
+    experiment: str
+    testbed: str
+    axes: dict[str, Any]
+    config: dict[str, Any]
+    trials: int
+    duration_s: float
+
+    @property
+    def resolved(self) -> ResolvedRun:
+        """The run to carry out."""
+        return ResolvedRun.model_validate(self.config)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A whole campaign.
+
+    Attributes:
+        name, title, paper: from its file.
+        notes: of the experiments, by name.
+        runs: in the order they are made.
+    """
+
+    name: str
+    title: str
+    paper: str | None
+    notes: dict[str, str]
+    runs: tuple[CampaignRun, ...]
+
+    @property
+    def duration_s(self) -> float:
+        """Planned seconds; testbeds that work at the same time are counted once."""
+        return max((sum(r.duration_s for r in g) for g in self.groups().values()), default=0.0)
+
+    def groups(self) -> dict[str, list[CampaignRun]]:
+        """Runs by the testbed they need; those that share a tester wait for one another."""
+        found: dict[str, list[CampaignRun]] = {}
+        names: dict[str, str] = {}
+        for run in self.runs:
+            tester = run.config["tester"]
+            name = run.testbed
+            if tester["kind"] == "embedded" or tester["options"].get("lab"):
+                name = "this machine"
+            elif tester["kind"] == "trex":
+                name = names.setdefault(json.dumps(tester, sort_keys=True), name)
+            found.setdefault(name, []).append(run)
+        return found
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the command line changes in every run.
+
+    Attributes:
+        beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
+        only: experiments that are wanted; all if empty.
+        tester: another tester; its options are those of the testbed only if it is the same one.
+        preset, repetitions, procedure: see ``v6t run``.
+    """
+
+    beds: tuple[tuple[str, Path], ...] = ()
+    only: tuple[str, ...] = ()
+    tester: str | None = None
+    preset: str | None = None
+    repetitions: int | None = None
+    procedure: tuple[tuple[str, str], ...] = ()
+
+
+def lay_out(path: Path, overrides: Overrides | None = None) -> Campaign:
+    """Read a campaign file and resolve all its runs; nothing is touched.
+
+    Raises:
+        UsageError: what is wrong, with the line of its experiment.
+    """
+    changes = overrides or Overrides()
+    if path in packaged().values() and not changes.beds and changes.tester is None:
+        raise UsageError(
+            f"the campaign {path.stem} comes without a testbed",
+            "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
+        )
+    content, planned = read(path, dict(changes.beds), changes.only)
+    runs = [_laid_out(i, p, changes) for i, p in enumerate(planned, 1)]
+    notes = {e.name: e.note for e in content.experiments}
+    return Campaign(content.name, content.title, content.paper, notes, tuple(runs))
+
+
+def start(campaign: Campaign, directory: Path) -> None:
+    """Write the plan into a new directory.
+
+    Raises:
+        UsageError: the directory cannot be used.
+    """
+    if (directory / PLAN).exists():
+        raise UsageError(
+            f"{directory} holds a campaign already", f"v6t campaign --resume {directory}"
+        )
+    try:
+        if directory.exists() and any(directory.iterdir()):
+            raise UsageError(f"{directory} is not empty", "choose another directory with -o")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = {"schema": SCHEMA, **asdict(campaign)}
+        replace_text(directory / PLAN, json.dumps(content, indent=1) + "\n")
+    except OSError as exc:
+        raise UsageError(f"{directory} cannot be made: {exc.strerror}") from exc
+
+
+def opened(directory: Path) -> Campaign:
+    """The campaign of a directory.
+
+    Raises:
+        UsageError: it holds none.
+    """
+    try:
+        content = json.loads((directory / PLAN).read_text(encoding="utf-8"))
+        runs = tuple(CampaignRun(**run) for run in content["runs"])
+        return Campaign(content["name"], content["title"], content["paper"], content["notes"], runs)
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise UsageError(
+            f"{directory} holds no campaign", "give the directory of an earlier `v6t campaign`"
+        ) from exc
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise UsageError(f"{directory / PLAN} cannot be read: {exc}") from exc
+
+
+def status_of(directory: Path, run: CampaignRun) -> str:
+    """``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
+    if failure_of(directory, run):
+        return FAILED
+    try:
+        content = json.loads((directory / run.directory / names.RESULTS).read_text("utf-8"))
+    except (OSError, ValueError):
+        return WAITING
+    return str(content.get("status", RUNNING))
+
+
+def failure_of(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
+    """Why a run could not be carried out; None if it could, or was not tried."""
+    try:
+        found = json.loads((directory / FAILURES / f"{run.directory}.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def carry_out(
+    directory: Path, runs: Sequence[CampaignRun], watch: Watch, *, prepare: Any
+) -> list[V6tError]:
+    """Make the runs that are not complete; one that fails does not end the others.
+
+    Args:
+        directory: of the campaign.
+        runs: which ones.
+        watch: told what happens.
+        prepare: called with each run before it, for its rights.
+
+    Returns:
+        The errors of the runs that failed.
+    """
+    errors: list[V6tError] = []
+    clock = _Clock(runs)
+    for number, run in enumerate(runs, 1):
+        status = status_of(directory, run)
+        if status == COMPLETE:
+            clock.passed(run)
+            continue
+        watch.say(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
+        began = time.monotonic()
+        try:
+            with blaming():
+                _make(directory, run, watch, prepare)
+        except V6tError as exc:
+            errors.append(exc)
+            _note_failure(directory, run, exc)
+            watch.say(f"{run.directory} failed: {exc.message}")
+        clock.made(run, time.monotonic() - began)
+    return errors
+
+
+def _make(directory: Path, run: CampaignRun, watch: Watch, prepare: Any) -> None:
+    path = directory / run.directory
+    resolved = run.resolved
+    (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
+    if status_of(directory, run) == INCORRECT or not (path / names.CONFIG).exists():
+        # a device that translated wrongly is looked at anew; a directory without configuration
+        # was left by a run that was killed before its first trial
+        shutil.rmtree(path, ignore_errors=True)
+    prepare(resolved)
+    if (path / names.CONFIG).exists():
+        resume(path, watch)
+    else:
+        execute(resolved, path, watch)
+
+
+def _note_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
+    if status_of(directory, run) == INCORRECT:
+        return  # its results say so themselves
+    folder = directory / FAILURES
+    folder.mkdir(mode=0o700, exist_ok=True)
+    content = {"message": exc.message, "hint": exc.hint, "exit_code": exc.exit_code}
+    replace_text(folder / f"{run.directory}.json", json.dumps(content, indent=1) + "\n")
+
+
+class _Clock:
+    """How long the rest takes: the plan, corrected by how long the runs so far took."""
+
+    def __init__(self, runs: Sequence[CampaignRun]) -> None:
+        self._left_s = sum(r.duration_s for r in runs)
+        self._planned_s = self._spent_s = 0.0
+
+    def passed(self, run: CampaignRun) -> None:
+        """A run that was complete already."""
+        self._left_s -= run.duration_s
+
+    def made(self, run: CampaignRun, seconds: float) -> None:
+        """A run that was made now."""
+        self.passed(run)
+        self._planned_s += run.duration_s
+        self._spent_s += seconds
+
+    def left(self) -> str:
+        """``", about 3 h 20 min left"``."""
+        share = self._spent_s / self._planned_s if self._planned_s else 1.0
+        return f", about {duration(max(0.0, self._left_s * share))} left"
+
+
+def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRun:
+    from v6t.core.config.resolve import Flags, resolve
+
+    bed = dict(planned.bed)
+    if overrides.tester is not None and bed.get("tester", {}).get("kind") != overrides.tester:
+        bed["tester"] = {"kind": overrides.tester}
+    flags = Flags(
+        preset=overrides.preset,
+        procedure={"repetitions": overrides.repetitions},
+        procedure_texts=dict(overrides.procedure),
+    )
+    run = resolve(
+        Section(planned.run, planned.document, planned.keys),
+        Section(bed, planned.document, planned.keys),
+        flags,
+    )
+    cost = plan(run)
+    words = [f"{number:03d}", planned.experiment, *(_slug(v) for v in planned.axes.values())]
+    directory = "-".join(w for w in words if w)[:100]
+    config = run.model_dump(mode="json")
+    return CampaignRun(
+        directory,
+        planned.experiment,
+        planned.testbed,
+        dict(planned.axes),
+        config,
+        cost.trials,
+        cost.duration_s,
+    )
+
+
+def _slug(value: Any) -> str:
+    """A value as part of a directory's name."""
+    if isinstance(value, dict):
+        value = "-".join(f"{k}{v}" for k, v in value.items())
+    if isinstance(value, list):
+        value = "-".join(map(str, value))
+    return re.sub(r"[^A-Za-z0-9.]+", "-", str(value)).strip("-.")[:24]

@@ -1,0 +1,122 @@
+"""What a campaign found, as files beside its plan."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.campaigns.campaign import Campaign, failure_of, opened, status_of
+from v6t.core.reporting import write
+from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from v6t.analysis.report.campaign import RunOf
+
+FILES = {
+    "html": "report.html",
+    "md": "report.md",
+    "json": "summary.json",
+    "csv": "summary.csv",
+}
+"""What the report of a campaign consists of."""
+
+
+def write_summary(
+    directory: Path,
+    formats: Sequence[str] = tuple(FILES),
+    output: Path | None = None,
+    *,
+    figures: bool = True,
+) -> list[Path]:
+    """Write the report of a campaign, finished or not.
+
+    Args:
+        directory: of the campaign.
+        formats: some of :data:`FILES`.
+        output: another directory for the files.
+        figures: whether to draw.
+
+    Raises:
+        UsageError: no campaign, or the files cannot be written.
+    """
+    from v6t.analysis.report.campaign import campaign_document, summary
+    from v6t.analysis.report.html import to_html
+    from v6t.analysis.report.markdown import to_markdown
+
+    campaign = opened(directory)
+    runs = _runs(directory, campaign)
+    head = (campaign.name, campaign.title, campaign.paper)
+    content = summary(*head, runs)
+    texts = {
+        "html": lambda: to_html(campaign_document(*head, campaign.notes, runs, figures=figures)),
+        "md": lambda: to_markdown(campaign_document(*head, campaign.notes, runs, figures=False)),
+        "json": lambda: json.dumps(content, indent=1, sort_keys=True) + "\n",
+        "csv": lambda: _csv(content),
+    }
+    place = output or directory
+    written = []
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for kind in formats:
+            if kind in FILES:
+                write.replace_text(place / FILES[kind], texts[kind]())
+                written.append(place / FILES[kind])
+    except OSError as exc:
+        raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc
+    return written
+
+
+def _runs(directory: Path, campaign: Campaign) -> list[RunOf]:
+    from v6t.analysis.report.campaign import RunOf
+
+    found = []
+    for run in campaign.runs:
+        failure = failure_of(directory, run) or {}
+        path = directory / run.directory
+        data = write.load(path) if (path / "config.json").exists() else None
+        found.append(
+            RunOf(
+                run.directory,
+                run.experiment,
+                run.testbed,
+                run.axes,
+                status_of(directory, run),
+                str(failure.get("message", "")),
+                data,
+            )
+        )
+    return found
+
+
+def _csv(content: dict[str, Any]) -> str:
+    """One line per figure, with what varies in columns of its own."""
+    axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
+    rows = [
+        {
+            "directory": run["directory"],
+            "experiment": run["experiment"],
+            "testbed": run["testbed"],
+            **{a: _cell(run["axes"].get(a, "")) for a in axes},
+            "status": run["status"],
+            **figures,
+        }
+        for run in content["runs"]
+        for figures in run["results"] or [{}]
+    ]
+    columns = list(dict.fromkeys(k for row in rows for k in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Numbers as they are, for whoever reads the file with a program."""
+    from v6t.analysis.report.campaign import shown
+
+    return shown(value) if isinstance(value, (dict, list)) else value

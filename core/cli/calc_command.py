@@ -1,0 +1,95 @@
+"""``v6t calc``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+@click.group(short_help="MAP, RFC 6052 and frame rate arithmetic", no_args_is_help=False)
+def command() -> None:
+    """Arithmetic of addresses, ports and rates."""
+
+
+@command.command("map")
+@click.option("--rule-ipv6", required=True, metavar="PREFIX", help="Rule IPv6 prefix.")
+@click.option("--rule-ipv4", required=True, metavar="PREFIX", help="Rule IPv4 prefix.")
+@click.option("--ea-len", required=True, type=int, help="Length of the EA bits.")
+@click.option("--psid-offset", default=6, show_default=True, type=int, help="PSID offset a.")
+@click.option("--psid-len", type=int, help="PSID length, for rules without EA bits.")
+@click.option("--psid", type=int, help="PSID of the CE.")
+@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address of the CE.")
+@click.option("--ipv6", metavar="ADDRESS", help="Any IPv6 address of the CE.")
+@click.option("--port", type=int, help="A port of the CE.")
+@click.option("--iid-format", default="rfc7597", show_default=True, help="rfc7597 or draft.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def map_command(as_json: bool, **given: Any) -> None:
+    """End-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
+    from v6t.core.cli.map_calculator import calc_map
+    from v6t.profiles.errors import UsageError
+
+    if given["iid_format"] not in ("rfc7597", "draft"):
+        raise UsageError(f"there is no interface identifier format '{given['iid_format']}'",
+                         "rfc7597 or draft")  # fmt: skip
+    rule = [given.pop(n) for n in ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset")]
+    _show(calc_map(*rule, **given), as_json)
+
+
+@command.command("rfc6052")
+@click.option("--prefix", required=True, metavar="PREFIX", help="Translation prefix.")
+@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to embed.")
+@click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to extract from.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bool) -> None:
+    """IPv4-embedded IPv6 addresses, both ways."""
+    from v6t.core.cli.map_calculator import calc_rfc6052
+
+    _show(calc_rfc6052(prefix, ipv4, ipv6), as_json)
+
+
+@command.command("eam")
+@click.option("--map", "pairs", multiple=True, metavar="IPV4=IPV6", help="An explicit mapping.")
+@click.option("--prefix", metavar="PREFIX", help="Prefix where no mapping holds.")
+@click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
+@click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """An address through a table of explicit mappings (RFC 7757), both ways."""
+    from v6t.core.cli.map_calculator import calc_eam
+    from v6t.profiles.errors import UsageError
+
+    if any(pair.count("=") != 1 for pair in pairs):
+        raise UsageError("a mapping is an IPv4 and an IPv6 prefix",
+                         "write --map 198.18.0.0/24=2001:2::/120")  # fmt: skip
+    _show(calc_eam([pair.split("=") for pair in pairs], **given), as_json)
+
+
+@command.command("rate")
+@click.option("--line-rate", required=True, metavar="RATE", help="For example 10G.")
+@click.option("--frame-size", required=True, type=int, help="Octets with FCS.")
+@click.option("--overhead", default=0, show_default=True, type=int, help="Octets added on the way.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) -> None:
+    """Frames per second a line carries at most, per direction (RFC 8219 appendix A)."""
+    from v6t.core.cli.map_calculator import calc_rate
+
+    _show(calc_rate(line_rate, frame_size, overhead), as_json)
+
+
+def _show(values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(values, indent=1))
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        click.echo(f"{name.replace('_', ' '):<{width}}  {_text(name, value)}")
+
+
+def _text(name: str, value: Any) -> str:
+    if name == "port_ranges":
+        shown = ", ".join(f"{a}-{b}" for a, b in value[:8])
+        return shown + (f", ... {value[-1][0]}-{value[-1][1]} ({len(value)} ranges)"
+                        if len(value) > 8 else "")  # fmt: skip
+    return ("none (not shared)" if name == "psid" else "none") if value is None else str(value)

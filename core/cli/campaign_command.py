@@ -1,0 +1,85 @@
+"""``v6t campaign``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from v6t.core.cli.options import assignments, names, report_flag
+from v6t.profiles.errors import UsageError
+
+
+@click.command(short_help="carry out many runs described by one file")
+@click.argument("file", required=False)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="New directory for all runs.")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR",
+              help="Continue the campaign in DIR.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="List the campaigns that come with v6t.")
+@click.option("--dry-run", is_flag=True, help="Show runs and time; do nothing.")
+@click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE",
+              help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
+              "left out where there is only one.")  # fmt: skip
+@click.option("--experiment", "only", multiple=True, callback=names, metavar="NAMES",
+              help="These experiments only.")  # fmt: skip
+@click.option("--tester", help="Another tester than the testbeds'; sim rehearses.")
+@click.option("--preset", help="Another preset than the file's.")
+@click.option("--reps", type=int, help="Repetitions.")
+@click.option("--set-procedure", multiple=True, callback=assignments, metavar="NAME=VALUE",
+              help="Any other setting of the procedures; repeatable.")  # fmt: skip
+@click.option("--group", hidden=True, help="One testbed's runs, for the campaign's own workers.")
+@report_flag
+def command(
+    file: str | None,
+    output: Path | None,
+    resume: Path | None,
+    listing: bool,
+    dry_run: bool,
+    testbeds: tuple[str, ...],
+    only: tuple[str, ...],
+    tester: str | None,
+    preset: str | None,
+    reps: int | None,
+    set_procedure: dict[str, str],
+    group: str | None,
+    report: bool,
+) -> int:
+    """Carry out the runs that FILE describes, or a campaign that comes with v6t.
+
+    Every run has its directory; report.html and summary.json in DIR hold the whole. Runs on
+    different testbeds are made at the same time.
+    """
+    from v6t.core.cli import campaign_console as session
+
+    if listing:
+        session.show_packaged()
+        return 0
+    if resume is not None:
+        if any((file, output, testbeds, only, tester, preset, reps, set_procedure, dry_run)):
+            raise UsageError("--resume continues what was planned; nothing else goes with it")
+        return session.continue_campaign(resume, report, group)
+    if file is None:
+        raise UsageError("which campaign?", "give a FILE, a packaged name (--list) or --resume DIR")
+    from v6t.core.campaigns.campaign import Overrides, lay_out
+    from v6t.core.campaigns.file import locate
+
+    changes = Overrides(_beds(testbeds), only, tester, preset, reps, tuple(set_procedure.items()))
+    campaign = lay_out(locate(file), changes)
+    if dry_run:
+        session.show_plan(campaign)
+        return 0
+    if output is None:
+        raise UsageError("where to?", "give a new directory with -o")
+    return session.begin(campaign, output, report)
+
+
+def _beds(given: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+    """Testbed files by the names they stand for; without a name by an empty one."""
+    found: dict[str, Path] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals:
+            name, file = "", text
+        if name in found:
+            raise UsageError("--testbed is given twice for the same testbed", "write NAME=FILE")
+        found[name] = Path(file)
+    return tuple(found.items())

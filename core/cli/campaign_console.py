@@ -1,0 +1,141 @@
+"""A campaign seen from a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
+from v6t.core.cli.progress import duration
+from v6t.core.cli.run_console import UNREPORTED, prepare, signals
+from v6t.profiles.errors import UsageError
+
+
+def show_packaged() -> None:
+    """Names and titles of the campaigns that come with v6t."""
+    from v6t.core.campaigns.file import packaged
+    from v6t.core.config.yaml_document import Document
+
+    for name, path in packaged().items():
+        print(f"{name:<16} {Document(path).data.get('title', '')}")
+
+
+def show_plan(campaign: Campaign) -> None:
+    """Every run with its trials and time, and the whole."""
+    for run in campaign.runs:
+        print(f"{run.directory}: {run.trials} trials, about {duration(run.duration_s)}")
+    groups = campaign.groups()
+    beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
+    print(
+        f"together {len(campaign.runs)} runs, {sum(r.trials for r in campaign.runs):,} trials, "
+        f"about {duration(campaign.duration_s)}{beds}"
+    )
+
+
+def begin(campaign: Campaign, directory: Path, report: bool) -> int:
+    """Start a campaign in a new directory."""
+    start(campaign, directory)
+    print(f"{len(campaign.runs)} runs, about {duration(campaign.duration_s)}", file=sys.stderr)
+    return continue_campaign(directory, report, None)
+
+
+def continue_campaign(directory: Path, report: bool, group: str | None) -> int:
+    """Make what is not complete; returns the exit status of the first run that failed."""
+    campaign = opened(directory)
+    groups = campaign.groups()
+    if group is not None:
+        if group not in groups:
+            raise UsageError(f"this campaign has no group of runs '{group}'")
+        return _work(directory, groups[group], report, f"[{group}] ")
+    with _locked(directory), signals():
+        if len(groups) > 1:
+            from v6t.core.campaigns.workers import work_in_parallel
+
+            status = work_in_parallel(directory, groups, report)
+        else:
+            status = _work(directory, campaign.runs, report, "")
+    return _conclude(directory, campaign, status)
+
+
+def _work(directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str) -> int:
+    from rich.console import Console
+    from v6t.core.cli.progress import Live, Plain
+
+    errors = Console(stderr=True)
+    live = Live(errors, sum(r.trials for r in runs)) if errors.is_terminal and not prefix else None
+    watch: Any = _Prefixed(live or Plain(), prefix)
+    try:
+        failed = carry_out(directory, runs, watch, prepare=prepare)
+    except KeyboardInterrupt:
+        watch.say(f"interrupted: v6t campaign --resume {directory} continues")
+        raise
+    finally:
+        if live:
+            live.close()
+    if report:
+        _report(directory, runs, watch)
+    return failed[0].exit_code if failed else 0
+
+
+def _report(directory: Path, runs: Sequence[CampaignRun], watch: Any) -> None:
+    """A report of each run that has none yet; what was measured is safe, whatever happens."""
+    from v6t.core.reporting.write import write
+
+    for run in runs:
+        path = directory / run.directory
+        if (path / "results.json").exists() and not (path / "report.html").exists():
+            try:
+                write(path)
+            except UNREPORTED as exc:
+                watch.say(f"the report of {run.directory} could not be written: {exc}")
+
+
+def _conclude(directory: Path, campaign: Campaign, status: int) -> int:
+    from v6t.core.campaigns.summary import write_summary
+
+    done = sum(status_of(directory, run) == "complete" for run in campaign.runs)
+    for run in campaign.runs:
+        print(f"{run.directory}: {status_of(directory, run)}")
+    print(f"{done} of {len(campaign.runs)} runs complete")
+    written = write_summary(directory)
+    print(f"Summary: {written[0]}")
+    return status
+
+
+class _Prefixed:
+    """Says which testbed is speaking."""
+
+    def __init__(self, watch: Any, prefix: str) -> None:
+        self._watch = watch
+        self._prefix = prefix
+
+    def say(self, text: str) -> None:
+        """A line."""
+        self._watch.say(f"{self._prefix}{text}")
+
+    def trial(self, progress: Any) -> None:
+        """Trials of one testbed are shown; those of several would be a jumble."""
+        if not self._prefix:
+            self._watch.trial(progress)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """One process works on a campaign."""
+    try:
+        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as exc:
+        raise UsageError(f"{directory} cannot be written: {exc.strerror}") from exc
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            raise UsageError(f"another v6t is at work in {directory}") from exc
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,73 @@
+"""``v6t compare``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from v6t.profiles.errors import UsageError
+
+
+@click.command(short_help="compare runs with one another or with published results")
+@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--anyway", is_flag=True, help="Compare what was measured under other conditions "
+              "too, and say which differ.")  # fmt: skip
+@click.option("--published", is_flag=True, help="Set published results beside the runs, where "
+              "their conditions are the same.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="Write an .html, .md or .json file instead.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    directories: tuple[Path, ...],
+    anyway: bool,
+    published: bool,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare runs with the first of them: differences, their intervals, verdicts in words.
+
+    Only like is compared with like: technology, parameters, frame size, rate convention, loss
+    tolerance, trial duration.
+    """
+    from v6t.core.reporting.compare import comparison_document, comparison_of, published_document
+
+    if len(directories) == 1 and not published:
+        raise UsageError("a comparison needs two runs", "or --published for published results")
+    if published:
+        if as_json or anyway:
+            raise UsageError("--published goes with neither --json nor --anyway",
+                             "`v6t report --format json` holds published results")  # fmt: skip
+        document = published_document(directories)
+    else:
+        comparison = comparison_of(directories, anyway)
+        if as_json:
+            click.echo(json.dumps(comparison.to_json(), indent=1))
+            return
+        if output is not None and output.suffix == ".json":
+            _write(output, json.dumps(comparison.to_json(), indent=1) + "\n")
+            return
+        document = comparison_document(comparison)
+    if output is None:
+        from v6t.core.cli.document_view import print_document
+
+        print_document(document)
+        return
+    from v6t.analysis.report.html import to_html
+    from v6t.analysis.report.markdown import to_markdown
+
+    render = {".html": to_html, ".md": to_markdown}.get(output.suffix)
+    if render is None:
+        raise UsageError(f"{output} is no file that can be written", "use .html, .md or .json")
+    _write(output, render(document))
+
+
+def _write(path: Path, text: str) -> None:
+    from v6t.core.reporting.write import replace_text
+
+    try:
+        replace_text(path, text)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+    print(path, file=sys.stderr)

@@ -1,0 +1,133 @@
+"""``v6t compile``."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+from pathlib import Path
+
+import click
+from v6t.core.cli.options import assignments, plugin_names
+from v6t.profiles.errors import UsageError
+
+FORMATS = ("stl-json", "stl-py", "pcap", "text")
+
+
+@click.command(short_help="write a technology's traffic as TRex profile or capture")
+@click.option("--plugin", required=True, shell_complete=plugin_names, help="Technology.")
+@click.option("--set", "params", multiple=True, callback=assignments, metavar="NAME=VALUE",
+              help="Plugin parameter; repeatable.")  # fmt: skip
+@click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file (MACs, VLANs).")
+@click.option("--direction", default="forward", show_default=True, help="forward or reverse.")
+@click.option("--frame-size", type=int, help="IPv6 frame size, octets with FCS.")
+@click.option("--format", "kind", default="stl-json", show_default=True,
+              help="stl-json, stl-py, pcap or text.")  # fmt: skip
+@click.option("--count", type=int, help="Frames of a burst; without it the profile is endless.")
+@click.option("--rate", "rate_fps", type=float, default=1000.0, show_default=True,
+              help="Frames per second of all streams together.")  # fmt: skip
+@click.option("--cores", type=int, default=1, show_default=True, help="TRex cores per port.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; default: stdout.")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def command(
+    plugin: str,
+    params: dict[str, str],
+    testbed: Path | None,
+    direction: str,
+    frame_size: int | None,
+    kind: str,
+    count: int | None,
+    rate_fps: float,
+    cores: int,
+    seed: int,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Write what TRex would send; needs neither TRex nor root."""
+    from v6t.core.config.resolve import Flags, resolve, technology
+    from v6t.core.runs.bench import STREAM_IDS
+    from v6t.profiles.compiler.compile import compile_traffic
+    from v6t.profiles.export import stl
+
+    if direction not in ("forward", "reverse"):
+        raise UsageError(f"there is no direction '{direction}'", "forward or reverse")
+    if kind not in FORMATS:
+        raise UsageError(f"there is no format '{kind}'", ", ".join(FORMATS))
+    if count is not None and count < 1:
+        raise UsageError(f"{count} frames cannot be sent")
+    if cores < 1:
+        raise UsageError(f"{cores} cores cannot send")
+    if not math.isfinite(rate_fps):
+        raise UsageError(f"a rate of {rate_fps} frames per second cannot be sent")
+    run = resolve(
+        None,
+        testbed,
+        Flags(
+            plugin=plugin,
+            params=params,
+            frame_sizes=[] if frame_size is None else [frame_size],
+            seed=seed,
+        ),
+    )
+    made = technology(run)
+    streams = compile_traffic(
+        made.traffic(direction, made.frame_pair(run.frame_sizes[0]), seed),  # type: ignore[arg-type]
+        rate_fps=rate_fps,
+        frames=count,
+        first_stream_id=STREAM_IDS[direction],  # type: ignore[index]
+        cores=cores,
+    )
+    if kind == "pcap":
+        from v6t.profiles.expand import expand_set
+        from v6t.profiles.export.pcap import write_pcap
+
+        if output is None or str(output) == "-":
+            raise UsageError("a capture needs a file", "add -o FILE.pcap")
+        frames = expand_set(streams, 0, count or 1000)
+        try:
+            written = write_pcap(output, frames, rate_fps, overwrite=force)
+        except OSError as exc:
+            raise UsageError(f"{output} cannot be written: {exc.strerror}") from exc
+        print(f"{written} frames in {output}", file=sys.stderr)
+        return
+    render = {
+        "stl-json": stl.to_stl_json,
+        "stl-py": stl.to_stl_py,
+        "text": stl.explain,
+    }[kind]
+    text = render(streams)
+    if not text.endswith("\n"):
+        text += "\n"
+    if output is None or str(output) == "-":
+        sys.stdout.write(text)
+        return
+    _write(output, text, force)
+    if kind != "text":
+        _warn_of_name(output)
+
+
+def _warn_of_name(path: Path) -> None:
+    """The file is right, but TRex is particular about names."""
+    from v6t.profiles.export.stl import check_file_name
+
+    try:
+        check_file_name(path.name)
+    except UsageError as exc:
+        print(f"v6t: note: {exc.message}", file=sys.stderr)
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    """The file appears whole or not at all."""
+    if path.exists() and not force:
+        raise UsageError(f"{path} exists already", "choose another name or use --force")
+    partial = path.with_name(path.name + ".part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)

@@ -1,0 +1,19 @@
+"""``v6t completion``."""
+
+from __future__ import annotations
+
+import click
+from v6t.profiles.errors import UsageError
+
+
+@click.command(short_help="print shell completion code")
+@click.argument("shell")
+def command(shell: str) -> None:
+    """Print completion code: eval "$(v6t completion bash)", likewise zsh; fish: ... | source."""
+    from click.shell_completion import get_completion_class
+    from v6t.core.cli.main import cli
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise UsageError(f"there is no completion for '{shell}'", "bash, zsh or fish")
+    click.echo(kind(cli, {}, "v6t", "_V6T_COMPLETE").source())

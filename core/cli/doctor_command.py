@@ -1,0 +1,36 @@
+"""``v6t doctor``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+
+@click.command(short_help="say what this machine can do and what is missing")
+@click.option(
+    "--testbed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Check the TRex that this file names.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(testbed: Path | None, as_json: bool) -> int:
+    """Check this machine; exit status 3 if the lab or the testbed's TRex cannot work here."""
+    from v6t.core.runs.doctor import examine
+
+    trex = None
+    if testbed is not None:
+        from v6t.core.config.resolve import tester_of
+
+        chosen = tester_of(testbed)
+        trex = chosen.options if chosen.kind == "trex" else None
+    findings = examine(trex)
+    if as_json:
+        click.echo(json.dumps([asdict(f) for f in findings], indent=1))
+    else:
+        for finding in findings:
+            mark = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}[finding.state]
+            click.echo(f"{mark} {finding.what}: {finding.text}")
+    return 3 if any(f.state == "missing" for f in findings) else 0

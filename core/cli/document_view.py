@@ -1,0 +1,38 @@
+"""A document on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from v6t.analysis.blocks import Block, Document, Facts, Items, Text
+from v6t.analysis.sheet import Sheet
+from v6t.core.cli.tables import drawn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_document(document: Document) -> None:
+    """Tables and sentences; figures and folded parts are left to files."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    for section in document.sections:
+        if len(document.sections) > 1:
+            console.print(section.title, highlight=False, markup=False)
+        for block in section.blocks:
+            _print(console, block)
+
+
+def _print(console: Console, block: Block) -> None:
+    if isinstance(block, Text):
+        console.print(block.text, highlight=False, markup=False)
+    elif isinstance(block, Items):
+        for item in block.items:
+            console.print(f"  {item}", highlight=False, markup=False, soft_wrap=True)
+    elif isinstance(block, Facts):
+        for name, value in block.rows:
+            console.print(f"  {name}: {value}", highlight=False, markup=False, soft_wrap=True)
+    elif isinstance(block, Sheet):
+        console.print(drawn(block.narrow()))

@@ -1,0 +1,199 @@
+"""``v6t dut``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from v6t.core.cli import shell_completion
+from v6t.core.cli.options import assignments, plugin_names
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def dut_flags(command: F) -> F:
+    """What says which device, and what it shall be."""
+    decorators = [
+        click.argument("run_file", required=False, type=click.Path(path_type=Path)),
+        click.option("--plugin", shell_complete=plugin_names, help="What the device shall be."),
+        click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
+        click.option(
+            "--driver",
+            "--dut",
+            "dut",
+            shell_complete=shell_completion.drivers,
+            help="Device driver.",
+        ),
+        click.option(
+            "--set",
+            "params",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            help="Plugin parameter; repeatable.",
+        ),
+        click.option(
+            "--set-dut",
+            "dut_params",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            help="Option of the driver, for example version=24.02; repeatable.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+@click.group(
+    short_help="configure, verify, watch and restore the device under test", no_args_is_help=False
+)
+def command() -> None:
+    """The device under test by itself.
+
+    `plan` needs neither a device nor a testbed file. The others reach the device the testbed
+    file describes (dut.options.ssh).
+    """
+
+
+@command.command(short_help="print every command, its undo and its check")
+@dut_flags
+def plan(as_json: bool, **given: Any) -> None:
+    """Print what the driver would do. Nothing is opened."""
+    from v6t.core.runs import dut
+
+    run = _resolve(given)
+    driver, planned = dut.plan_without_device(run)
+    if as_json:
+        click.echo(dut.as_json(dut.plan_json(driver, planned)))
+    else:
+        click.echo(dut.plan_text(driver, planned))
+
+
+@command.command(short_help="configure the device and leave it so")
+@dut_flags
+def apply(as_json: bool, **given: Any) -> None:
+    """Configure the device and read everything back; `restore` takes it back."""
+    from v6t.core.runs import dut
+
+    _show(dut.apply(_resolve(given), _say), as_json)
+
+
+@command.command(short_help="configure, read back, send frames both ways, restore")
+@dut_flags
+@click.option("--frame-size", type=int, help="IPv6 frame size, octets with FCS.")
+def verify(as_json: bool, **given: Any) -> None:
+    """Prove the configuration: read-back, and frames each way through the tester."""
+    from v6t.core.cli.run_console import prepare
+    from v6t.core.runs import dut
+
+    run = _resolve(given)
+    prepare(run)
+    _show(dut.verify(run, _say), as_json)
+
+
+@command.command(short_help="who configured it, and its counters now")
+@dut_flags
+def status(as_json: bool, **given: Any) -> None:
+    """Show whether the device is configured, by whom, and what it says of itself."""
+    from v6t.core.runs import dut
+
+    found = dut.status(_resolve(given, any_technology=True), _say)
+    if as_json:
+        click.echo(dut.as_json(found))
+        return
+    click.echo(f"{found['device']}: " + _configured(found))
+    for name, figures in found.get("now", {}).items():
+        click.echo(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in figures.items()))
+
+
+@command.command(short_help="empty its session table")
+@dut_flags
+def flush(as_json: bool, **given: Any) -> None:
+    """Empty the state of a configured device, and see that it is empty."""
+    from v6t.core.runs import dut
+
+    _show(dut.flush(_resolve(given), _say), as_json)
+
+
+@command.command(short_help="put it back as it was")
+@dut_flags
+def restore(as_json: bool, **given: Any) -> None:
+    """Undo what v6t did, after whatever happened, from any host that can log in."""
+    from v6t.core.runs import dut
+
+    told = dut.restore(_resolve(given, any_technology=True), _say)
+    if as_json:
+        click.echo(dut.as_json(told))
+        return
+    for line in told:
+        click.echo(line)
+
+
+@command.command(short_help="watch it at the rates a run has found")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--duration", type=float, default=10.0, help="Seconds at each rate.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
+    """Say what limits the device: each core's idle time, drops, sessions, vectors per second.
+
+    DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
+    """
+    from v6t.core.cli.run_console import prepare
+    from v6t.core.runs.bottleneck import watch_again
+    from v6t.core.runs.dut import as_json as printed
+    from v6t.core.runs.rundir import RunDir
+
+    held = RunDir(directory, new=False)
+    try:
+        run = held.config()
+    finally:
+        held.close()
+    prepare(run)
+    told = watch_again(directory, _say if as_json else click.echo, duration)
+    if as_json:
+        click.echo(printed(told))
+
+
+def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
+    """The resolved run; where it does not matter what the device is, nobody need say it."""
+    from v6t.core.config.resolve import Flags, driver_named, resolve
+
+    plugin = given["plugin"]
+    if any_technology and plugin is None and given["run_file"] is None:
+        from v6t.core.runs.dut import any_plugin
+
+        plugin = any_plugin(given["dut"] or driver_named(given["testbed"]))
+    flags = Flags(
+        plugin=plugin,
+        params=given["params"],
+        dut=given["dut"],
+        dut_params=given["dut_params"],
+        frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
+    )
+    return resolve(given["run_file"], given["testbed"], flags)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _show(text: str, as_json: bool) -> None:
+    from v6t.core.runs.dut import as_json as printed
+
+    click.echo(printed({"done": text}) if as_json else text)
+
+
+def _configured(found: dict[str, Any]) -> str:
+    who = found["configured"]
+    if who is None:
+        return "not configured by v6t"
+    return (
+        f"configured for {found['technology']} ({found['driver']}) by {who['owner']} since "
+        f"{who['started']}; by hand, `{found['undo']}` takes it back"
+    )

@@ -1,0 +1,34 @@
+"""``v6t explain``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+from v6t.core.cli import shell_completion
+
+
+@click.command(short_help="say what a setting of a file means")
+@click.argument("name", required=False, shell_complete=shell_completion.settings)
+@click.option(
+    "--plugin", shell_complete=shell_completion.plugin_names, help="Look among its parameters, too."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(name: str | None, plugin: str | None, as_json: bool) -> None:
+    """Explain settings of run file and testbed file: kind, default, meaning.
+
+    NAME is one, as in `procedure.latency.tags`, or the beginning or the end of several, as in
+    `tester.options` or `tags`. Without a name: all of them.
+    """
+    from v6t.core.config.lookup import look_up
+
+    found = look_up(name or "", plugin)
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in found], indent=1))
+        return
+    for row in found:
+        default = f"; default: {row.default}" if row.default else ""
+        click.echo(f"{row.name}: {row.kind}{default}")
+        if row.text:
+            click.echo(f"    {row.text}")

@@ -1,0 +1,160 @@
+"""The ``v6t`` command. Each subcommand's module is imported when it is called, not before."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+from v6t.profiles.errors import V6tError
+
+COMMANDS = {
+    "run": "measure a technology on a device",
+    "resume": "continue an interrupted run",
+    "report": "write the report of a run or campaign",
+    "dut": "configure, verify, watch and restore the device under test",
+    "compare": "compare runs with one another or with published results",
+    "campaign": "carry out many runs described by one file",
+    "compile": "write a technology's traffic as TRex profile or capture",
+    "calc": "MAP, RFC 6052 and frame rate arithmetic",
+    "plugins": "list technologies, or show one's parameters",
+    "explain": "say what a setting of a file means",
+    "selftest": "measure the tester's own ceiling",
+    "doctor": "say what this machine can do and what is missing",
+    "init": "write example files, or convert another tester's",
+    "completion": "print shell completion code",
+}
+
+
+ONE_LINE = (1, 2, 3)
+"""Exit statuses whose message is one line; the others may show frames or a tester's words."""
+
+
+class LazyGroup(click.Group):
+    """Knows names and summaries of its commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of use."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"v6t.core.cli.{cmd_name}_command")
+        return module.command  # type: ignore[no-any-return]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest name for one that does not exist."""
+        import difflib
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"no such command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, from the names alone."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    click.echo(f"v6t {version('v6t')}")
+    ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True,
+              help="Show the version and exit.")  # fmt: skip
+@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+def cli(debug: bool) -> None:
+    """Benchmark IPv6 transition technologies with the procedures of RFC 8219."""
+    if debug:
+        os.environ["V6T_DEBUG"] = "1"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: every error becomes one or two lines and an exit status."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)
+        if sys.stdout:
+            sys.stdout.flush()  # here its failure can still be told
+    except V6tError as exc:
+        return _complain(exc.message, exc.hint, exc.exit_code)
+    except click.ClickException as exc:
+        hint = ""
+        context = getattr(exc, "ctx", None)
+        if context is not None:
+            hint = f"`{context.command_path} --help` shows what it takes"
+        return _complain(exc.format_message(), hint, 2)
+    except (click.Abort, KeyboardInterrupt):
+        print("v6t: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as exc:  # noqa: BLE001  (the last line of defence: one line, no traceback)
+        return _unforeseen(exc)
+    return status if isinstance(status, int) else 0
+
+
+def _unforeseen(exc: Exception) -> int:
+    """What no room said in a sentence of its own: an extension's fault, the machine's, or v6t's."""
+    from v6t.profiles.extensions import BLAMED, blame
+
+    said = blame(exc)
+    if said is not None:
+        return _complain(said, BLAMED, 2)
+    if isinstance(exc, OSError):  # a full disk, a file that vanished
+        what = f"{exc.filename}: " if exc.filename else ""
+        return _complain(f"{what}{exc.strerror or exc}", "what was measured before is kept", 3)
+    if os.environ.get("V6T_DEBUG"):
+        raise exc
+    return _complain(
+        f"internal error: {type(exc).__name__}: {exc}",
+        "this is a defect of v6t; `v6t --debug ...` shows where",
+        1,
+    )
+
+
+def _complain(message: str, hint: str, status: int) -> int:
+    if os.environ.get("V6T_DEBUG") and sys.exc_info()[0]:
+        import traceback
+
+        traceback.print_exc()
+    if status in ONE_LINE:
+        message, hint = _in_one_line(message), _in_one_line(hint)
+    print(f"v6t: {message}", file=sys.stderr)
+    if hint:
+        print(f"     {hint}", file=sys.stderr)
+    return status
+
+
+def _in_one_line(text: str) -> str:
+    """What a user wrote may come back in a message: nothing in it moves the cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+if __name__ == "__main__":
+    main()

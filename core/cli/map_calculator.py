@@ -1,0 +1,179 @@
+"""The arithmetic behind ``v6t calc``: from text to JSON-like values, no output of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+
+from v6t.plugins.map.rules import IidFormat, MapRule, address4, address6, network6, rule_from_text
+from v6t.plugins.translation import rfc6052
+from v6t.plugins.translation.eam import Mapping, mappings_from_text
+from v6t.profiles.errors import UsageError
+from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
+
+
+def calc_map(
+    rule_ipv6: str,
+    rule_ipv4: str,
+    ea_len: int,
+    psid_offset: int,
+    *,
+    psid_len: int | None = None,
+    psid: int | None = None,
+    ipv4: str | None = None,
+    ipv6: str | None = None,
+    port: int | None = None,
+    iid_format: IidFormat = "rfc7597",
+) -> dict[str, Any]:
+    """One CE of a MAP rule, named by IPv4 address and PSID, by IPv4 address and port, or by any
+    of its IPv6 addresses.
+
+    Returns:
+        Keys ``end_user_prefix, map_address, ipv4, psid, psid_len, port_ranges, ports_per_ce,
+        sharing_ratio``; ``psid`` is None where addresses are not shared.
+
+    Raises:
+        UsageError: the rule or the CE is impossible.
+    """
+    rule = rule_from_text(
+        rule_ipv6, rule_ipv4, ea_len, psid_offset, psid_len=psid_len, iid_format=iid_format
+    )
+    if ipv6 is not None:
+        if ipv4 is not None or psid is not None or port is not None:
+            raise UsageError("give either --ipv6, or --ipv4 with --psid or --port")
+        address, number = _from_ipv6(rule, address6(ipv6, "IPv6 address"))
+    elif ipv4 is not None:
+        address = address4(ipv4, "IPv4 address")
+        number = _psid(rule, psid, port)
+    elif psid is not None and rule.suffix_len == 0:
+        address, number = rule.ipv4_prefix.network_address, psid
+    else:
+        raise UsageError("which CE is meant?", "give --ipv6, or --ipv4 with --psid or --port")
+    ports = rule.port_set(number)
+    return {
+        "end_user_prefix": str(rule.end_user_prefix(address, number)),
+        "map_address": str(rule.map_address(address, number)),
+        "ipv4": _ipv4_text(rule, address),
+        "psid": number if rule.shared else None,
+        "psid_len": rule.psid_len,
+        "port_ranges": [list(r) for r in ports.ranges],
+        "ports_per_ce": ports.count,
+        "sharing_ratio": rule.sharing_ratio,
+    }
+
+
+def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) -> dict[str, str]:
+    """IPv4 to IPv6 or back; keys ``prefix, ipv4, ipv6``.
+
+    Raises:
+        UsageError: neither or both addresses given, or the prefix has none of RFC 6052's lengths.
+    """
+    network = rfc6052.check_prefix(network6(prefix, "prefix"))
+    if (ipv4 is None) == (ipv6 is None):
+        raise UsageError("give either --ipv4 or --ipv6")
+    if ipv4 is not None:
+        four = address4(ipv4, "IPv4 address")
+        six = rfc6052.embed(network, four)
+    else:
+        six = address6(str(ipv6), "IPv6 address")
+        four = rfc6052.extract(network, six)
+    return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
+
+
+def calc_eam(
+    pairs: Sequence[Sequence[str]],
+    prefix: str | None = None,
+    ipv4: str | None = None,
+    ipv6: str | None = None,
+) -> dict[str, str | None]:
+    """An address through a translator's table (RFC 7757); keys ``ipv4, ipv6, mapping``.
+
+    Args:
+        pairs: explicit mappings, IPv4 and IPv6 prefix each.
+        prefix: RFC 6052 prefix for addresses no explicit mapping holds.
+        ipv4: the address, or
+        ipv6: the address.
+
+    Raises:
+        UsageError: neither or both addresses given, or the table is impossible. An address
+            without mapping is no error: its other form is None.
+    """
+    mappings = mappings_from_text(pairs, prefix)
+    if (ipv4 is None) == (ipv6 is None):
+        raise UsageError("give either --ipv4 or --ipv6")
+    if ipv4 is not None:
+        four = address4(ipv4, "IPv4 address")
+        mapping = mappings.of_ipv4(four)
+        six = mapping.to_ipv6(four) if mapping else None
+        return {
+            "ipv4": str(four),
+            "ipv6": None if six is None else str(six),
+            "mapping": _shown(mapping),
+        }
+    address = address6(str(ipv6), "IPv6 address")
+    mapping = mappings.of_ipv6(address)
+    found = mapping.to_ipv4(address) if mapping else None
+    return {
+        "ipv4": None if found is None else str(found),
+        "ipv6": str(address),
+        "mapping": _shown(mapping),
+    }
+
+
+def _shown(mapping: Mapping | None) -> str | None:
+    return None if mapping is None else f"{mapping.ipv4} = {mapping.ipv6}"
+
+
+def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, Any]:
+    """Maximum frame rate of a link (RFC 8219 appendix A), per direction."""
+    rate = parse_line_rate(line_rate)
+    return {
+        "line_rate_bps": rate,
+        "frame_size": frame_size,
+        "overhead": overhead,
+        "max_fps": max_frame_rate_fps(rate, frame_size, overhead),
+        "convention": "per_direction",
+    }
+
+
+def _psid(rule: MapRule, psid: int | None, port: int | None) -> int:
+    if port is not None and not 0 <= port <= 65535:
+        raise UsageError(f"port {port} is outside 0..65535")
+    owner = rule.psid_of(port) if port is not None else None
+    if port is not None and owner is None:
+        raise UsageError(
+            f"port {port} belongs to no CE: PSID offset {rule.psid_offset} excludes ports below "
+            f"{1 << 16 - rule.psid_offset}"
+        )
+    if psid is not None and owner is not None and psid != owner:
+        raise UsageError(f"port {port} belongs to PSID {owner}, not {psid}")
+    if psid is not None:
+        return psid
+    if owner is not None:
+        return owner
+    if rule.shared:
+        raise UsageError(
+            f"{rule.sharing_ratio} CEs share an IPv4 address in this rule", "add --psid or --port"
+        )
+    return 0
+
+
+def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
+    """The CE that owns an address, by its end-user prefix."""
+    if ipv6 not in rule.ipv6_prefix:
+        raise UsageError(f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}")
+    if not rule.ea_len:
+        decoded = rule.decode(ipv6)
+        if decoded is None:
+            raise UsageError(f"{ipv6} is no MAP address of this rule")
+        return decoded
+    length = rule.ipv6_prefix.prefixlen + rule.ea_len
+    return rule.ce_of(int(ipv6) >> 128 - length & (rule.ce_count - 1))
+
+
+def _ipv4_text(rule: MapRule, ipv4: IPv4Address) -> str:
+    if not rule.prefix_ce:
+        return str(ipv4)
+    first = rule.ce_of(rule.ea_bits(ipv4, 0))[0]
+    return f"{first}/{rule.ipv4_prefix.prefixlen + rule.ea_len}"

@@ -1,0 +1,208 @@
+"""Flags that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from v6t.core.benchmarks import registry
+from v6t.core.cli import shell_completion
+from v6t.core.cli.shell_completion import plugin_names
+from v6t.profiles.errors import UsageError
+
+__all__ = ["assignments", "names", "plugin_names", "report_flag", "resolve_flags", "run_flags"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def assignments(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """``name=value`` flags as a mapping."""
+    del ctx
+    out: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{param.opts[0]} takes name=value, not '{text}'")
+        out[name.strip()] = value
+    return out
+
+
+def names(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Names given one by one or separated by commas."""
+    del ctx
+    found = tuple(name.strip() for text in values for name in text.split(","))
+    if not all(found):
+        raise UsageError(f"{param.opts[0]} takes names separated by commas")
+    return found
+
+
+def report_flag(command: F) -> F:
+    """Whether a finished run is reported on."""
+    return click.option(
+        "--report/--no-report",
+        default=True,
+        envvar="V6T_REPORT",
+        help="Write report.html and its companions at the end (default).",
+    )(command)
+
+
+def run_flags(command: F) -> F:
+    """Everything that shapes a run."""
+    decorators = [
+        click.argument("run_file", required=False, type=click.Path(path_type=Path)),
+        click.option("--plugin", shell_complete=plugin_names, help="Technology to measure."),
+        click.option(
+            "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
+        ),
+        click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
+        click.option(
+            "--tester", shell_complete=shell_completion.testers, help="auto, embedded, sim or trex."
+        ),
+        click.option(
+            "--preset",
+            shell_complete=shell_completion.presets,
+            help="quick (a demonstration) or rfc.",
+        ),
+        click.option(
+            "--measure",
+            "benchmarks",
+            multiple=True,
+            callback=names,
+            metavar="NAMES",
+            shell_complete=shell_completion.benchmarks,
+            help=f"What to measure, separated by commas: {', '.join(registry.names())}.",
+        ),
+        click.option(
+            "--frame-size",
+            "frame_sizes",
+            multiple=True,
+            type=int,
+            help="IPv6 frame size, octets with FCS; repeatable.",
+        ),
+        click.option(
+            "--mode",
+            "modes",
+            multiple=True,
+            shell_complete=shell_completion.modes,
+            help="forward, reverse or bidirectional; repeatable.",
+        ),
+        click.option("--reps", type=int, help="Repetitions."),
+        click.option("--duration", type=float, help="Seconds of each trial."),
+        click.option("--resolution", type=float, help="Error of the search [fps]."),
+        click.option(
+            "--loss-tolerance",
+            type=float,
+            help="Accepted lost share in each direction; 0 is the RFC's.",
+        ),
+        click.option("--confirm", type=int, help="Times a found rate must pass again."),
+        click.option("--search", help="binary (the RFC's), fast or mlrsearch."),
+        click.option(
+            "--adaptive",
+            is_flag=True,
+            help="Repeat until the median is known to 1 %; throughput and frame loss only.",
+        ),
+        click.option("--tags", type=int, help="Tagged frames of a latency stream."),
+        click.option("--rate", type=float, help="Rate of latency, PDV and IPDV [fps]."),
+        click.option(
+            "--frame-timeout", type=float, help="Deadline of the benchmarks named so [ms]."
+        ),
+        click.option(
+            "--set-procedure",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            shell_complete=shell_completion.procedure,
+            help="Any other setting, for example latency.duration_s=120; repeatable.",
+        ),
+        click.option(
+            "--set",
+            "params",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            shell_complete=shell_completion.parameters,
+            help="Plugin parameter; repeatable.",
+        ),
+        click.option("--dut", shell_complete=shell_completion.drivers, help="Device driver."),
+        click.option(
+            "--set-dut",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            help="Parameter of the reference device, or option of the device driver.",
+        ),
+        click.option(
+            "--set-tester",
+            multiple=True,
+            callback=assignments,
+            metavar="NAME=VALUE",
+            shell_complete=shell_completion.tester_options,
+            help="Tester option.",
+        ),
+        click.option(
+            "--force",
+            is_flag=True,
+            help="Take TRex's ports from their owner, and say who that was.",
+        ),
+        click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
+        click.option("--label", help="Words for the directory name and the results."),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def resolve_flags(given: dict[str, Any]) -> Any:
+    """The resolved run behind :func:`run_flags`; takes its flags out of ``given``."""
+    from v6t.core.config.resolve import Flags, resolve
+
+    force = given.pop("force")
+    flags = Flags(
+        plugin=given.pop("plugin"),
+        params=_with_variant(given.pop("params"), given.pop("variant")),
+        tester=given.pop("tester"),
+        tester_options={**given.pop("set_tester"), **({"force": "true"} if force else {})},
+        dut=given.pop("dut"),
+        dut_params=given.pop("set_dut"),
+        preset=_preset(given.pop("preset")),
+        benchmarks=given.pop("benchmarks"),
+        modes=given.pop("modes"),
+        frame_sizes=given.pop("frame_sizes"),
+        procedure={
+            "repetitions": given.pop("reps"),
+            "trial_duration_s": given.pop("duration"),
+            "resolution_fps": given.pop("resolution"),
+            "loss_tolerance": given.pop("loss_tolerance"),
+            "confirmations": given.pop("confirm"),
+            "search": given.pop("search"),
+            "adaptive": {} if given.pop("adaptive") else None,
+            "latency": None if (tags := given.pop("tags")) is None else {"tags": tags},
+            "rate_fps": given.pop("rate"),
+            "frame_timeout_ms": given.pop("frame_timeout"),
+        },
+        procedure_texts=given.pop("set_procedure"),
+        seed=given.pop("seed"),
+        label=given.pop("label"),
+    )
+    return resolve(given.pop("run_file"), given.pop("testbed"), flags)
+
+
+def _preset(name: str | None) -> str | None:
+    if name not in (None, "quick", "rfc"):
+        raise UsageError(f"there is no preset '{name}'", "quick or rfc")
+    return name
+
+
+def _with_variant(params: dict[str, str], variant: str | None) -> dict[str, str]:
+    if variant is None:
+        return params
+    if params.get("variant", variant) != variant:
+        raise UsageError(
+            f"--variant {variant} and --set variant={params['variant']} contradict each other",
+            "give one of them",
+        )
+    return {**params, "variant": variant}

@@ -1,0 +1,132 @@
+"""The run as it happens: a live line on a terminal, plain lines elsewhere. All on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from v6t.procedures.conditions import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+
+class Silent:
+    """Says nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def trial(self, progress: Progress) -> None:
+        """Nothing."""
+
+
+class Plain:
+    """One line per trial, for logs and pipes."""
+
+    def say(self, text: str) -> None:
+        """The line."""
+        print(text, file=sys.stderr, flush=True)
+
+    def trial(self, progress: Progress) -> None:
+        """A line when the trial is over."""
+        if progress.verdict is not None:
+            self.say(outcome(progress))
+
+
+class Live:
+    """What is being offered now, with bracket and time left; finished trials above it."""
+
+    def __init__(self, console: Console, total_trials: int) -> None:
+        """Start watching.
+
+        Args:
+            console: where to draw, on stderr.
+            total_trials: trials of all searches expected, for the time left.
+        """
+        self._console = console
+        self._total = total_trials
+        self._done = 0
+        self._began: float | None = None
+        self._status: Status | None = None
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, style="dim", highlight=False, markup=False)
+
+    def trial(self, progress: Progress) -> None:
+        """Redraw before a trial; leave a line after it."""
+        if self._began is None:
+            self._began = time.monotonic()
+        if progress.verdict is not None:
+            self._done += 1
+            colour = (
+                "green"
+                if progress.verdict.passed
+                else "red"
+                if progress.verdict.valid
+                else "yellow"
+            )
+            self._console.print(outcome(progress), style=colour, highlight=False, markup=False)
+            return
+        bracket = ""
+        if progress.low_fps != progress.high_fps:
+            bracket = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
+        text = (
+            f"{_point(progress)}: offering {progress.rate_fps:,.0f} {_unit(progress)}"
+            f"{bracket}{self._left()}"
+        )
+        if self._status is None:
+            self._status = self._console.status(text)
+            self._status.start()
+        self._status.update(text)
+
+    def close(self) -> None:
+        """Remove the live line."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _left(self) -> str:
+        if not self._done or self._began is None:
+            return ""
+        each = (time.monotonic() - self._began) / self._done
+        return f", about {duration(each * max(0, self._total - self._done))} left"
+
+
+def outcome(progress: Progress) -> str:
+    """A finished trial in one line."""
+    verdict = progress.verdict
+    if verdict is None:
+        raise ValueError("the trial is not over")
+    word = "passed" if verdict.passed else "failed" if verdict.valid else "INVALID"
+    if verdict.valid and not _SEARCHED.intersection(progress.point.split("/")):
+        word = "measured"  # loss is what these look for, or what they put up with
+    why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
+    return f"{_point(progress)}: {progress.rate_fps:,.0f} {_unit(progress)} {word}{why}"
+
+
+def _unit(progress: Progress) -> str:
+    of_connections = _OF_CONNECTIONS.intersection(progress.point.split("/"))
+    return "connections/s" if of_connections else "fps per direction"
+
+
+def duration(seconds: float) -> str:
+    """``"1 h 05 min"``, ``"3 min 20 s"`` or ``"45 s"``."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole >= 60:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole} s"
+
+
+def _point(progress: Progress) -> str:
+    name = progress.point.removeprefix("throughput/")
+    return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
+
+
+_OF_CONNECTIONS = frozenset({"connection-rate", "teardown", "capacity"})
+_SEARCHED = _OF_CONNECTIONS | frozenset({"throughput", "throughput-frame-timeout", "back-to-back"})

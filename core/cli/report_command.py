@@ -1,0 +1,50 @@
+"""``v6t report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from v6t.core.cli.options import names
+from v6t.profiles.errors import UsageError
+
+
+@click.command(short_help="write the report of a run or campaign")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--format", "formats", multiple=True, callback=names, metavar="NAMES",
+              help="Some of html, md, json, junit, csv, separated by commas; default: all.",
+              )  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="Another directory for the files.")  # fmt: skip
+@click.option("--paper", help="Set the tables of this paper beside the results, with everything "
+              "that differs; a campaign's paper by default.")  # fmt: skip
+@click.option("--no-figures", is_flag=True, help="Tables only.")
+def command(
+    directory: Path,
+    formats: tuple[str, ...],
+    output: Path | None,
+    paper: str | None,
+    no_figures: bool,
+) -> None:
+    """Write report.html and its companions from the files in DIRECTORY.
+
+    The HTML file holds everything, figures included, and fetches nothing. Runs that were
+    interrupted, or are going on, have reports too.
+    """
+    from v6t.core.reporting.write import FILES, write
+
+    if (directory / "campaign.json").exists():
+        from v6t.core.campaigns.summary import write_summary
+
+        if paper:
+            raise UsageError("a campaign's paper is named in its file, not by --paper")
+        for path in write_summary(directory, formats or tuple(FILES), output,
+                                  figures=not no_figures):  # fmt: skip
+            click.echo(path)
+        return
+    for kind in formats:
+        if kind not in FILES:
+            raise UsageError(f"there is no format '{kind}'", ", ".join(FILES))
+    chosen = formats or tuple(FILES)
+    for path in write(directory, output, chosen, paper=paper, figures=not no_figures):
+        click.echo(path)

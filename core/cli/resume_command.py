@@ -1,0 +1,19 @@
+"""``v6t resume``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from v6t.core.cli.options import report_flag
+
+
+@click.command(short_help="continue an interrupted run")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
+@report_flag
+def command(directory: Path, as_json: bool, report: bool) -> None:
+    """Continue the run in DIRECTORY from its journal."""
+    from v6t.core.cli.run_console import continue_run
+
+    continue_run(directory, as_json, report)

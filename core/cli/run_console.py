@@ -1,0 +1,222 @@
+"""A run seen from a terminal: privileges, signals, progress, the final table."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from v6t.core.config.settings import ResolvedRun
+from v6t.profiles.errors import TranslationError, V6tError
+
+WATCHED_S = 10.0
+"""Load at each rate while the device is watched [s]."""
+
+
+UNREPORTED = (
+    *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
+    *(ArithmeticError, LookupError),
+)
+"""What may go wrong with a report, or within a library that draws, and costs no results."""
+
+
+def prepare(run: ResolvedRun) -> None:
+    """Get the rights the tester needs, before anything starts threads.
+
+    Raises:
+        EnvironmentLacking: this machine or user cannot do it.
+    """
+    if run.tester.kind == "embedded":
+        from v6t.drivers.lab.privilege import acquire
+
+        acquire()
+    elif run.tester.kind == "trex":
+        from v6t.drivers.trex.installation import require
+        from v6t.drivers.trex.options import TrexOptions
+
+        options = TrexOptions.from_mapping(run.tester.options)
+        if not options.ssh:
+            require(options.trex_dir)
+        if options.lab:
+            from v6t.drivers.lab.privilege import acquire
+
+            acquire()
+
+
+def show_plan(run: ResolvedRun, as_json: bool) -> None:
+    """Print what the run would do."""
+    from v6t.core.cli.progress import duration
+    from v6t.core.config.bound import bind
+    from v6t.core.config.cautions import cautions
+    from v6t.core.runs.plan import plan
+
+    planned = plan(run)
+    if as_json:
+        print(json.dumps(planned.to_json(), indent=1))
+        return
+    print(f"{run.plugin} with the {run.tester.kind} tester, {run.dut.driver} device")
+    for point in planned.points:
+        sizes = f"{point.frame_sizes['ipv6']}/{point.frame_sizes['ipv4']}"
+        print(
+            f"  {sizes:>9} octets, {point.mode}, {point.benchmark}: {point.trials} trials, about "
+            f"{duration(point.duration_s)}; the medium carries {point.media_fps:,} fps "
+            "per direction"
+        )
+    print(f"  together {planned.trials} trials, about {duration(planned.duration_s)}")
+    print("Streams")
+    for line in planned.streams:
+        print(f"  {line}")
+    print("The device must be")
+    print("  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  "))
+    if run.dut.driver != "reference":
+        from v6t.core.runs.dut import plan_text, plan_without_device
+
+        print("To make it so")
+        print("  " + plan_text(*plan_without_device(run)).replace("\n", "\n  "))
+    for caveat in planned.caveats:
+        print(caveat)
+    for caution in cautions(bind(run)):
+        print(f"note: {caution}")
+
+
+def carry_out(
+    run: ResolvedRun,
+    output: Path | None,
+    as_json: bool,
+    report: bool = True,
+    watch_device: bool = False,
+) -> None:
+    """Run in a new directory, watch the device if asked to, show the outcome, write the report."""
+    from v6t.core.runs.rundir import default_path
+    from v6t.core.runs.runner import execute
+
+    path = output or default_path(run)
+
+    def work(watch: Any) -> Any:
+        outcome = execute(run, path, watch)
+        if watch_device:
+            _watch_device(path, watch)
+        return outcome
+
+    _attend(run, path, as_json, report, work)
+
+
+def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
+    """Resume, show the outcome, write the report; a complete run is only read and shown."""
+    from v6t.core.cli.progress import Silent
+    from v6t.core.runs.results_file import COMPLETE, read_results
+    from v6t.core.runs.rundir import RunDir
+    from v6t.core.runs.runner import resume
+
+    directory = RunDir(path, new=False)
+    try:
+        run = directory.config()
+        complete = read_results(path).get("status") == COMPLETE
+    finally:
+        directory.close()
+    if complete:
+        outcome = resume(path, Silent())
+        print("this run was complete already; nothing was measured", file=sys.stderr)
+        page = path / "report.html"
+        _show(run, path, outcome, as_json, page if page.exists() else None)
+        return
+    prepare(run)
+    _attend(run, path, as_json, report, lambda watch: resume(path, watch))
+
+
+def _attend(
+    run: ResolvedRun, path: Path, as_json: bool, report: bool, work: Callable[[Any], Any]
+) -> None:
+    from rich.console import Console
+    from v6t.core.cli.progress import Live, Plain
+    from v6t.core.runs.plan import plan
+
+    errors = Console(stderr=True)
+    planned = plan(run)  # what cannot be compiled is said before anything is on disk
+    live = Live(errors, planned.trials) if errors.is_terminal else None
+    watch: Any = live or Plain()
+    try:
+        with signals():
+            outcome = work(watch)
+    except KeyboardInterrupt:
+        if live:
+            live.close()
+        if (path / "config.json").exists():
+            watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
+        raise
+    except TranslationError:
+        if live:
+            live.close()
+        _report(path, report, watch)
+        raise
+    finally:
+        if live:
+            live.close()
+    _show(run, path, outcome, as_json, _report(path, report, watch))
+
+
+def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path | None) -> None:
+    """The results on standard output."""
+    from rich.console import Console
+    from v6t.core.cli.summary import print_summary
+
+    if as_json:
+        sys.stdout.write((path / "results.json").read_text())
+        return
+    out = Console(width=None if sys.stdout.isatty() else 120)
+    print_summary(out, outcome, f"{run.plugin}, {run.tester.kind} tester, {run.dut.driver} device")
+    if page:
+        out.print(f"Report: {page}", highlight=False, soft_wrap=True)
+
+
+def _watch_device(path: Path, watch: Any) -> None:
+    """Look for the bottleneck; results are safe on disk, whatever becomes of it."""
+    from v6t.core.runs.bottleneck import watch_again
+
+    watch.say("the found rates once more, with the device watched every second")
+    try:
+        watch_again(path, lambda line: None, WATCHED_S)  # the summary shows it
+    except V6tError as exc:
+        hint = f"v6t dut bottleneck {path} tries again"
+        watch.say(f"the device could not be watched: {exc.message}; {hint}")
+
+
+def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
+    """Write the report; results are safe on disk, whatever becomes of it."""
+    from v6t.core.reporting.write import write
+
+    if not wanted:
+        return None
+    for figures in (True, False):
+        try:
+            return write(path, figures=figures)[0]
+        except UNREPORTED as exc:
+            if figures and not isinstance(exc, (V6tError, OSError)):
+                watch.say(f"the figures of the report could not be drawn: {exc}")
+                continue
+            watch.say(f"the report could not be written: {exc}; v6t report {path} tries again")
+            return None
+    return None
+
+
+@contextmanager
+def signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run like Ctrl-C; a second signal ends it at once."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        for name in caught:
+            signal.signal(name, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {name: signal.signal(name, stop) for name in caught}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)

@@ -1,0 +1,126 @@
+"""What the shell offers after Tab: names of plugins, settings, benchmarks, drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+    from v6t.profiles.extensions import Extensions
+
+
+def plugin_names(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Technologies; v6t's own are not imported."""
+    from v6t.core.config.plugins import TECHNOLOGIES
+
+    del ctx, param
+    return _extensions(TECHNOLOGIES, incomplete)
+
+
+def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Benchmarks, after a comma too."""
+    from v6t.core.benchmarks import registry
+
+    del ctx, param
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _beginning(registry.names(), last)]
+
+
+def testers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Testers."""
+    del ctx, param
+    return _beginning(("auto", "embedded", "sim", "trex"), incomplete)
+
+
+def presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Presets."""
+    del ctx, param
+    return _beginning(("quick", "rfc"), incomplete)
+
+
+def modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Directions."""
+    del ctx, param
+    return _beginning(("bidirectional", "forward", "reverse"), incomplete)
+
+
+def drivers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Device drivers, and the reference device."""
+    from click.shell_completion import CompletionItem
+    from v6t.drivers.duts.registry import DRIVERS
+
+    del ctx, param
+    own = [CompletionItem(name) for name in _beginning(["reference"], incomplete)]
+    return [*own, *_extensions(DRIVERS, incomplete)]
+
+
+def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Every setting of the files."""
+    from v6t.core.config.lookup import every_setting
+
+    del param
+    return _beginning((row.name for row in every_setting(_plugin(ctx))), incomplete)
+
+
+def parameters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """``NAME=`` of the chosen technology's parameters."""
+    from v6t.core.config.explain import settings_of
+    from v6t.core.config.plugins import load_plugin
+
+    del param
+    plugin = _plugin(ctx)
+    if plugin is None:
+        return []
+    return _assignments((row.name for row in settings_of(load_plugin(plugin).params_model)),
+                        incomplete)  # fmt: skip
+
+
+def procedure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """``NAME=`` of the procedures' settings."""
+    from v6t.core.config.explain import settings_of
+    from v6t.core.config.settings import procedure_model
+
+    del ctx, param
+    return _assignments((row.name for row in settings_of(procedure_model())), incomplete)
+
+
+def tester_options(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """``NAME=`` of the chosen tester's options."""
+    from v6t.core.config.explain import settings_of
+    from v6t.drivers.sim.device import SimOptions
+    from v6t.drivers.trex.options import TrexOptions
+
+    del param
+    kind = {"sim": SimOptions, "trex": TrexOptions}.get(str(ctx.params.get("tester")))
+    return [] if kind is None else _assignments((r.name for r in settings_of(kind)), incomplete)
+
+
+def _plugin(ctx: click.Context) -> str | None:
+    from v6t.core.config.plugins import TECHNOLOGIES
+
+    given = ctx.params.get("plugin")
+    usable = {row.name for row in TECHNOLOGIES.listing() if not row.error}
+    return str(given) if given in usable else None
+
+
+def _extensions(found: Extensions[Any], incomplete: str) -> list[CompletionItem]:
+    """Their names; what is wrong with a broken one of another distribution stands beside it."""
+    from click.shell_completion import CompletionItem
+
+    broken = {row.name: row.error for row in found.listing(foreign=True) if row.error}
+    return [
+        CompletionItem(name, help=f"BROKEN: {broken[name]}" if name in broken else None)
+        for name in _beginning(found.names(), incomplete)
+    ]
+
+
+def _beginning(known: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in dict.fromkeys(known) if name.startswith(incomplete)]
+
+
+def _assignments(known: Iterable[str], incomplete: str) -> list[str]:
+    return [f"{name}=" for name in _beginning(known, incomplete) if "[]" not in name]

@@ -1,1 +1,0 @@
-"""One module per subcommand, each with its click command named ``command``."""

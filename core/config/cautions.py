@@ -1,0 +1,118 @@
+"""What is allowed and yet probably not meant: said before a run, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.benchmarks import registry
+from v6t.core.config.presets import procedure_of
+from v6t.core.config.settings import ResolvedRun, procedure_model
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+MUCH_LOSS = 0.01
+SHORT_WAIT_S = 0.05
+VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net_af_xdp")
+"""TRex's drivers of ports without a speed of their own."""
+
+
+def cautions(bound: BoundRun) -> list[str]:
+    """One sentence for each thing that should be looked at twice; none for a sound run."""
+    return [*_parameters(bound), *_settings(bound), *_links(bound.settings), *_device(bound)]
+
+
+def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
+    """What the opened tester's ports say against the testbed's line rate, and whom it displaced.
+
+    Args:
+        run: the run.
+        tester: what the tester says of itself.
+    """
+    displaced = [
+        f"port {port} was taken by force from {owner}"
+        for port, owner in ((tester or {}).get("displaced") or {}).items()
+    ]
+    ports = (tester or {}).get("ports") or []
+    speeds = [p["speed"] * 1e9 for p in ports if p.get("speed") and p.get("driver") not in VIRTUAL]
+    slowest = min(speeds, default=run.line_rate_bps)
+    if slowest < run.line_rate_bps:
+        return [
+            *displaced,
+            f"line_rate is {run.line_rate_bps / 1e9:g} Gbit/s, but a port of the tester has "
+            f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium",
+        ]
+    return displaced
+
+
+def _parameters(bound: BoundRun) -> Iterator[str]:
+    for former, name in bound.technology.params.former_names.items():
+        if former in bound.settings.params:
+            yield (
+                f"{bound.technology.name}'s parameter {former} is now called {name}, and is read "
+                "as that"
+            )
+
+
+def _settings(bound: BoundRun) -> Iterator[str]:
+    run, p = bound.settings, bound.settings.procedure
+    preset = procedure_model().model_validate(procedure_of(run.preset))
+    wanted = registry.wanted(bound)
+    for name in registry.sections():
+        if getattr(p, name) != getattr(preset, name) and all(b.section != name for b in wanted):
+            whose = [b.name for b in registry.installed() if b.section == name]
+            yield (
+                f"procedure.{name} is set, but has no effect: {' and '.join(whose)} "
+                f"{'is' if len(whose) == 1 else 'are'} not measured (--measure)"
+            )
+    for benchmark in wanted:
+        yield from benchmark.cautions(bound)
+    if p.loss_tolerance > MUCH_LOSS:
+        yield (
+            f"a loss tolerance of {p.loss_tolerance:.1%} lets much loss pass: it is a share, "
+            "0.01 is one per cent"
+        )
+    if p.residual_wait_s < SHORT_WAIT_S:
+        yield (
+            f"a residual wait of {1000 * p.residual_wait_s:g} ms counts frames as lost that are "
+            "still on their way: RFC 2544 waits 2 s"
+        )
+    if p.rate_from != preset.rate_from and all("rate_from" not in b.heeds for b in wanted):
+        yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
+
+
+def _links(run: ResolvedRun) -> Iterator[str]:
+    for side in ("left", "right"):
+        link = getattr(run, f"links_{side}")
+        if link.tester_mac.lower() == link.dut_mac.lower():
+            yield f"links.{side}: tester and device have the same MAC address {link.dut_mac}"
+        for end in ("tester_mac", "dut_mac"):
+            if int(getattr(link, end)[:2], 16) & 1:
+                yield (
+                    f"links.{side}.{end}: {getattr(link, end)} is a group address, which no "
+                    "device has: its second digit must be even"
+                )
+    left, right = run.links_left, run.links_right
+    if run.tester.kind == "trex" and not run.loops_back and left.dut_mac == right.dut_mac:
+        yield (
+            f"both of the device's interfaces have the MAC address {left.dut_mac}: name its own "
+            "in links.left.dut_mac and links.right.dut_mac"
+        )
+
+
+def _device(bound: BoundRun) -> Iterator[str]:
+    run = bound.settings
+    if run.tester.kind == "trex" and not run.loops_back and run.dut.driver == "reference":
+        yield (
+            "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
+            "before this run begins"
+        )
+    cores = run.tester.options.get("cores", 1)
+    timed = {"tags", "every-frame"}
+    wants = [b.name for b in registry.wanted(bound) if timed & b.needs(bound)]
+    if run.tester.kind == "trex" and wants and str(cores) != "1":
+        yield (
+            f"{' and '.join(wants)} need one data path core of TRex, not {cores}: "
+            "measure them in a run of their own with cores: 1"
+        )

@@ -1,0 +1,80 @@
+"""What can be known to be impossible before any traffic: one sentence each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from v6t.core.benchmarks import registry
+from v6t.core.config.connection_checks import check_connections
+from v6t.drivers.tester import abilities_of
+from v6t.procedures.search import mlr
+from v6t.procedures.trial import ABILITIES
+from v6t.profiles.errors import EnvironmentLacking, UsageError
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+
+def check_measures(bound: BoundRun) -> None:
+    """Refuse settings of benchmarks that cannot work.
+
+    Raises:
+        UsageError: the first that cannot.
+    """
+    p = bound.settings.procedure
+    asked = [registry.load(name) for name in bound.settings.benchmarks]
+    check_connections(bound, asked)
+    for benchmark in asked:
+        if benchmark.alone and len(asked) > 1:
+            raise UsageError(
+                f"{benchmark.name} has a run of its own: its traffic varies more than that of "
+                "others",
+                "leave the others out of --measure",
+            )
+        benchmark.check(bound)
+    for name, given, words in (
+        (
+            "frame_timeout_ms",
+            p.frame_timeout_ms,
+            "a deadline for frames is a benchmark of its own:",
+        ),
+        ("rate_fps", p.rate_fps, "a given rate is for"),
+    ):
+        if given is not None and not any(name in b.heeds for b in asked):
+            whose = [b.name for b in registry.installed() if name in b.heeds]
+            raise UsageError(f"{words} {', '.join(whose)}", "add one of them to --measure")
+    if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
+        raise UsageError("adaptive repetition: the most repetitions are below the fewest")
+
+
+def check_abilities(bound: BoundRun) -> None:
+    """Refuse benchmarks this tester or installation cannot measure.
+
+    Raises:
+        EnvironmentLacking: the tester lacks an ability, or a library is missing.
+    """
+    from v6t.core.runs.bench import make_tester
+
+    run = bound.settings
+    if run.procedure.search == "mlrsearch" and not mlr.available():
+        raise EnvironmentLacking(
+            "the search 'mlrsearch' needs the MLRsearch library",
+            "pip install 'v6t[mlrsearch]', or --search binary or fast",
+        )
+    asked = [registry.load(name) for name in run.benchmarks]
+    if not run.connects and not any(b.needs(bound) for b in asked):
+        return
+    able = abilities_of(make_tester(run))
+    if run.connects and "connections" not in able:
+        raise EnvironmentLacking(
+            f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",
+            "use --tester embedded or sim",
+        )
+    for benchmark in asked:
+        lacking = sorted(benchmark.needs(bound) - able)
+        if lacking:
+            raise EnvironmentLacking(
+                f"the {run.tester.kind} tester cannot measure {benchmark.name}: it takes a tester that "
+                f"{' and '.join(ABILITIES[a] for a in lacking)}",
+                "leave it out of --measure, or choose another tester",
+            )

@@ -1,0 +1,110 @@
+"""What may stand in run files, testbed files and flags, before anything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from v6t.core.config.settings import Preset
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RunFile(_Section):
+    """What to measure."""
+
+    plugin: str | None = None
+    """Technology: a name of `v6t plugins`."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the technology, see `v6t plugins NAME`."""
+    preset: Preset | None = None
+    """`quick`, a demonstration, or `rfc`; none: quick."""
+    benchmarks: list[str] | None = None
+    """What to measure; none: throughput."""
+    modes: list[str] | None = None
+    """`bidirectional`, `forward`, `reverse`; none: all three."""
+    frame_sizes: list[int] | None = None
+    """Sizes of the IPv6 frame, octets with FCS; none: the preset's for the technology."""
+    procedure: dict[str, Any] = Field(default_factory=dict)
+    """Single settings of the procedures, in place of the preset's; see below."""
+    seed: int | None = None
+    """Of all pseudorandom numbers; none: 1."""
+    label: str | None = None
+    """Words for the directory name and the results."""
+
+
+class LinkFile(_Section):
+    """One cable."""
+
+    tester_mac: str | None = None
+    """MAC address of the tester's end; none: one of v6t's own for the lab."""
+    dut_mac: str | None = None
+    """MAC address of the device's end; none: one of v6t's own for the lab."""
+    vlan: int | None = None
+    """IEEE 802.1Q identifier, 1 to 4094; none: untagged."""
+    mtu: int | None = None
+    """Octets of IP packet, 1280 to 9216; none: 1500."""
+
+
+class LinksFile(_Section):
+    """Both cables."""
+
+    left: LinkFile = Field(default_factory=LinkFile)
+    """The cable with IPv6, or with the private side."""
+    right: LinkFile = Field(default_factory=LinkFile)
+    """The cable with IPv4, or with the public side."""
+
+
+class TesterFile(_Section):
+    """Which tester."""
+
+    kind: str = "auto"
+    """`embedded`, `trex` or `sim`; `auto`: embedded."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of this tester, see below."""
+
+
+class DutFile(_Section):
+    """Which device driver."""
+
+    driver: str | None = None
+    """Name of a device driver; none: the plugin's own reference device."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of this driver, see below."""
+
+
+class TestbedFile(_Section):
+    """On what to measure."""
+
+    tester: TesterFile = Field(default_factory=TesterFile)
+    """What sends and receives."""
+    dut: DutFile = Field(default_factory=DutFile)
+    """What is measured."""
+    links: LinksFile = Field(default_factory=LinksFile)
+    """The two cables between them."""
+    line_rate: str | None = None
+    """The medium's rate in bit/s, for example 10G, 2.5Gbps, 100M; none: 10G."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the command line says; None and empty mean "not given"."""
+
+    plugin: str | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+    tester: str | None = None
+    tester_options: Mapping[str, str] = field(default_factory=dict)
+    dut: str | None = None
+    dut_params: Mapping[str, str] = field(default_factory=dict)
+    preset: str | None = None
+    benchmarks: Sequence[str] = ()
+    modes: Sequence[str] = ()
+    frame_sizes: Sequence[int] = ()
+    procedure: Mapping[str, Any] = field(default_factory=dict)
+    procedure_texts: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    label: str | None = None

@@ -1,0 +1,79 @@
+"""Settings by name, for ``v6t explain``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from v6t.core.config.explain import Setting, settings_of
+from v6t.profiles.errors import UsageError
+
+
+def look_up(name: str, plugin: str | None = None) -> list[Setting]:
+    """Settings whose name is this, or begins or ends with it; all for an empty one.
+
+    Args:
+        name: with dots.
+        plugin: technology whose parameters are looked at, too.
+
+    Raises:
+        UsageError: there is none.
+    """
+    known = list(every_setting(plugin))
+    wanted = [part for part in name.lower().split(".") if part]
+    exact = [row for row in known if _parts(row) == wanted]
+    found = [row for row in known if _holds(_parts(row), wanted)]
+    if not found:
+        names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
+        near = difflib.get_close_matches(name, names, 1)
+        raise UsageError(
+            f"there is no setting '{name}'",
+            f"did you mean '{near[0]}'?"
+            if near
+            else "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
+        )
+    inner = [row for row in found if row.name.startswith((f"{name}.", f"{name}[]"))]
+    return exact[:1] + inner if exact and inner else exact or found
+
+
+def every_setting(plugin: str | None = None) -> Iterator[Setting]:
+    """Of run file, testbed file, the testers' and every driver's options."""
+    from v6t.core.config.files import RunFile, TestbedFile
+    from v6t.core.config.settings import procedure_model
+    from v6t.drivers.duts.options import DutOptions, LinuxOptions
+    from v6t.drivers.duts.registry import DRIVERS
+    from v6t.drivers.sim.device import SimOptions
+    from v6t.drivers.trex.options import TrexOptions
+
+    yield from settings_of(RunFile)
+    if plugin is not None:
+        from v6t.core.config.plugins import load_plugin
+
+        yield from settings_of(load_plugin(plugin).params_model, "params.")
+    yield from settings_of(procedure_model(), "procedure.")
+    yield from settings_of(TestbedFile)
+    for kind, options in (("trex", TrexOptions), ("sim", SimOptions)):
+        yield from _of(f"tester {kind}", settings_of(options, "tester.options."))
+    seen = set()
+    models = [("every device driver", DutOptions), ("every Linux device", LinuxOptions)]
+    for driver in DRIVERS.listing():
+        if driver.kind is not None:
+            models.append((f"device {driver.name}", driver.kind.options_model))
+    for what, model in models:
+        for row in settings_of(model, "dut.options."):
+            if row not in seen:
+                seen.add(row)
+                yield from _of(what, [row])
+
+
+def _of(what: str, rows: Iterator[Setting] | list[Setting]) -> Iterator[Setting]:
+    for row in rows:
+        yield Setting(row.name, row.kind, row.default, f"{row.text} ({what})")
+
+
+def _parts(row: Setting) -> list[str]:
+    return row.name.replace("[]", "").lower().split(".")
+
+
+def _holds(parts: list[str], wanted: list[str]) -> bool:
+    return parts[: len(wanted)] == wanted or parts[len(parts) - len(wanted) :] == wanted

@@ -1,0 +1,120 @@
+"""Presets: how long and how often, and what a result may be called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.base import RFC_DURATION_S, Phase
+from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
+from v6t.procedures.search import mlr
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+RFC_REPETITIONS = 20
+
+_COMMON: dict[Preset, dict[str, Any]] = {
+    "quick": {
+        "trial_duration_s": 0.7,
+        "residual_wait_s": 0.15,
+        "pause_s": 0.05,
+        "repetitions": 2,
+        "resolution_ratio": 1 / 16,
+        "sending_time_tolerance": 1.02,
+        "invalid_retries": 1,
+        # the lowest of the few repetitions, so that the streams meet a device that keeps up
+        "rate_from": "p1",
+        "connections": {
+            "count": 100_000,
+            "wait_ms": 150.0,
+            "keep": True,
+            "capacity": {"first": 10_000, "most": 500_000, "error": 2000, "beta": 0.5},
+        },
+    },
+    "rfc": {
+        "trial_duration_s": RFC_DURATION_S,
+        "residual_wait_s": 2.0,
+        "pause_s": 10.0,
+        "repetitions": RFC_REPETITIONS,
+        "resolution_fps": 1000.0,
+        "sending_time_tolerance": 1.00001,
+        "invalid_retries": 2,
+        "selftest": "cached",
+    },
+}
+
+
+def procedure_of(preset: Preset) -> dict[str, Any]:
+    """Settings of a preset, with those of every installed benchmark."""
+    return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
+
+
+MODES: tuple[str, ...] = ("bidirectional", "forward", "reverse")
+
+
+def is_demonstration(run: ResolvedRun) -> bool:
+    """Whether the numbers only show that things work."""
+    p = run.procedure
+    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_DURATION_S
+
+
+def caveats(bound: BoundRun) -> list[str]:
+    """What must be said beside every number of this run."""
+    run, p = bound.settings, bound.settings.procedure
+    benchmarks = registry.wanted(bound)
+    said = []
+    if run.tester.kind == "sim":
+        said.append("SIMULATED: no frame was sent; the device is a model")
+    if is_demonstration(run):
+        said.append(
+            f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
+            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
+        )
+    if bound.technology.params.only_background:
+        said.append(
+            "0 % foreground: native IPv6 through the device, the reference of a series of "
+            "mixtures; nothing of the technology itself is measured"
+        )
+    said += bound.technology.cautions
+    said += _of_searches(p)
+    said += dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))
+    if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
+        said.append(
+            "connections of one trial serve the next while they are whole: phase 1 is not "
+            "repeated for each"
+        )
+    adaptive = p.adaptive is not None and all("adaptive" in b.heeds for b in benchmarks)
+    if p.repetitions < RFC_REPETITIONS and not adaptive:
+        said.append(
+            f"{p.repetitions} repetition{'s' * (p.repetitions > 1)}, not the "
+            f"{RFC_REPETITIONS} that RFC 8219 asks for"
+        )
+    if p.loss_tolerance:
+        said.append(f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero")
+    if p.sending_time_tolerance > 1.001:
+        said.append(
+            f"sending may take {p.sending_time_tolerance:g} times the trial (GEN-23: 1.00001)"
+        )
+    if not run.loops_back:
+        said.append("the tester's own ceiling is not measured in this run; see `v6t selftest`")
+    if run.tester.kind == "embedded":
+        said.append("tester and device share this machine's cores: the numbers describe both")
+    return said
+
+
+def _of_searches(p: ProcedureSettings) -> Iterator[str]:
+    """What changes every search of a run against its RFC."""
+    if p.search == "fast":
+        yield (
+            "fast search: short trials look for the rate, a full one has confirmed it in each "
+            "repetition; every repetition searches anew"
+        )
+    if p.search == "mlrsearch":
+        yield mlr.LABEL
+    if p.adaptive is not None:
+        yield (
+            f"adaptive repetition: {p.adaptive.fewest} to {p.adaptive.most}, until the median's "
+            f"{p.adaptive.confidence:.0%} confidence interval is within {p.adaptive.width:.1%}"
+        )

@@ -1,0 +1,164 @@
+"""The resolved configuration of a run: everything decided, nothing left to look up.
+
+Built by :mod:`v6t.core.config.resolve` from a run file, a testbed file, a preset and flags; written as it
+is into the run directory, so that a run is resumed and reproduced from it alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Frozen
+from v6t.procedures.throughput import Search
+from v6t.procedures.trial import Mode
+
+Preset = Literal["quick", "rfc"]
+TesterKind = Literal["embedded", "sim", "trex"]
+
+
+class LinkSettings(Frozen):
+    """One link: MAC addresses, VLAN, MTU [octets]."""
+
+    tester_mac: str
+    dut_mac: str
+    vlan: int | None = Field(default=None, ge=1, le=4094)
+    mtu: int = Field(default=1500, ge=1280, le=9216)
+
+
+class TesterSettings(Frozen):
+    """Which tester, and its options (for ``sim``: capacity, noise, faults ...)."""
+
+    kind: TesterKind = "embedded"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class DutSettings(Frozen):
+    """Which device driver, and its options.
+
+    ``reference`` is the plugin's own reference translation behind two interfaces; its option
+    ``params`` overrides plugin parameters on the device only (to see a wrong device caught).
+    """
+
+    driver: str = "reference"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class ProcedureSettings(Frozen):
+    """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
+
+    trial_duration_s: float = Field(ge=0.001, le=86_400)
+    """Length of each throughput trial [s] (GEN-15)."""
+    residual_wait_s: float = Field(ge=0, le=3600)
+    """Wait for late frames after sending [s]."""
+    pause_s: float = Field(ge=0, le=86_400)
+    """Rest before each trial [s]."""
+    repetitions: int = Field(ge=1, le=100_000)
+    """Of each benchmark that sets no number of its own (GEN-17)."""
+    resolution_fps: float | None = Field(default=None, ge=0.001)
+    """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound."""
+    resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
+    """Stop when the bracket is this share of the upper bound."""
+    loss_tolerance: float = Field(default=0.0, ge=0, lt=1)
+    """Accepted share of lost frames, checked in each direction separately (GEN-22)."""
+    sending_time_tolerance: float = Field(default=1.00001, gt=1, le=10)
+    """A trial whose sending takes longer than duration times this is invalid (GEN-23)."""
+    invalid_retries: int = Field(default=2, ge=0, le=1000)
+    """How often an invalid trial is measured again before it counts as failed."""
+    confirmations: int = Field(default=0, ge=0, le=1000)
+    """How often a found rate must pass again (TP-04)."""
+    selftest_margin: float = Field(default=0.10, gt=0, lt=1)
+    """Results above (1 - margin) of the tester's own ceiling are flagged (SELF-02)."""
+    means: bool = False
+    """Mean, its margin and the relative deviation beside every median (GEN-20)."""
+    selftest: Literal["run", "cached"] = "run"
+    """``run`` measures the tester's ceiling in every run; ``cached`` takes one that was found with
+    the same tester, machine and streams (SELF-03)."""
+    search: Search = "binary"
+    """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""
+    final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
+    """The found rate must pass once for so long (GEN-16, TP-04)."""
+    adaptive: AdaptiveSettings | None = None
+    frame_timeout_ms: float | None = Field(default=None, gt=0)
+    """Deadline of every frame in ``throughput-frame-timeout`` (TP-06)."""
+    rate_fps: float | None = Field(default=None, gt=0)
+    """Rate of latency, PDV and IPDV; None: the measured throughput (LAT-01)."""
+    rate_from: Literal["median", "p1"] = "median"
+    """Which throughput that is."""
+    connections: ConnectionSettings = ConnectionSettings()
+    """Connections of stateful devices (RFC 9693)."""
+
+
+def procedure_model() -> type[ProcedureSettings]:
+    """The settings with those of every installed benchmark, each under its own key."""
+    return _composed(tuple(registry.sections().items()))
+
+
+@lru_cache(maxsize=4)
+def _composed(sections: tuple[tuple[str, type[Frozen]], ...]) -> type[ProcedureSettings]:
+    fields: dict[str, Any] = {
+        name: (model, Field(model(), description=summary(model))) for name, model in sections
+    }
+    made: type[ProcedureSettings] = create_model(
+        "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields
+    )
+    return made
+
+
+def summary(model: type[Frozen]) -> str:
+    """What stands in the first line of its docstring."""
+    return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
+
+
+def _with_sections(values: Any) -> Any:
+    if isinstance(values, ProcedureSettings):
+        return values
+    return procedure_model().model_validate(values)
+
+
+class ResolvedRun(Frozen):
+    """One run: a technology, its traffic, a tester, a device and the procedures to follow."""
+
+    plugin: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    links_left: LinkSettings
+    links_right: LinkSettings
+    line_rate_bps: float = Field(gt=0)
+    tester: TesterSettings
+    dut: DutSettings
+    preset: Preset
+    benchmarks: tuple[str, ...] = ("throughput",)
+    modes: tuple[Mode, ...]
+    frame_sizes: tuple[int, ...]
+    """IPv6 frame sizes, octets with FCS (GEN-05)."""
+    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_with_sections)]
+    seed: int
+    label: str = ""
+    connects: bool = False
+    """The technology is stateful: trials have connections (RFC 9693)."""
+
+    @property
+    def loops_back(self) -> bool:
+        """Whether the run itself can leave the device out, to measure the tester alone."""
+        return self.tester.kind != "trex" or bool(self.tester.options.get("lab"))
+
+
+def saved_run(values: Any) -> ResolvedRun:
+    """A run as it was written; settings of a benchmark that is not installed any more are left out.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
+        known = procedure_model().model_fields
+        procedure = {
+            name: value
+            for name, value in values["procedure"].items()
+            if name in known or not isinstance(value, Mapping)
+        }
+        values = {**values, "procedure": procedure}
+    return ResolvedRun.model_validate(values)

@@ -1,0 +1,1 @@
+"""Configurations of other testers, turned into run files."""

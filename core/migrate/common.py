@@ -1,0 +1,247 @@
+"""Files of other testers turned into run.yaml and testbed.yaml, every parameter accounted for."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from v6t.core.config.examples import write_files
+from v6t.profiles.errors import UsageError
+
+POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
+"""How a value varies, in the numbers of siitperf and Mapperf."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """One line of a foreign file.
+
+    Attributes:
+        name: of the parameter, as it is spelt there.
+        value: its text.
+        line: number, from 1.
+    """
+
+    name: str
+    value: str
+    line: int
+
+
+@dataclass
+class Imported:
+    """What a foreign file becomes.
+
+    Attributes:
+        run: ``run.yaml`` as values.
+        testbed: ``testbed.yaml`` as values.
+        became: parameter and what became of it, in the order of the file.
+        remarks: what the file does not say and was chosen, and what works differently here.
+    """
+
+    run: dict[str, Any] = field(default_factory=dict)
+    testbed: dict[str, Any] = field(default_factory=dict)
+    became: list[tuple[Given, str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+class Parameters:
+    """The parameters of a foreign file; asking for one notes what became of it."""
+
+    def __init__(self, path: Path, known: Iterable[str], aliases: Mapping[str, str]) -> None:
+        """Read the file.
+
+        Args:
+            path: the file.
+            known: names of all parameters.
+            aliases: other spellings, lower case, and the names they stand for.
+
+        Raises:
+            UsageError: it cannot be read, or holds none of the parameters.
+        """
+        self.path = path
+        self._given: dict[str, Given] = {}
+        self._became: dict[str, str] = {}
+        self.unknown: list[Given] = []
+        spelt = {name.lower(): name for name in known} | dict(aliases)
+        for given in _lines(path):
+            name = spelt.get(given.name.lower())
+            if name is None:
+                self.unknown.append(given)
+            else:
+                self._given[name] = given
+        if not self._given:
+            raise UsageError(f"{path} holds no parameter that is known", "is it the right file?")
+        self._spelt = spelt
+
+    def text(self, name: str, default: str, became: str) -> str:
+        """The value of a parameter.
+
+        Args:
+            name: of the parameter.
+            default: where the file does not give it.
+            became: what it is here, for the list at the end of ``run.yaml``.
+        """
+        given = self._given.get(name)
+        if given is None:
+            return default
+        self._became[name] = became
+        return given.value
+
+    def choice(self, name: str, default: str, became: str, values: Iterable[str]) -> str:
+        """A parameter that is one of few values.
+
+        Raises:
+            UsageError: it is another one.
+        """
+        value = self.text(name, default, became)
+        if value not in values:
+            given = self._given[name]
+            raise UsageError(
+                f"{self.path}:{given.line}: {name} cannot be {value}", "one of " + ", ".join(values)
+            )
+        return value
+
+    def number(self, name: str, default: int, became: str) -> int:
+        """A whole number, decimal or hexadecimal.
+
+        Raises:
+            UsageError: it is none.
+        """
+        value = self.text(name, str(default), became)
+        try:
+            return int(value, 0)
+        except ValueError as exc:
+            line = self._given[name].line
+            raise UsageError(f"{self.path}:{line}: {name} is no number: {value}") from exc
+
+    def has(self, name: str) -> bool:
+        """Whether the file gives the parameter."""
+        return name in self._given
+
+    def explain(self, names: Iterable[str], why: str) -> None:
+        """Parameters that have nothing that stands for them here."""
+        for name in names:
+            if name in self._given:
+                self._became.setdefault(name, why)
+
+    def became(self) -> list[tuple[Given, str]]:
+        """Every parameter of the file and what became of it.
+
+        Raises:
+            UsageError: one was forgotten, which would be a defect of this program.
+        """
+        found = [(g, self._became.get(name, "")) for name, g in self._given.items()]
+        for given in self.unknown:
+            near = difflib.get_close_matches(given.name.lower(), self._spelt, 1)
+            hint = f"; did you mean {self._spelt[near[0]]}?" if near else ""
+            found.append((given, f"not known to v6t, left out{hint}"))
+        return sorted(found, key=lambda pair: pair[0].line)
+
+
+def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, tool: str) -> Imported:
+    """Turn a foreign file into run.yaml and testbed.yaml; nothing is overwritten.
+
+    Args:
+        source: the foreign file.
+        read: what reads it.
+        directory: where to write.
+        tool: whose file it is.
+
+    Raises:
+        UsageError: the file makes no run, or a target exists.
+    """
+    from v6t.core.config.resolve import resolve
+    from v6t.core.runs.plan import plan
+
+    found = read(source)
+    texts = {"run.yaml": _run_text(found, source, tool), "testbed.yaml": _bed_text(found, source)}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, text in texts.items():
+            (Path(scratch) / name).write_text(text, encoding="utf-8")
+        try:
+            plan(resolve(Path(scratch) / "run.yaml", Path(scratch) / "testbed.yaml"))
+        except UsageError as exc:
+            message = exc.message.replace(f"{scratch}/", "")
+            raise UsageError(f"{source} makes no run of v6t: {message}", exc.hint) from exc
+    write_files({directory / name: text for name, text in texts.items()})
+    return found
+
+
+def ports(
+    parameters: Parameters, policy: str, prefix: str, here: str, bounds: tuple[int, int]
+) -> Any:
+    """A range of ports: how it varies, smallest, largest."""
+    kind = POLICIES[parameters.choice(policy, "0", f"params.{here}.policy", POLICIES)]
+    low = parameters.number(f"{prefix}-min", bounds[0], f"params.{here}.min")
+    high = parameters.number(f"{prefix}-max", bounds[1], f"params.{here}.max")
+    return {"policy": kind} if kind == "fixed" else {"policy": kind, "min": low, "max": high}
+
+
+def modes(parameters: Parameters, forward: str, reverse: str) -> list[str]:
+    """Directions under load.
+
+    Raises:
+        UsageError: none is.
+    """
+    ways = [parameters.choice(name, "1", "modes", ("0", "1")) == "1" for name in (forward, reverse)]
+    if not any(ways):
+        raise UsageError(f"{parameters.path}: {forward} and {reverse} are both 0: nothing is sent")
+    return ["bidirectional"] if all(ways) else ["forward" if ways[0] else "reverse"]
+
+
+def _lines(path: Path) -> list[Given]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise UsageError(f"{path} is no text file") from exc
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if len(words) != 2:
+            raise UsageError(
+                f"{path}:{number}: a parameter and its value are wanted, not '{line.strip():.40}'"
+            )
+        found.append(Given(words[0], words[1], number))
+    return found
+
+
+def _run_text(found: Imported, source: Path, tool: str) -> str:
+    lines = [
+        f"# From {tool}'s {source.name}. `v6t run run.yaml --testbed testbed.yaml` measures;",
+        "# with --dry-run it says how long that takes and what the device must be.",
+        _yaml(found.run),
+        "# What the file does not say, and what is different here:",
+        *(f"#   {remark}" for remark in found.remarks),
+        "#",
+        f"# What became of each parameter of {source.name}:",
+        *(f"#   {g.name} {g.value} -> {what}" for g, what in found.became),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _bed_text(found: Imported, source: Path) -> str:
+    lines = [
+        f"# From {source.name}. Any tester and device can be named here: `v6t init` writes an example.",
+        _yaml(found.testbed),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    from ruamel.yaml import YAML
+
+    out = io.StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.dump(dict(values), out)
+    return out.getvalue().rstrip()

@@ -1,0 +1,214 @@
+"""Stateful tests of siitperf: NAT64 and NAT44 with the Initiator on the left."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from typing import Any
+
+from v6t.core.migrate.common import POLICIES, Imported, Parameters
+from v6t.profiles.errors import UsageError
+
+PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
+FLUSH = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
+READING = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
+USUAL_CONNECTIONS = 4_000_000
+LOWEST_PORT = 1024
+PUBLIC_PORTS = 65536 - LOWEST_PORT
+
+
+def stateful(p: Parameters, versions: tuple[str, str], found: Imported) -> str:
+    """Fill in the run of a stateful test; returns its plugin.
+
+    Args:
+        p: the file.
+        versions: of IP, left and right.
+        found: gets ``run`` and remarks.
+
+    Raises:
+        UsageError: a test that v6t cannot make.
+    """
+    if p.choice("Stateful", "0", "plugin", ("0", "1", "2")) == "2":
+        raise UsageError(
+            f"{p.path}: the Initiator is on the right (Stateful 2), v6t's is on the left",
+            "exchange L and R, Fwd and Rev in the file, the cables too, and set Stateful to 1",
+        )
+    if versions not in PLUGINS:
+        raise UsageError(
+            f"{p.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be taken "
+            "over",
+            "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
+        )
+    plugin = PLUGINS[versions]
+    params = _ports(p) | _addresses(p, versions[0], found)
+    ports, ips = params["enumerate_ports"], params["enumerate_ips"]
+    if not ports and not ips:
+        params["enumerate_ports"] = 3
+        found.remarks.append(
+            "The file enumerates neither ports nor addresses, so that some frames would repeat a "
+            "connection: enumerate_ports is 3 here."
+        )
+    sources = params["initiator_ports"]
+    if sources["min"] < LOWEST_PORT and sources["max"] - sources["min"] < PUBLIC_PORTS:
+        found.remarks.append(
+            f"Source ports {sources['min']}-{sources['max']} begin at {LOWEST_PORT} here, as many: "
+            "a NAT maps lower ports to lower ports, of which there are few (RFC 6146)."
+        )
+        above = LOWEST_PORT - sources["min"]
+        params["initiator_ports"] = {"min": LOWEST_PORT, "max": sources["max"] + above}
+    elif sources["min"] < LOWEST_PORT:
+        params["low_ports"] = True
+    params |= _pool(params)
+    reading = p.choice("Responder-tuples", "3", "procedure.connections.reading", READING)
+    count = min(_tuples(params), USUAL_CONNECTIONS)
+    found.run = {
+        "plugin": plugin,
+        "params": params,
+        "benchmarks": ["connection-rate", "throughput"],
+        "frame_sizes": [84 if plugin == "nat64" else 64],
+        "procedure": {
+            "resolution_fps": 1000,
+            "connections": {"count": count, "reading": READING[reading], "resolution_cps": 1000},
+        },
+    }
+    found.remarks += [
+        "N, M, R, T and D are arguments of siitperf's scripts, not in the file: "
+        "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
+        "The device's public addresses are not in the file; chosen: "
+        f"{params['pool_count']} from {params['pool_first']} on (params.pool_first, pool_count).",
+        "Every connection is tried after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
+        "not), and none may be lost.",
+    ]
+    return plugin
+
+
+def emptied(plugin: str, found: Imported) -> dict[str, Any]:
+    """The testbed's device, with an example of how its table is emptied before each trial."""
+    found.remarks.append(
+        "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
+        "table is emptied, or name its driver (dut.driver), which knows."
+    )
+    return {"dut": {"options": {"hooks": {"flush": f"ssh root@dut {FLUSH[plugin]}"}}}}
+
+
+def _ports(p: Parameters) -> dict[str, Any]:
+    """Ranges of ports; how they vary is the enumeration's business."""
+    found: dict[str, Any] = {}
+    for here, name, low, high in (
+        ("initiator_ports", "Fwd-sport", 1024, 65535),
+        ("responder_ports", "Fwd-dport", 1, 49151),
+    ):
+        found[here] = {
+            "min": p.number(f"{name}-min", low, f"params.{here}.min"),
+            "max": p.number(f"{name}-max", high, f"params.{here}.max"),
+        }
+    for name in ("ports", "ips"):
+        kinds = p.choice(f"Enumerate-{name}", "0", f"params.enumerate_{name}", POLICIES)
+        found[f"enumerate_{name}"] = int(kinds)
+    p.explain(
+        ["Fwd-var-sport", "Fwd-var-dport"], "none: params.enumerate_ports says how ports vary"
+    )
+    reverse = [f"Rev-{what}" for what in ("var-sport", "var-dport")]
+    reverse += [f"Rev-{port}-{end}" for port in ("sport", "dport") for end in ("min", "max")]
+    p.explain(reverse, "none: the Responder's ports are those it has learned")
+    return found
+
+
+def _addresses(p: Parameters, version: str, found: Imported) -> dict[str, Any]:
+    """First addresses of Initiator and Responder, and how many there are of each."""
+    initiator = p.text(
+        f"IPv{version}-L-Real",
+        "2001:2::2" if version == "6" else "198.18.0.2",
+        f"params.initiator_ipv{version}",
+    )
+    responder = p.text("IPv4-R-Real", "198.19.0.2", "params.responder_ipv4")
+    params: dict[str, Any] = {}
+    if version == "6":
+        params["prefix"] = _prefix(p, responder, found)
+    counts = {}
+    for letter, name in (("L", "initiator"), ("R", "responder")):
+        low, count = _varying(p, letter, name, version if letter == "L" else "4", found)
+        counts[f"{name}_count"] = count
+        if count > 1 and letter == "L":
+            initiator = _lowest(initiator, low)
+        elif count > 1:
+            responder = _lowest(responder, low)
+    _unused(p, version)
+    return {
+        f"initiator_ipv{version}": initiator,
+        "responder_ipv4": responder,
+        **params,
+        **counts,
+    }
+
+
+def _varying(
+    p: Parameters, letter: str, name: str, version: str, found: Imported
+) -> tuple[int, int]:
+    """Smallest value of the varying 16 bits of a side, and how many values there are."""
+    what = f"params.{name}_count"
+    kind = p.choice(f"IP-{letter}-var", "0", what, POLICIES)
+    low = p.number(f"IP-{letter}-min", 0, what)
+    high = p.number(f"IP-{letter}-max", 0, what)
+    last = 14 if version == "6" else 2
+    offset = p.number(f"IPv{version}-{letter}-offset", last, "none: the last bits vary")
+    if kind == "0":
+        return 0, 1
+    if offset != last:
+        found.remarks.append(
+            f"IPv{version}-{letter}-offset {offset}: addresses vary in their last 16 bits here; "
+            "the device needs a route to them all (--dry-run prints it)."
+        )
+    return low, max(1, high - low + 1)
+
+
+def _lowest(address: str, low: int) -> str:
+    """An address whose last 16 bits are these."""
+    if ":" in address:
+        return str(IPv6Address(int(IPv6Address(address)) >> 16 << 16 | low))
+    return str(IPv4Address(int(IPv4Address(address)) >> 16 << 16 | low))
+
+
+def _prefix(p: Parameters, responder: str, found: Imported) -> str:
+    """The /96 that the Responder's virtual address begins with."""
+    given = p.text("IPv6-R-Virt", f"64:ff9b::{responder}", "params.prefix")
+    try:
+        address = IPv6Address(given)
+        inside = IPv4Address(int(address) & 0xFFFFFFFF)
+    except ValueError as exc:
+        raise UsageError(f"{p.path}: IPv6-R-Virt is no address: {given}") from exc
+    if str(inside) != responder:
+        found.remarks.append(
+            f"IPv6-R-Virt {given} does not end in {responder}; its first 96 bits are the prefix."
+        )
+    return str(IPv6Network((int(address) >> 32 << 32, 96)))
+
+
+def _unused(p: Parameters, version: str) -> None:
+    names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
+    names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
+    names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]
+    p.explain(names, "none: not used in this stateful test")
+    p.explain(["Num-L-Nets", "Num-R-Nets"], "none: stateful tests have one network")
+
+
+def _pool(params: dict[str, Any]) -> dict[str, Any]:
+    """As many public addresses as the connections need, away from the Responder's."""
+    responder = int(IPv4Address(params["responder_ipv4"]))
+    last = responder + params["responder_count"] - 1
+    end = responder | 0xFF00
+    first = (end & ~0xFF) + 1 if last < end & ~0xFF else (responder & ~0xFFFF) - 0xFF
+    towards = params["responder_ports"]["max"] - params["responder_ports"]["min"] + 1
+    room = PUBLIC_PORTS * params["responder_count"] * towards
+    count = -(-_tuples(params) // room) if params["enumerate_ports"] else 1
+    return {"pool_first": str(IPv4Address(first)), "pool_count": max(1, count)}
+
+
+def _tuples(params: dict[str, Any]) -> int:
+    """Connections there can be."""
+    total = 1
+    if params["enumerate_ports"]:
+        for name in ("initiator_ports", "responder_ports"):
+            total *= params[name]["max"] - params[name]["min"] + 1
+    if params["enumerate_ips"]:
+        total *= params["initiator_count"] * params["responder_count"]
+    return total

@@ -1,0 +1,1 @@
+"""Reports and comparisons written from run directories."""

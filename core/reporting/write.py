@@ -1,0 +1,170 @@
+"""Reports of finished and unfinished runs, written beside their results."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.runs import rundir as names
+from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from v6t.analysis.rundata import RunData
+
+FILES = {
+    "html": "report.html",
+    "md": "report.md",
+    "json": "report.json",
+    "junit": "junit.xml",
+    "csv": names.REPETITIONS,
+}
+"""What a report consists of; the last is written by the run itself, in siitperf's column order."""
+
+
+def load(path: Path) -> RunData:
+    """Read a run directory; nothing in it is touched, and the run may be going on.
+
+    Raises:
+        UsageError: it holds no run, or a file in it is damaged.
+    """
+    from v6t.analysis.rundata import RunData, RunTrial
+    from v6t.core.config.settings import ResolvedRun
+    from v6t.core.runs.bottleneck import FILE
+    from v6t.core.runs.journal import mark_of, read_journal
+    from v6t.core.runs.results_file import read_results
+
+    config = _json(path / names.CONFIG)
+    results = read_results(path)
+    manifest = _json(path / names.MANIFEST)
+    if config is None:
+        raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
+    try:
+        run = ResolvedRun.model_validate(config)
+    except ValueError as exc:
+        raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
+    of_plugin = _technology(run)
+    if manifest and "setup" in manifest:
+        of_plugin["setup"] = manifest["setup"]
+    return RunData(
+        name=path.resolve().name,
+        results=results or {"status": "nothing measured yet"},
+        config=config,
+        manifest=manifest or {},
+        settings=run.procedure.model_dump(mode="json"),
+        trials=[
+            RunTrial(*entry) for entry in read_journal(path / names.JOURNAL, mark_of(manifest))
+        ],
+        bottleneck=_json(path / FILE) or (),
+        **of_plugin,
+    )
+
+
+def write(
+    path: Path,
+    output: Path | None = None,
+    formats: Sequence[str] = tuple(FILES),
+    *,
+    paper: str | None = None,
+    figures: bool = True,
+) -> list[Path]:
+    """Write the report of a run.
+
+    Args:
+        path: the run directory.
+        output: another directory for the report; made if absent.
+        formats: some of :data:`FILES`.
+        paper: reproduce the tables of this paper.
+        figures: whether to draw.
+
+    Returns:
+        The files, in the order of ``formats``.
+
+    Raises:
+        UsageError: no run, no such paper, or the directory cannot be written.
+    """
+    from v6t.analysis.published.library import sources
+
+    if paper is not None and paper not in sources():
+        raise UsageError(f"there is no paper '{paper}'", "one of " + ", ".join(sources()))
+    data = load(path)
+    texts = _texts(path, data, paper, figures)
+    place = output or path
+    written = []
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for kind in formats:
+            target = place / FILES[kind]
+            if kind != "csv" or output is not None:
+                replace_text(target, texts[kind]())
+            written.append(target)
+    except OSError as exc:
+        raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc
+    return written
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all, for its owner's eyes.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with partial.open("w", encoding="utf-8") as out:
+            os.fchmod(out.fileno(), 0o600)
+            out.write(text)
+        os.replace(partial, path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _texts(
+    path: Path, data: RunData, paper: str | None, figures: bool
+) -> Mapping[str, Callable[[], str]]:
+    from v6t.analysis.report.html import to_html
+    from v6t.analysis.report.junit import to_junit
+    from v6t.analysis.report.machine_readable import to_json
+    from v6t.analysis.report.markdown import to_markdown
+    from v6t.analysis.report.run import build
+
+    return {
+        "html": lambda: to_html(build(data, paper=paper, figures=figures)),
+        "md": lambda: to_markdown(build(data, paper=paper, figures=False)),
+        "json": lambda: to_json(data, paper),
+        "junit": lambda: to_junit(data),
+        "csv": lambda: (path / names.REPETITIONS).read_text(encoding="utf-8"),
+    }
+
+
+def _technology(run: Any) -> dict[str, Any]:
+    """What the plugin says about itself; nothing where it is no longer installed."""
+    from v6t.core.config.resolve import technology
+    from v6t.core.runs.manifest import setup
+
+    try:
+        plugin = technology(run)
+    except UsageError:
+        return {"params": run.params}
+    return {
+        "params": plugin.params.model_dump(mode="json"),
+        "title": plugin.title,
+        "rfcs": plugin.rfcs,
+        "rfc_frame_sizes": plugin.rfc_frame_sizes,
+        "setup": setup(plugin, run.frame_sizes),
+    }
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError as exc:
+        raise UsageError(f"{path.parent} is no directory") from exc
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"{path} cannot be read: {exc}") from exc

@@ -1,0 +1,1 @@
+"""Carrying a run out: bench, journal, ceiling, results."""

@@ -1,0 +1,211 @@
+"""From a resolved run to testers: the one that meets the device, and the one in loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.benchmarks import registry
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import technology
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.device import (
+    driver_of,
+    intent_of,
+    lab_device,
+    oracle_of,
+    remote_session,
+    state_of,
+)
+from v6t.drivers.tester import Tester
+from v6t.plugins.base import Technology
+from v6t.procedures.trial import TIMING, Trial, TrialResult
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Traffic
+from v6t.profiles.streams import StreamSet
+
+if TYPE_CHECKING:
+    from v6t.drivers.duts.session import Session
+    from v6t.drivers.oracle.two_phase import Preparing
+
+STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
+"""First stream identifier by direction: unique over both."""
+
+
+def _quiet(text: str) -> None:
+    del text
+
+
+def make_tester(
+    run: ResolvedRun,
+    *,
+    loopback: bool = False,
+    keep: Path | None = None,
+    say: Callable[[str], None] = _quiet,
+) -> Tester:
+    """A tester that is not open yet.
+
+    Args:
+        run: the run.
+        loopback: leave the device out.
+        keep: local directory for the device's undo record.
+        say: told what happens to the device.
+
+    Raises:
+        EnvironmentLacking: this tester cannot be had.
+    """
+    if run.tester.kind == "sim":
+        from v6t.drivers.sim.tester import SimOptions, SimTester
+
+        simulated = SimOptions.from_mapping(run.tester.options)
+        return SimTester(simulated, run.seed, loopback=loopback)
+    device = technology(run)
+    if run.tester.kind == "embedded":
+        from v6t.drivers.embedded.tester import EmbeddedTester
+
+        return EmbeddedTester(device.links, None if loopback else lab_device(run, keep, say))
+    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.trex.tester import TrexTester
+
+    options = TrexOptions.from_mapping(run.tester.options)
+    standing = lab_device(run, keep, say) if options.lab and not loopback else None
+    delays = any(TIMING & b.needs(bind(run)) for b in map(registry.load, run.benchmarks))
+    return TrexTester(options, device.links, standing, loopback=loopback, delays=delays)
+
+
+def compile_point(
+    plugin: Technology,
+    sizes: FramePair,
+    seed: int,
+    vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+) -> dict[Direction, StreamSet]:
+    """Streams of both directions for one frame size; ``vary`` changes the plugin's traffic."""
+    return {
+        direction: compile_traffic(
+            vary(plugin.traffic(direction, sizes, seed)), first_stream_id=STREAM_IDS[direction]
+        )
+        for direction in DIRECTIONS
+    }
+
+
+class Bench:
+    """A tester that opens and loads when a trial needs it: a replayed run needs none."""
+
+    def __init__(
+        self,
+        run: ResolvedRun,
+        *,
+        loopback: bool = False,
+        keep: Path | None = None,
+        say: Callable[[str], None] = _quiet,
+    ) -> None:
+        """Remember what to make.
+
+        Args:
+            run: the run.
+            loopback: leave the device out.
+            keep: local directory for the device's undo record.
+            say: told what happens to the device.
+        """
+        self._run = run
+        self._loopback = loopback
+        self._keep = keep
+        self._say = say
+        self._oracle = oracle_of(run)
+        self._tester: Tester | None = None
+        self._device: Session | None = None
+        self._wanted: Mapping[Direction, StreamSet] = {}
+        self._stale = True
+        self._preparing: Preparing | None = None
+
+    def load(self, streams: Mapping[Direction, StreamSet]) -> None:
+        """What the next trials send."""
+        self._wanted = streams
+        self._stale = True
+
+    def open(self) -> Tester:
+        """Configure the device, open the tester, unless that is done."""
+        if self._tester is None:
+            self._configure()
+            tester = make_tester(self._run, loopback=self._loopback, keep=self._keep, say=self._say)
+            self._tester = tester
+            tester.open()
+        return self._tester
+
+    def measure(self, trial: Trial) -> TrialResult:
+        """Run one trial, opening and loading first where needed."""
+        tester: Any = self.open()
+        if self._stale:
+            tester.load(self._wanted, self._oracle)
+            self._stale = False
+            self._preparing = None
+        if trial.connections is None:
+            return self.open().measure(trial)
+        if self._preparing is None:
+            self._preparing = self._prepare(tester)
+        return self._preparing.measure(trial)
+
+    def emptying(self) -> str:
+        """How the device's table is emptied between trials, in words or commands (ST-10)."""
+        if self._run.tester.kind == "sim":
+            return "simulated"
+        driver = driver_of(self._run)
+        if driver is None:
+            return str(self._run.dut.options.get("hooks", {}).get("flush", "by hand"))
+        intent = intent_of(self._run)
+        plan = driver.plan(intent, driver.example(intent))
+        return "; ".join(step.command for step in plan.flush)
+
+    def _prepare(self, tester: Any) -> Preparing:
+        from v6t.drivers.oracle.two_phase import Preparing
+
+        return Preparing(
+            tester, None if self._loopback else state_of(self._run, tester, self._device)
+        )
+
+    def describe(self) -> dict[str, Any] | None:
+        """Facts about the tester and a device it drives; None if none was needed."""
+        if self._tester is None:
+            return None
+        found = self._tester.describe()
+        return found if self._device is None else {**found, "device": self._device.describe()}
+
+    @property
+    def session(self) -> Session | None:
+        """The session with a device that has a driver, here in the lab or elsewhere."""
+        found = self._device or getattr(getattr(self._tester, "device", None), "session", None)
+        return found if hasattr(found, "verify") else None
+
+    def verify_device(self) -> list[str]:
+        """Read the device's configuration back; one line per read-back, none without a driver.
+
+        Raises:
+            DutError: something is not as it should be.
+        """
+        return [] if self.session is None else self.session.verify()
+
+    def close(self) -> None:
+        """Stop traffic, remove the lab, restore the device. May be called twice."""
+        tester, self._tester = self._tester, None
+        device, self._device = self._device, None
+        try:
+            if tester is not None:
+                tester.close()
+        finally:
+            if device is not None:
+                try:
+                    device.restore()
+                finally:
+                    device.close()
+
+    def _configure(self) -> None:
+        """A device elsewhere is made ready before the tester says a word to it."""
+        if self._loopback or self._device is not None:
+            return
+        device = remote_session(self._run, self._keep, self._say)
+        if device is not None:
+            device.open()
+            self._device = device
+            device.apply()
+            device.verify()

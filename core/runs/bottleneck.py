@@ -1,0 +1,167 @@
+"""After a run: the found rates once more, with the device watched every second (BN-01)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.config.resolve import technology
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.device import in_lab
+from v6t.core.runs.results_file import read_results
+from v6t.core.runs.rundir import RESULTS, RunDir
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.trial import Trial
+from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from v6t.drivers.duts.session import Session
+
+FILE = "bottleneck.json"
+SHORTEST_S = 5.0
+SHARED = "the tester works on the same cores: its time is in these figures"
+
+
+def check_watchable(run: ResolvedRun) -> None:
+    """Refuse what nobody can watch, before anything is measured.
+
+    Raises:
+        UsageError: the run's device has no driver.
+    """
+    if run.dut.driver == "reference" or run.tester.kind == "sim":
+        raise UsageError(
+            "there is no device driver that could watch the device",
+            "name a driver with --dut or in the testbed file",
+        )
+
+
+def watch_again(path: Path, say: Callable[[str], None], duration_s: float) -> list[dict[str, Any]]:
+    """Watch the device at each throughput found in a finished run.
+
+    Writes ``bottleneck.json`` and copies its entries into ``results.json``. What the tester counts
+    meanwhile is thrown away: watching costs the device time.
+
+    Args:
+        path: the run directory.
+        say: told the verdicts with their evidence.
+        duration_s: of the load at each rate, at least 5 s.
+
+    Raises:
+        UsageError: the directory holds no throughput, or the run's device has no driver.
+    """
+    directory = RunDir(path, new=False)
+    try:
+        run = directory.config()
+        check_watchable(run)
+        results = read_results(path)
+        told = []
+        for record in _found(results):
+            for entry in _watched(run, record, duration_s, path):
+                told.append(entry)
+                for line in lines_of(entry):
+                    say(line)
+        directory.write_json(FILE, told)
+        directory.write_json(RESULTS, {**results, "bottleneck": told})
+        return told
+    finally:
+        directory.close()
+
+
+def lines_of(entry: Mapping[str, Any]) -> list[str]:
+    """A verdict with its evidence, as one reads it."""
+    sizes = entry["frame_sizes"]
+    return [
+        f"{sizes['ipv6']}/{sizes['ipv4']} octets, {entry['direction']}, "
+        f"{entry['rate_fps']:,.0f} fps, {entry['device']}: {entry['says']}",
+        *(f"  {line}" for line in entry["evidence"]),
+    ]
+
+
+def _watched(
+    run: ResolvedRun, record: Mapping[str, Any], duration_s: float, keep: Path
+) -> list[dict[str, Any]]:
+    """Entries of one point: one per device, watched one after the other."""
+    from v6t.drivers.duts.bottleneck import idle_by_core, judge_both, oracle
+    from v6t.drivers.duts.telemetry import Watcher
+
+    plugin = technology(run)
+    sizes = plugin.frame_pair(record["frame_sizes"]["ipv6"])
+    bench = Bench(run, keep=keep)
+    found, verdicts = [], {}
+    try:
+        bench.load(compile_point(plugin, sizes, run.seed))
+        bench.open()
+        trial = _trial(record, duration_s)
+        if trial.connections is not None:  # phase 1 is not what is watched
+            bench.measure(replace(trial, key=f"{trial.key}/phase-1", duration_s=1.0))
+        for name, session in _sessions(bench):
+            watcher = Watcher(session.transport, session.driver.telemetry(session.intent))
+            try:
+                bench.measure(trial)
+            finally:
+                samples = watcher.stop()
+            loaded = samples[1:-1]  # the load begins and ends within the outermost seconds
+            verdicts[name] = verdict = oracle(loaded)
+            evidence = (*verdict.evidence, *([SHARED] if in_lab(run) else []))
+            found.append(
+                {
+                    "device": name,
+                    "frame_sizes": dict(record["frame_sizes"]),
+                    "direction": record["direction"],
+                    "rate_fps": record["median"],
+                    "samples": len(loaded),
+                    "idle_percent": idle_by_core(loaded),
+                    **asdict(replace(verdict, evidence=evidence)),
+                }
+            )
+    finally:
+        bench.close()
+    both = judge_both(verdicts)
+    return [{**entry, "together": both} for entry in found] if both else found
+
+
+def _sessions(bench: Bench) -> Sequence[tuple[str, Session]]:
+    """Every driven device, with its name; parts of a chain are devices."""
+    session: Any = bench.session
+    if session is None:
+        raise UsageError("this run's device has no driver that could watch it")
+    parts = getattr(session, "driven", None)
+    if parts is None:
+        return [(session.name, session)]
+    return [(part.part.name, part.session) for part in parts]
+
+
+def _found(results: dict[str, Any]) -> list[dict[str, Any]]:
+    records = [
+        r
+        for r in results.get("results", [])
+        if r.get("benchmark") == "throughput" and r.get("median")
+    ]
+    if not records:
+        raise UsageError("this run found no throughput", "a finished `v6t run` is needed")
+    return records
+
+
+def _trial(record: Mapping[str, Any], duration_s: float) -> Trial:
+    sizes = record["frame_sizes"]
+    asked = record.get("conditions", {}).get("connections")
+    names = {f.name for f in fields(Connections)}
+    connections = None
+    if asked:
+        given = {name: value for name, value in asked.items() if name in names}
+        connections = replace(Connections(**given), keep=True)
+    return Trial(
+        benchmark="bottleneck",
+        key=f"bottleneck/{sizes['ipv6']}/{record['direction']}",
+        ipv6_frame_size=sizes["ipv6"],
+        ipv4_frame_size=sizes["ipv4"],
+        mode=record["direction"],
+        rate_fps=record["median"],
+        duration_s=max(SHORTEST_S, duration_s),
+        residual_wait_s=0.5,
+        pause_s=0.0,
+        connections=connections,
+    )

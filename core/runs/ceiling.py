@@ -1,0 +1,158 @@
+"""The tester's own ceiling: measured in the run, or remembered (SELF-01 to SELF-03).
+
+Where the ports can be joined during a run, as in the lab, `procedure.selftest` says whether every
+run measures it (`run`) or whether one that was found before on this machine, with the same tester
+and the very same streams, is good enough (`cached`). With TRex on real ports the device stands
+between them: `v6t selftest --testbed FILE` measures it once, with a cable from port to port.
+
+A remembered ceiling that a run has used stays in its directory, so that a resumed run has the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.manifest import machine, now
+from v6t.core.runs.rundir import RunDir
+from v6t.procedures.tester_rate import Ceiling, CeilingSpec, tester_ceiling
+from v6t.procedures.trial import Measure, Mode
+from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.streams import StreamSet
+
+UNKNOWN = (
+    "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
+    "only the faults of each trial tell the tester's limit"
+)
+_OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
+_NO_MATTER = ("force", "restart", "sample", "python")
+"""Options of a tester that change nothing about its speed."""
+
+
+THIS_RUN = "this run"
+FILE = "ceilings.json"
+"""In the run directory: the remembered ceilings it used."""
+
+
+def ceiling_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float) -> CeilingSpec:
+    """How the tester's own ceiling is looked for under a preset."""
+    careful = run.preset == "rfc"
+    return CeilingSpec(
+        ipv6_frame_size=sizes.ipv6,
+        ipv4_frame_size=sizes.ipv4,
+        mode=mode,
+        media_fps=media_fps,
+        duration_s=min(5.0 if careful else 0.3, run.procedure.trial_duration_s),
+        refinements=4 if careful else 2,
+        residual_wait_s=min(0.2, run.procedure.residual_wait_s),
+        sending_time_tolerance=max(1.02, run.procedure.sending_time_tolerance),
+    )
+
+
+def find_ceiling(
+    run: ResolvedRun,
+    streams: Mapping[Direction, StreamSet],
+    spec: CeilingSpec,
+    measure: Measure,
+    directory: RunDir,
+    *,
+    of_phase_one: bool = False,
+) -> tuple[Ceiling, str]:
+    """The tester's ceiling and where it is from; measured if nothing is remembered.
+
+    Args:
+        run: the run.
+        streams: what is sent.
+        spec: the point, and how to look.
+        measure: the tester without a device; not used where the ports cannot be joined.
+        directory: of the run.
+        of_phase_one: its trials establish connections: never remembered.
+    """
+    if run.loops_back and (of_phase_one or not _may_be_old(run)):
+        return tester_ceiling(spec, measure), THIS_RUN
+    key = _key(run, spec, streams)
+    used = directory.read_json(FILE) or {}
+    if key not in used:
+        found, source = recall(run, spec, streams)
+        if run.loops_back and source == UNKNOWN:
+            measured = tester_ceiling(spec, measure)
+            remember(run, spec, streams, measured)
+            return measured, THIS_RUN
+        used[key] = {"fps": found.rate_fps, "source": source}
+        directory.write_json(FILE, used)
+    return Ceiling(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
+
+
+def is_simulated(run: ResolvedRun) -> bool:
+    """Whether its ceiling says nothing about this machine."""
+    return run.tester.kind == "sim"
+
+
+def _may_be_old(run: ResolvedRun) -> bool:
+    return run.procedure.selftest == "cached" and not is_simulated(run)
+
+
+def remember(
+    run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet], ceiling: Ceiling
+) -> None:
+    """Keep what a self-test found; a file that cannot be written is no error."""
+    if not ceiling.rate_fps or is_simulated(run):
+        return
+    path = _path()
+    known = _read(path)
+    known[_key(run, spec, streams)] = {"fps": ceiling.rate_fps, "when": now()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps(known, indent=1), encoding="utf-8")
+        fresh.replace(path)
+    except OSError:
+        return
+
+
+def recall(
+    run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]
+) -> tuple[Ceiling, str]:
+    """The remembered ceiling and where it is from; the medium's rate if there is none."""
+    found = _read(_path()).get(_key(run, spec, streams))
+    if found is None:
+        return Ceiling(spec.mode, spec.media_fps, (), ()), UNKNOWN
+    return Ceiling(spec.mode, found["fps"], (), ()), f"self-test of {found['when']}"
+
+
+def _key(run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]) -> str:
+    """Hash of everything a ceiling depends on: tester, machine, medium, frames, how it is found.
+
+    TRex on real ports may run on another machine than this, which its options then name.
+    """
+    options = {k: v for k, v in run.tester.options.items() if k not in _NO_MATTER}
+    what = [
+        run.tester.kind,
+        options,
+        {k: machine()[k] for k in _OF_MACHINE} if run.loops_back else None,
+        run.line_rate_bps,
+        # without a device in between it matters how long was looked, elsewhere there is only one
+        asdict(spec) if run.loops_back else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
+        (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
+        {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
+    ]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+
+def _path() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "v6t" / "ceilings.json"
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}

@@ -1,0 +1,246 @@
+"""The device under test by itself: plan, apply, verify, status, flush, restore."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.config.resolve import technology
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.device import driver_of, in_lab, session_over_ssh
+from v6t.profiles.errors import DutError, TesterError, TranslationError, UsageError
+
+if TYPE_CHECKING:
+    from v6t.drivers.duts.driver import Driver
+    from v6t.drivers.duts.plan import Plan
+    from v6t.drivers.duts.session import Session
+
+Say = Callable[[str], None]
+
+
+def plan_without_device(run: ResolvedRun) -> tuple[Driver, Plan]:
+    """What the driver would do to a device as it should be, before the first change.
+
+    Raises:
+        UsageError: there is no driver, or it cannot be this technology.
+    """
+    driver = _driver(run)
+    intent = technology(run).dut_intent()
+    return driver, driver.plan(intent, driver.example(intent))
+
+
+def plan_text(driver: Driver, plan: Plan) -> str:
+    """A plan as one reads it: every command with its reason, its undo and its check."""
+    from v6t.drivers.duts.undo_record import here_document
+
+    lines = [f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")]
+    lines += [f"# executed: {driver.executed}"]
+    lines += [f"# note: {note}" for note in plan.notes]
+    for number, step in enumerate(plan.steps, 1):
+        lines += ["", f"# {number}. {step.why}"]
+        lines.append(here_document(step.command, step.text) if step.text else step.command)
+        if step.before:
+            lines.append(f"#    before ({step.was.value}): {step.before}")
+        if step.undo:
+            lines += _commented("undo", here_document(step.undo, step.undo_text)
+                                if step.undo_text else step.undo)  # fmt: skip
+        if step.check:
+            lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
+    if plan.flush:
+        lines += ["", "# between trials"]
+        for step in plan.flush:
+            lines.append(step.command)
+            if step.check:
+                lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
+    else:
+        lines += ["", "# between trials: nothing, it keeps no state"]
+    text = "\n".join(lines)
+    return text.replace("{old}", "<as it was>").replace("{words}", "<as it was>")
+
+
+def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "driver": plan.driver,
+        "version": plan.version,
+        "executed": driver.executed,
+        "steps": [
+            {
+                "command": s.command,
+                "why": s.why,
+                "text": s.text,
+                "undo": s.undo,
+                "undo_text": s.undo_text,
+                "before": s.before,
+                "was": s.was.value,
+                "check": s.check and {"command": s.check.command, "says": s.check.says},
+            }
+            for s in plan.steps
+        ],
+        "flush": [s.command for s in plan.flush],
+        "notes": list(plan.notes),
+    }
+
+
+@contextmanager
+def session(run: ResolvedRun, say: Say) -> Iterator[Session]:
+    """An open session with a device elsewhere, or with a lab device that stands.
+
+    Raises:
+        UsageError: this device exists during a run only.
+        DutError: it cannot be reached.
+    """
+    opened = _session(run, say)
+    opened.open()
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def apply(run: ResolvedRun, say: Say) -> str:
+    """Configure, read back; it stays so."""
+    with session(run, say) as device:
+        device.apply()
+        try:
+            device.verify()
+        except DutError:
+            device.restore()
+            raise
+        return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
+
+
+def verify(run: ResolvedRun, say: Say) -> str:
+    """Read everything back and send some frames each way, which must come back translated.
+
+    Raises:
+        DutError: something reads back wrongly.
+        TranslationError: a frame came back wrong, or not.
+    """
+    from v6t.core.runs.bench import Bench, compile_point
+    from v6t.core.runs.stateful import for_preflight
+    from v6t.procedures.preflight import check_translation
+
+    _driver(run)
+    plugin = technology(run)
+    sizes = plugin.frame_pair(run.frame_sizes[0])
+    bench = Bench(run, say=say)
+    try:
+        bench.load(compile_point(plugin, sizes, run.seed))
+        finding = check_translation(
+            for_preflight(plugin, bench.measure),
+            ipv6_frame_size=sizes.ipv6,
+            ipv4_frame_size=sizes.ipv4,
+        )
+        if not bench.verify_device():
+            raise DutError("nothing of the device's configuration was read back")
+    finally:
+        bench.close()
+    if finding is not None and finding.tester:
+        raise TesterError(f"the tester cannot even send a few frames: {finding.why}")
+    if finding is not None:
+        raise TranslationError(
+            f"the device is configured, but {finding.direction or 'a'} frames are wrong: "
+            f"{finding.why}",
+            "`v6t run` shows the expected and the received frame side by side",
+        )
+    return "frames came back as the reference translation both ways; the device is as it was"
+
+
+def status(run: ResolvedRun, say: Say) -> dict[str, Any]:
+    """Who configured it, and what it says of itself now."""
+    with session(run, say) as device:
+        found = device.status()
+        if found["driver"] == device.driver.name:
+            device.survey()
+            readings = device.driver.telemetry(device.intent)
+            found["now"] = {
+                name: dict(r.parse(device.transport.run(r.command).out))
+                for name, r in readings.items()
+            }
+        return found
+
+
+def flush(run: ResolvedRun, say: Say) -> str:
+    """Empty its state."""
+    with session(run, say) as device:
+        device.make_plan()
+        device.flush()
+        return f"{device.name} keeps no session"
+
+
+def restore(run: ResolvedRun, say: Say) -> list[str]:
+    """Put it back as it was, from any host, after whatever happened."""
+    if not _lab_name(run):
+        with session(run, say) as device:
+            return device.restore()
+    from v6t.drivers.lab.ssh import LabSsh
+
+    lab = LabSsh(_lab_name(run))
+    if not lab.running():
+        return ["there is no such lab device; nothing is left of it"]
+    try:
+        with session(run, say) as device:
+            return device.restore()
+    finally:
+        lab.stop()
+
+
+def any_plugin(driver: str) -> str | None:
+    """A technology that a driver's device can be, where it does not matter which; None: unknown."""
+    from v6t.core.config.plugins import names
+    from v6t.drivers.duts.registry import driver_type
+    from v6t.drivers.duts.registry import names as drivers
+
+    if driver not in drivers():
+        return None
+    possible = driver_type(driver).technologies or names()
+    return next((name for name in possible if name in names()), None)
+
+
+def _driver(run: ResolvedRun) -> Driver:
+    driver = driver_of(run)
+    if driver is None:
+        raise UsageError(
+            "the reference device needs no configuration", "name a driver with --driver"
+        )
+    return driver
+
+
+def _lab_name(run: ResolvedRun) -> str:
+    ssh = _driver(run).options.ssh
+    return str(ssh.lab) if ssh is not None else ""
+
+
+def _session(run: ResolvedRun, say: Say) -> Session:
+    driver = _driver(run)
+    name = _lab_name(run)
+    if name:
+        from v6t.drivers.duts.session import Session as Made
+        from v6t.drivers.lab.ssh import LabSsh
+
+        lab = LabSsh(name)
+        if not lab.running():
+            raise UsageError(
+                f"the lab device {name} does not stand", "it stands while a run uses it"
+            )
+        lab.start()
+        return Made(driver, lab.transport(), technology(run).dut_intent(), say=say)
+    if in_lab(run) and driver.options.ssh is None:
+        raise UsageError(
+            "the lab's device exists during a run only",
+            "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
+        )
+    return session_over_ssh(driver, run, None, say)
+
+
+def as_json(value: Any) -> str:
+    """For ``--json``."""
+    return json.dumps(value, indent=1, sort_keys=True)
+
+
+def _commented(what: str, text: str) -> list[str]:
+    first, *more = text.splitlines()
+    return [f"#    {what}: {first}", *(f"#      {line}" for line in more)]

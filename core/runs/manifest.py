@@ -1,0 +1,116 @@
+"""On what a run was made: everything a reader needs to oracle its numbers (GEN-28)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from v6t.core.config.settings import ResolvedRun
+from v6t.plugins.base import Technology
+
+PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
+
+
+def manifest(run: ResolvedRun, plugin: Technology) -> dict[str, Any]:
+    """Versions, machine, seed, time and what the technology sends where, as JSON-like values."""
+    return {
+        "schema": "v6t-manifest/1",
+        "run": secrets.token_hex(8),  # every line of the journal is marked with it
+        "created": now(),
+        "seed": run.seed,
+        "packages": {name: _version(name) for name in PACKAGES},
+        "source_commit": _commit(),
+        "python": sys.version.split()[0],
+        "machine": machine(),
+        "setup": setup(plugin, run.frame_sizes),
+    }
+
+
+def setup(plugin: Technology, frame_sizes: Sequence[int]) -> dict[str, Any]:
+    """Devices and links from left to right: what the report draws without asking for names.
+
+    Args:
+        plugin: the technology.
+        frame_sizes: the listed ones; ``octets`` has for each what the tester sends left and right.
+    """
+    return {
+        "sides": list(plugin.sides),
+        "ip_versions": list(plugin.ip_versions),
+        "native": plugin.native,
+        "middle_version": plugin.middle_version,
+        "devices": [asdict(role) for role in plugin.roles],
+        "octets": {
+            str(size): list(plugin.side_sizes(plugin.frame_pair(size))) for size in frame_sizes
+        },
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, clock policy and kernel of this machine; None where not readable."""
+    return {
+        "system": platform.system(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "smt": _read("/sys/devices/system/cpu/smt/active"),
+        "isolated_cores": _read("/sys/devices/system/cpu/isolated"),
+        "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "memory_kib": _memory(),
+    }
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Commit of a checkout this is run from, with a mark for changes; None when installed."""
+    here = Path(__file__).resolve().parents[2]
+    if not (here / ".git").exists():
+        return None
+    done = subprocess.run(
+        ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or None
+
+
+def _processor() -> str | None:
+    text = _read("/proc/cpuinfo") or ""
+    for line in text.splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or None
+
+
+def _memory() -> int | None:
+    first = (_read("/proc/meminfo") or "").splitlines()[:1]
+    return int(first[0].split()[1]) if first else None
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text().strip() or None
+    except OSError:
+        return None

@@ -1,0 +1,89 @@
+"""results.json: its version, and that what is known is never replaced by less."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from v6t.core.runs.rundir import RESULTS, RunDir
+from v6t.profiles.errors import UsageError
+
+SCHEMA = "v6t-results/1"
+COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
+OTHER_VERSION = "use the v6t that wrote it; manifest.json names its version"
+
+
+def read_results(directory: Path) -> dict[str, Any]:
+    """What ``results.json`` of a run directory holds; empty if there is none.
+
+    Raises:
+        UsageError: it is damaged, or of a version this v6t cannot read.
+    """
+    path = directory / RESULTS
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except NotADirectoryError as exc:
+        raise UsageError(f"{directory} is no directory") from exc
+    except (OSError, ValueError, RecursionError) as exc:
+        raise UsageError(
+            f"{path} cannot be read: {exc}",
+            "put it aside: `v6t resume` makes it anew from the journal",
+        ) from exc
+    content: dict[str, Any] = found if isinstance(found, dict) else {}
+    schema = content.get("schema")
+    if schema != SCHEMA:
+        said = f"{schema!r}" if isinstance(schema, str) else "none"
+        raise UsageError(
+            f"{path} is of another version: its schema is {said}, this v6t reads '{SCHEMA}'",
+            OTHER_VERSION,
+        )
+    return content
+
+
+class ResultsFile:
+    """``results.json`` of a run in progress.
+
+    A resumed run first answers from its journal what it knew before. Until it knows that much
+    again, the file stays as it is: whatever stops it meanwhile costs nothing.
+
+    Attributes:
+        held: what the file held when the run was taken up.
+    """
+
+    def __init__(self, directory: RunDir) -> None:
+        """Read what is there.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+        self._directory = directory
+        self.held = read_results(directory.path)
+
+    def is_due(self, content: Mapping[str, Any], *, measured: bool) -> bool:
+        """Whether this content is to replace what the file holds.
+
+        Args:
+            content: schema, status and results.
+            measured: whether trials were measured since the run was taken up.
+        """
+        if not self.held:
+            return True
+        now, before = _amount(content), _amount(self.held)
+        return now > before or (now == before and measured)
+
+    def write(self, content: Mapping[str, Any]) -> None:
+        """Replace the file."""
+        self._directory.write_json(RESULTS, content)
+
+
+def _amount(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
+    """How much is known; complete is the most."""
+    return (
+        content["status"] == COMPLETE,
+        len(content["results"]),
+        content["status"] == INCORRECT,
+    )

@@ -1,0 +1,445 @@
+"""A run: preflight, the tester's own ceiling, the measurement, the results on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from v6t.analysis.means import add_means
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.base import Benchmark, Phase
+from v6t.core.benchmarks.phase_one import prepared
+from v6t.core.benchmarks.point import MeasurementPoint, TesterCapacity, Vary
+from v6t.core.config.bound import BoundRun, bind
+from v6t.core.config.cautions import cautions, of_medium
+from v6t.core.config.checks import check_abilities
+from v6t.core.config.presets import caveats, is_demonstration
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs import rundir as names
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.ceiling import THIS_RUN, ceiling_spec, find_ceiling
+from v6t.core.runs.continuing import finished, journal_of
+from v6t.core.runs.frame_diff import render
+from v6t.core.runs.hooks import DuringTrial
+from v6t.core.runs.journal import Journal, JournaledMeasure
+from v6t.core.runs.log import logged
+from v6t.core.runs.manifest import machine, manifest, now
+from v6t.core.runs.raw_tables import as_csv, trial_rows
+from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile
+from v6t.core.runs.rundir import RunDir
+from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
+from v6t.procedures.conditions import Progress
+from v6t.procedures.preflight import Finding, check_translation
+from v6t.procedures.stateful.phases import TableNotFilled
+from v6t.procedures.tester_rate import Ceiling, CeilingSpec
+from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
+from v6t.profiles.errors import DutError, TesterError, TranslationError
+from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.streams import StreamSet
+from v6t.profiles.wire import max_frame_rate_fps
+
+
+class Watch(Protocol):
+    """Whoever wants to see the run happen."""
+
+    def say(self, text: str) -> None:
+        """One line about what is going on."""
+
+    def trial(self, progress: Progress) -> None:
+        """Before and after each trial of a search."""
+
+
+@dataclass
+class RunOutcome:
+    """What a run left behind.
+
+    Attributes:
+        directory: where everything is.
+        status: ``complete``, ``running`` (interrupted) or ``translation incorrect``.
+        records: the entries of ``results.json``.
+        caveats: what must be said beside the numbers.
+        replayed: trials taken from the journal.
+        measured: trials run now.
+    """
+
+    directory: Path
+    status: str
+    records: list[dict[str, Any]]
+    caveats: list[str]
+    replayed: int = 0
+    measured: int = 0
+
+
+@dataclass
+class _Done:
+    """What a benchmark left: its entry in ``results.json``, and rows for its own file."""
+
+    record: dict[str, Any]
+    rows: list[dict[str, Any]]
+    file: str
+
+
+@dataclass
+class _State:
+    """Everything a run in progress needs."""
+
+    bound: BoundRun
+    directory: RunDir
+    results: ResultsFile
+    journal: Journal
+    bench: Bench
+    loopback: Bench
+    watch: Watch
+    done: list[_Done] = field(default_factory=list)
+    status: str = RUNNING
+    measured: int = 0
+    finding: dict[str, Any] | None = None
+
+    @property
+    def run(self) -> ResolvedRun:
+        """Its settings."""
+        return self.bound.settings
+
+
+def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
+    """Start a run in a new directory and carry it out.
+
+    Raises:
+        UsageError: the directory cannot be used.
+        V6tError: see :mod:`v6t.profiles.errors`; what was measured stays on disk.
+    """
+    bound = bind(run)
+    check_abilities(bound)
+    directory = RunDir(path, new=True)
+    try:
+        directory.write_json(names.MANIFEST, manifest(run, bound.technology))
+        directory.write_json(names.CONFIG, run.model_dump(mode="json"))
+        with logged(watch, path) as log:
+            for caution in cautions(bound):
+                log.say(f"note: {caution}")
+            return _carry_out(bound, directory, log)
+    finally:
+        directory.close()
+
+
+def resume(path: Path, watch: Watch) -> RunOutcome:
+    """Continue an interrupted run; a complete one is only read.
+
+    Raises:
+        UsageError: the directory holds no run, or a damaged one, which is not touched.
+    """
+    directory = RunDir(path, new=False)
+    try:
+        bound = bind(directory.config())
+        done = finished(directory)
+        if done is not None:
+            results, trials = done
+            return RunOutcome(path, COMPLETE, results["results"], results["caveats"], trials)
+        with logged(watch, path) as log:
+            return _carry_out(bound, directory, log)
+    finally:
+        directory.close()
+
+
+def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
+    results = ResultsFile(directory)
+    journal = journal_of(directory, results.held)
+    if journal.torn:
+        watch.say("the last line of the journal was incomplete; its trial is measured again")
+    bench = Bench(bound.settings, keep=directory.path, say=watch.say)
+    loopback = Bench(bound.settings, loopback=True)
+    state = _State(bound, directory, results, journal, bench, loopback, watch)
+    try:
+        _write_results(state)
+        _measure_all(state)
+        state.status = COMPLETE
+    except TranslationError:
+        state.status = INCORRECT
+        raise
+    finally:
+        described = state.bench.describe()
+        try:
+            state.bench.close()  # a device that cannot be restored must not cost the results
+        finally:
+            state.loopback.close()
+            if described:
+                _note_tester(state, described)
+            _write_results(state)
+            journal.close()
+    return RunOutcome(
+        directory.path,
+        state.status,
+        [d.record for d in state.done],
+        caveats(state.bound),
+        replayed=len(journal.entries) - state.measured,
+        measured=state.measured,
+    )
+
+
+def _measure_all(state: _State) -> None:
+    run, plugin = state.run, state.bound.technology
+    benchmarks = registry.wanted(state.bound)
+    for size in run.frame_sizes:
+        sizes = plugin.frame_pair(size)
+        streams = _load(state, sizes)
+        state.watch.say(f"{sizes.label} octets: checking the translation")
+        try:
+            finding = check_translation(
+                for_preflight(plugin, JournaledTester(state, state.bench)),
+                ipv6_frame_size=sizes.ipv6,
+                ipv4_frame_size=sizes.ipv4,
+            )
+            if finding is not None:
+                _refuse(state, finding)
+            if size == run.frame_sizes[0]:
+                for caution in of_medium(run, state.bench.describe()):
+                    state.watch.say(f"note: {caution}")
+            _measure_size(state, benchmarks, sizes, streams)
+        except TableNotFilled as exc:
+            if exc.tester:
+                raise TesterError(
+                    str(exc), "close other programs, or lower connections.rate_cps or rate_share"
+                ) from exc
+            raise DutError(
+                str(exc), "lower connections.rate_cps or rate_share, or look at the device's limits"
+            ) from exc
+
+
+def _load(
+    state: _State, sizes: FramePair, vary: Vary = lambda traffic: traffic
+) -> Mapping[Direction, StreamSet]:
+    """Streams of a frame size, or a variant of them; both testers have them."""
+    streams = compile_point(state.bound.technology, sizes, state.run.seed, vary)
+    state.bench.load(streams)
+    state.loopback.load(streams)
+    return streams
+
+
+def _measure_size(
+    state: _State,
+    benchmarks: Sequence[Benchmark[Any]],
+    sizes: FramePair,
+    streams: Mapping[Direction, StreamSet],
+) -> None:
+    """Phase after phase, each in every mode or once."""
+    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=True)
+    for phase in Phase:
+        chosen = [b for b in benchmarks if b.phase == phase]
+        for mode in state.run.modes if phase.directed else ("forward",):
+            point = in_no_direction
+            if phase.directed:
+                point = _point(state, sizes, mode, streams)
+                point = replace(point, found=in_no_direction.found)
+            if chosen:
+                found = _measure_point(state, phase, chosen, point)
+                if not phase.directed:
+                    in_no_direction = replace(point, found={**point.found, **found})
+
+
+def _measure_point(
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any]], point: MeasurementPoint
+) -> dict[str, Sequence[float]]:
+    """Benchmarks one after the other, results on disk as they come; the rates that were found."""
+    found: dict[str, Sequence[float]] = {}
+    refused = None
+    if phase != Phase.VARIANTS:
+        point.capacity.find()  # the tester itself goes first
+    if phase == Phase.STREAMS and state.run.connects:
+        filled = prepared(point)
+        refused = None if filled else "no connection rate passed"
+        point = filled or point
+    where = f"{point.sizes.label} octets" + (f", {point.mode}" if phase.directed else "")
+    for benchmark in chosen:
+        at = replace(point, found={**point.found, **found})
+        if refused:
+            measured = benchmark.nothing(at, refused, at.said)
+        else:
+            if phase != Phase.VARIANTS:
+                state.watch.say(f"{where}: {benchmark.name}")
+            measured = benchmark.run(at)
+        found[benchmark.name] = measured.rates
+        if state.run.procedure.means:
+            add_means(measured.record)
+        state.done.append(_Done(measured.record, measured.rows, benchmark.csv_file))
+        _write_results(state)
+    return found
+
+
+def _point(
+    state: _State,
+    sizes: FramePair,
+    mode: Mode,
+    streams: Mapping[Direction, StreamSet],
+    *,
+    of_phase_one: bool = False,
+    variant: str = "",
+) -> MeasurementPoint:
+    """Where benchmarks are measured.
+
+    Args:
+        state: of the run.
+        sizes, mode: the point.
+        streams: what is sent.
+        of_phase_one: the tester's own ceiling is that of making connections.
+        variant: begins the keys of its trials where the streams are not the run's own.
+    """
+    plugin = state.bound.technology
+    media = max_frame_rate_fps(state.run.line_rate_bps, sizes.ipv6)
+    loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
+    spec = replace(ceiling_spec(state.run, sizes, mode, media), variant=variant)
+
+    def find() -> tuple[Ceiling, str]:
+        tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
+        return _find_ceiling(state, streams, spec, tester, of_phase_one=of_phase_one)
+
+    def vary(name: str, change: Vary) -> MeasurementPoint:
+        return _point(state, sizes, mode, _load(state, sizes, change), variant=name)
+
+    return MeasurementPoint(
+        bound=state.bound,
+        sizes=sizes,
+        mode=mode,
+        media_fps=media,
+        capacity=TesterCapacity(find),
+        measure=JournaledTester(state, state.bench),
+        loopback=loopback,
+        watch=state.watch.trial,
+        say=state.watch.say,
+        find=state.journal.entries.__getitem__,
+        describe=partial(_conditions, state.bound),
+        emptying=state.bench.emptying,
+        vary=vary,
+    )
+
+
+def _find_ceiling(
+    state: _State,
+    streams: Mapping[Direction, StreamSet],
+    spec: CeilingSpec,
+    tester: Measure,
+    *,
+    of_phase_one: bool,
+) -> tuple[Ceiling, str]:
+    """The tester's own ceiling at a point, and where it is from."""
+    what = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size} octets, {spec.mode}"
+    if state.run.loops_back:
+        state.watch.say(f"{what}: how much the tester itself can do")
+    ceiling, source = find_ceiling(
+        state.run, streams, spec, tester, state.directory, of_phase_one=of_phase_one
+    )
+    if source != THIS_RUN:
+        state.watch.say(f"{what}: the tester's own ceiling: {source}")
+    if not ceiling.rate_fps:
+        raise TesterError(
+            "the tester loses frames even without a device: "
+            + (ceiling.faults[0] if ceiling.faults else "no rate passed"),
+            "close other programs on this machine; `v6t selftest` repeats this check",
+        )
+    return ceiling, source
+
+
+class JournaledTester:
+    """Journal, then tester; a wrong frame ends the run whenever it turns up."""
+
+    def __init__(self, state: _State, bench: Bench) -> None:
+        """Wrap.
+
+        Args:
+            state: of the run.
+            bench: measures what the journal does not know.
+        """
+        self._state = state
+        self._measure = JournaledMeasure(state.journal, self._run)
+        self._bench = bench
+
+    def __call__(self, trial: Trial) -> TrialResult:
+        """The trial's result.
+
+        Raises:
+            TranslationError: the device sent a frame that is not what it should be.
+        """
+        result = self._measure(trial)
+        if trial.benchmark != "preflight":  # the preflight reports by itself
+            for direction, counted in result.directions.items():
+                if counted.mismatch is not None:
+                    why = counted.mismatch.get("why", "")
+                    _refuse(self._state, Finding(False, direction, why, counted.mismatch))
+        return result
+
+    def _run(self, trial: Trial) -> TrialResult:
+        self._state.measured += 1
+        with DuringTrial(trial, self._state.run.dut.options.get("hooks", {})):
+            return self._bench.measure(trial)
+
+
+def _refuse(state: _State, finding: Finding) -> None:
+    """End the run: the device translates wrongly, or the tester cannot tell."""
+    if finding.tester:
+        raise TesterError(f"the tester cannot even send a few frames: {finding.why}")
+    frames = dict(finding.frames or {})
+    state.finding = {"direction": finding.direction, "why": finding.why, **frames}
+    name = frames.get("class")
+    where = [finding.direction] * bool(finding.direction) + [f"class {name}"] * bool(name)
+    text = ", ".join(["translation incorrect", *where])
+    picture = "\n" + render(frames) if frames else ""
+    raise TranslationError(
+        f"{text}: {finding.why}{picture}",
+        "compare the device's configuration with `v6t run --dry-run`, which prints what it must be",
+    )
+
+
+def _conditions(bound: BoundRun, ceiling: Ceiling, source: str) -> dict[str, Any]:
+    run = bound.settings
+    return {
+        "preset": run.preset,
+        "demonstration": is_demonstration(run),
+        "caveats": caveats(bound),
+        "plugin": run.plugin,
+        "params": bound.technology.params.model_dump(mode="json"),
+        "tester": run.tester.kind,
+        "device": run.dut.driver,
+        "line_rate_bps": run.line_rate_bps,
+        "seed": run.seed,
+        "selftest_margin": run.procedure.selftest_margin,
+        "selftest_trials": list(ceiling.keys),
+        "ceiling": source,
+        "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
+    }
+
+
+def _write_results(state: _State) -> None:
+    """Results, repetitions and raw trials; what stands on disk is always whole, never less."""
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "status": state.status,
+        "label": state.run.label,
+        "caveats": caveats(state.bound),
+        "results": [d.record for d in state.done],
+    }
+    if state.finding:
+        content["finding"] = state.finding
+    if not state.results.is_due(content, measured=state.measured > 0):
+        return
+    watched = state.results.held.get("bottleneck")
+    if watched:
+        content["bottleneck"] = watched
+    directory, journal = state.directory, state.journal
+    state.results.write(content)
+    tables: dict[str, list[dict[str, Any]]] = {names.REPETITIONS: []}
+    for done in state.done:
+        tables.setdefault(done.file, []).extend(done.rows)
+    for name, rows in tables.items():
+        if rows or name == names.REPETITIONS:
+            directory.write_text(name, as_csv(rows))
+    directory.write_text(names.TRIALS, as_csv(list(trial_rows(journal))))
+
+
+def _note_tester(state: _State, described: dict[str, Any]) -> None:
+    directory = state.directory
+    content = directory.read_json(names.MANIFEST) or {"run": state.journal.run or ""}
+    content["tester"] = described
+    content.setdefault("finished", []).append(now())
+    directory.write_json(names.MANIFEST, content)

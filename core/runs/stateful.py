@@ -1,0 +1,48 @@
+"""Connections where no benchmark asked for them: in the preflight, and in loopback."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.stateful.phases import Prepared
+from v6t.procedures.trial import Measure, Trial, TrialResult
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
+
+PREFLIGHT_CONNECTIONS = 200
+PREFLIGHT_CPS = 2000.0
+LOOPBACK_CONNECTIONS = 10_000
+LOOPBACK_CPS = 5_000.0
+
+
+def for_preflight(plugin: Technology, measure: Measure) -> Measure:
+    """For a look at the translation: with a few connections where they are needed."""
+    if not plugin.stateful:
+        return measure
+    found: Any = plugin
+    count = min(PREFLIGHT_CONNECTIONS, found.combinations)
+    return Prepared(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
+
+
+def for_loopback(plugin: Technology, measure: Measure) -> Measure:
+    """Without a device: the tester learns its own frames and replays them."""
+    if not plugin.stateful:
+        return measure
+    found: Any = plugin
+    count = min(LOOPBACK_CONNECTIONS, found.combinations)
+    return Prepared(measure, Connections(count, LOOPBACK_CPS, wait_s=0.1, keep=True))
+
+
+def establishing(measure: Measure) -> Measure:
+    """In loopback, for the ceiling of phase 1: its trials learn."""
+
+    def measured(trial: Trial) -> TrialResult:
+        asked = Connections(
+            trial.frames, trial.rate_fps, wait_s=trial.residual_wait_s, purpose="establish"
+        )
+        return measure(replace(trial, key=f"phase1-{trial.key}", connections=asked))
+
+    return measured

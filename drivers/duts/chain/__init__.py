@@ -1,0 +1,1 @@
+"""Several devices in a row as one."""

@@ -1,0 +1,68 @@
+"""The frames a chain of parts emits: more hops than devices, and a translator's own DF bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.drivers.duts.expect_profile import ProfiledAnswer
+from v6t.profiles import inet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.tester import Answer, Oracle
+    from v6t.profiles.headerpolicy import HeaderPolicy
+    from v6t.profiles.model import Direction
+
+    U8 = NDArray[np.uint8]
+
+_SET, _CLEAR = 0x40, 0xBF
+
+
+class ChainOracle:
+    """A plugin's reference translation as a certain chain does it. Picklable."""
+
+    def __init__(self, oracle: Oracle, hops: int, df: Mapping[str, str]) -> None:
+        """Combine.
+
+        Args:
+            oracle: the plugin.
+            hops: that a packet takes beyond those of the reference.
+            df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
+        """
+        self.oracle = oracle
+        self._hops = hops
+        self._df = dict(df)
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The technology's; which part did what cannot be seen outside."""
+        return self.oracle.header_policy
+
+    def expect(self, direction: Direction, frames: U8) -> Answer:
+        """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""
+        answer = self.oracle.expect(direction, frames)
+        out, length = answer.frames.copy(), answer.length.copy()
+        for size in np.unique(length[length > 0]):
+            rows = np.flatnonzero(length == size)
+            made, alive = self._changed(direction, out[rows, :size])
+            out[rows, :size] = made
+            length[rows[~alive]] = 0
+        return ProfiledAnswer(out, length)
+
+    def _changed(self, direction: Direction, frames: U8) -> tuple[U8, NDArray[np.bool_]]:
+        headers = inet.headers_of(frames[0])
+        at = headers.l4_ip
+        if headers.l4_version == 6:
+            alive = frames[:, at + 7] > self._hops
+            frames[alive, at + 7] -= self._hops
+            return frames, alive
+        alive = frames[:, at + 8] > self._hops
+        frames[alive, at + 8] -= self._hops
+        if self._df[direction] == "set":
+            frames[:, at + 6] |= _SET
+        elif self._df[direction] == "clear":
+            frames[:, at + 6] &= _CLEAR
+        inet.finish_ipv4(frames, at)
+        return frames, alive

@@ -1,0 +1,146 @@
+"""The parts of a chain, driven together: configured from left to right, restored backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.drivers.duts.chain.driver import Chain, Part
+from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.state import SessionState
+from v6t.profiles.errors import V6tError
+
+
+@dataclass(frozen=True)
+class Driven:
+    """A part and the session with it."""
+
+    part: Part
+    session: Session
+
+
+class ChainSession:
+    """Has the methods of :class:`v6t.drivers.duts.session.Session`."""
+
+    def __init__(self, driver: Chain, intent: Intent, driven: list[Driven]) -> None:
+        """Combine.
+
+        Args:
+            driver: of the chain.
+            intent: of the whole.
+            driven: the parts that have a driver, from left to right.
+        """
+        self.driver = driver
+        self.intent = intent
+        self.driven = driven
+
+    @property
+    def name(self) -> str:
+        """Of the devices, in messages."""
+        return ", ".join(d.session.name for d in self.driven)
+
+    def open(self) -> None:
+        """Connect to all."""
+        opened: list[Session] = []
+        try:
+            for each in self.driven:
+                each.session.open()
+                opened.append(each.session)
+        except BaseException:
+            for session in opened:
+                session.close()
+            raise
+
+    def close(self) -> None:
+        """Give all connections back."""
+        _all([d.session.close for d in self.driven])
+
+    def apply(self) -> None:
+        """Configure all, or none."""
+        done: list[Session] = []
+        try:
+            for each in self.driven:
+                each.session.apply()
+                done.append(each.session)
+        except BaseException:
+            _all([s.restore for s in reversed(done)])
+            raise
+
+    def make_plan(self) -> None:
+        """Survey and plan all."""
+        for each in self.driven:
+            each.session.make_plan()
+
+    def verify(self) -> list[str]:
+        """Read everything back; see the model."""
+        return [
+            f"{each.part.name}: {line}" for each in self.driven for line in each.session.verify()
+        ]
+
+    def flush(self) -> None:
+        """Empty what keeps state."""
+        for each in self.driven:
+            each.session.flush()
+
+    def restore(self) -> list[str]:
+        """Put all back, the rightmost first."""
+        told: list[str] = []
+        _all([d.session.restore for d in reversed(self.driven)], told)
+        return told
+
+    def status(self) -> dict[str, Any]:
+        """Of the leftmost part that is configured; ``parts`` has all."""
+        found = {d.part.name: d.session.status() for d in self.driven}
+        first: Mapping[str, Any] = next(iter(found.values()), {})
+        return {**first, "device": self.name, "parts": found}
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        parts = {
+            d.part.name: {"belongs_to": d.part.device, **d.session.describe()} for d in self.driven
+        }
+        return {"kind": self.driver.name, "device": self.name, "parts": parts}
+
+    def state(self) -> ChainState:
+        """How connections are emptied and counted."""
+        return ChainState(self)
+
+
+class ChainState:
+    """See :class:`v6t.drivers.oracle.two_phase.StateDevice`: every part is emptied, the stateful counts."""
+
+    def __init__(self, session: ChainSession) -> None:
+        """Combine.
+
+        Args:
+            session: open and applied.
+        """
+        self._session = session
+        self._counted = [SessionState(d.session) for d in session.driven if d.part.stateful]
+        limits = [s.timeout_s for s in self._counted if s.timeout_s is not None]
+        self.timeout_s: float | None = min(limits, default=None)
+
+    def flush(self) -> None:
+        """Empty all."""
+        self._session.flush()
+
+    def sessions(self) -> int | None:
+        """Of the stateful part."""
+        found = [s.sessions() for s in self._counted]
+        counted = [n for n in found if n is not None]
+        return sum(counted) if counted else None
+
+
+def _all(actions: Sequence[Callable[[], list[str] | None]], told: list[str] | None = None) -> None:
+    """Do all, then raise the first error."""
+    first: V6tError | None = None
+    said = [] if told is None else told
+    for action in actions:
+        try:
+            said += action() or []
+        except V6tError as exc:
+            first = first or exc
+    if first is not None:
+        raise first

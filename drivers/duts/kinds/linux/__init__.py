@@ -1,0 +1,1 @@
+"""Drivers of the Linux kernel's own forwarding."""

@@ -1,0 +1,347 @@
+"""What every Linux device needs: interfaces, addresses, static neighbours, routes, forwarding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import collapse_addresses, ip_address, ip_interface, ip_network
+from typing import Any
+
+from v6t.drivers.duts import way
+from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
+from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
+from v6t.drivers.duts.kinds.linux import telemetry, tuning
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, equals, shown
+from v6t.profiles.errors import DutError
+
+SIDES = ("left", "right")
+SHOWN_ROUTES = 64
+"""Up to so many routes are looked up one by one before they are added."""
+
+
+class LinuxDriver(Driver):
+    """A device with iproute2; subclasses add their implementation's steps."""
+
+    options_model = LinuxOptions
+    programs: Mapping[str, str] = {}
+    """Programs needed beyond ip and sysctl, and Debian's package for each."""
+    version_command = "uname -r"
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        wanted = ("ip", "sysctl", "ethtool", *self.programs)
+        ssh = self.options.ssh
+        return {
+            **LINUX,
+            "way": way.survey(ssh.jump_addresses if ssh is not None else ()),
+            **tuning.survey(self.options),
+            "version": self.version_command,
+            "programs": programs_section(wanted),
+        }
+
+    def facts(self, sections: Mapping[str, str]) -> Facts:
+        """See the base class."""
+        found = linux_facts(sections, self.read_version(sections.get("version", "")))
+        for program, package in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
+            if program not in found.programs:
+                raise DutError(
+                    f"the device lacks the program {program}", f"apt-get install {package}"
+                )
+        return found
+
+    def read_version(self, text: str) -> str:
+        """The version out of its section."""
+        return text.strip()
+
+    def example(self, intent: Intent) -> Facts:
+        """See the base class."""
+        interfaces = {
+            getattr(self.options, side): Interface(getattr(intent.links, side).dut_mac.lower())
+            for side in SIDES
+        }
+        return Facts(
+            system="Linux",
+            version=self.options.version or self.versions[-1],
+            interfaces=interfaces,
+            programs=frozenset({"ip", "sysctl", "ethtool", *self.programs}),
+        )
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Interfaces that are not to be touched, and no rights."""
+        if not facts.root:
+            raise DutError(
+                "commands on the device do not run as root",
+                "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'",
+            )
+        check_interfaces(self.options, intent, facts)
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Cores, softnet and interface drops."""
+        return telemetry.readings(self.port(intent, "left"), self.port(intent, "right"))
+
+    def port(self, intent: Intent, side: str) -> str:
+        """The interface IP runs on: with a VLAN, one made for it."""
+        vlan = getattr(intent.links, side).vlan
+        return f"v6t-{side}" if vlan else str(getattr(self.options, side))
+
+    def base(self, intent: Intent, facts: Facts) -> list[Step]:
+        """Steps every technology needs, before its own."""
+        steps = []
+        if facts.learnt_default:
+            steps.append(_keep_default_route(sorted(facts.learnt_default)))
+        steps += tuning.steps(self.options, intent, facts)
+        for side in SIDES:
+            steps += self._link(intent, side)
+        ports = {side: self.port(intent, side) for side in SIDES}
+        steps.append(_forwarding(list(ports.values())))
+        steps += _neighbour_table(intent, facts, self.options.neighbours)
+        for side in SIDES:
+            steps += _side(getattr(intent, side), ports[side], self.options.neighbours)
+        return steps
+
+    def _link(self, intent: Intent, side: str) -> list[Step]:
+        link = getattr(intent.links, side)
+        name, port = getattr(self.options, side), self.port(intent, side)
+        steps = [_mtu(name, link.mtu)] if not link.vlan else []
+        steps.append(_up(name))
+        if link.vlan:
+            steps += [
+                Step(
+                    f"ip link add link {name} name {port} type vlan id {link.vlan}",
+                    f"VLAN of the {side} link",
+                    undo=f"ip link del {port}",
+                    before=f"ip -o link show dev {port} 2>/dev/null || true",
+                    was=Was.FOREIGN,
+                    check=contains(f"ip -d link show dev {port}", f"id {link.vlan}"),
+                ),
+                _mtu(port, link.mtu),
+                _up(port),
+            ]
+        return steps
+
+    def finish(
+        self,
+        facts: Facts,
+        steps: Iterable[Step],
+        flush: Iterable[Step] = (),
+        checks: Iterable[Check] = (),
+        notes: Iterable[str] = (),
+    ) -> Plan:
+        """The plan of these parts."""
+        return Plan(
+            self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), tuple(notes)
+        )
+
+
+def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
+    """Kernel settings; those there before are written back."""
+    words = " ".join(f"{name}={value}" for name, value in values.items())
+    names = " ".join(values)
+    return Step(
+        f"sysctl -q -w {words}",
+        why,
+        undo="sysctl -q -e -p -",
+        undo_text="{old}",
+        before=f"sysctl -e {names}{also}",
+        check=equals(f"sysctl -n {names}", "\n".join(str(v) for v in values.values())),
+    )
+
+
+def address(text: str, port: str) -> Step:
+    """One address, without duplicate address detection."""
+    given = ip_interface(text)
+    nodad = " nodad" if given.version == 6 else ""
+    show = f"ip -o -{given.version} addr show dev {port} to {given.ip}/{given.max_prefixlen}"
+
+    def checker(output: str) -> str | None:
+        if f" {given.with_prefixlen} " not in output:
+            return f"{text} is not on {port}; it says {shown(output)}"
+        bad = [w for w in ("tentative", "dadfailed") if w in output]
+        return f"{text} is {bad[0]}" if bad else None
+
+    return Step(
+        f"ip -{given.version} addr replace {given.with_prefixlen} dev {port}{nodad}",
+        f"the device's address on {port}",
+        undo=f"ip -{given.version} addr del {given.with_prefixlen} dev {port}",
+        before=f"{show} || true",  # an interface of the plan's own is not there yet
+        was=Was.THERE,
+        gone=tuning.gone(port),
+        check=checked(show, checker, f"{given.with_prefixlen}, not tentative"),
+    )
+
+
+def neighbours(entries: Mapping[str, str], port: str) -> Step:
+    """Permanent entries: a tester answers neither ARP nor neighbour discovery."""
+    lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
+    again = (
+        f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
+        f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
+    )
+    show = f"ip neigh show dev {port} nud permanent"
+
+    def checker(output: str) -> str | None:
+        found = {w[0]: w[2] for w in map(str.split, output.splitlines()) if len(w) > 3}
+        for a, m in entries.items():
+            if found.get(str(ip_address(a)), "").lower() != m.lower():
+                return f"{a} is not a permanent neighbour with {m} on {port}"
+        return None
+
+    return Step(
+        "ip -batch -",
+        f"the tester behind {port} answers no ARP or neighbour discovery",
+        text="\n".join(lines) + "\n",
+        undo=again,
+        undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),
+        before=f"{show} || true",
+        gone=tuning.gone(port),
+        check=checked(show, checker, f"{len(entries)} permanent"),
+    )
+
+
+def routes(entries: Mapping[str, str], why: str) -> Step:
+    """Routes that are not there yet.
+
+    Args:
+        entries: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix.
+        why: of the step.
+    """
+    lines = [f"route add {net} {to} proto 86" for net, to in entries.items()]
+    looked = list(entries)[:SHOWN_ROUTES]
+    show = "; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in looked)
+    ways = [" ".join(to.split()) for to in list(entries.values())[:SHOWN_ROUTES]]
+
+    def checker(output: str) -> str | None:
+        seen = output.splitlines()
+        for net, to in zip(looked, ways, strict=True):
+            # a single host is shown without its prefix length
+            names = {net, net.rpartition("/")[0]}
+            if not any(line.split(" ")[0] in names and to in line for line in seen):
+                return f"there is no route to {net} {to}; it says {shown(output)}"
+        return None
+
+    return Step(
+        "ip -batch -",
+        why,
+        text="\n".join(lines) + "\n",
+        undo="ip -force -batch - 2>/dev/null\ntrue",
+        undo_text="".join(f"route del {net} {to} proto 86\n" for net, to in entries.items()),
+        before=show,
+        was=Was.FOREIGN,
+        check=checked(show, checker, f"{len(entries)} of v6t (proto 86)"),
+    )
+
+
+def write_file(path: str, text: str, why: str, mode: str = "600") -> Step:
+    """A file of v6t's own directory."""
+    return Step(
+        f"umask 077; cat >{path} && chmod {mode} {path}",
+        why,
+        text=text,
+        undo=f"rm -f {path}",
+        before=f"ls {path} 2>/dev/null || true",
+        was=Was.FOREIGN,
+        check=checked(
+            f"cat {path}",
+            lambda out: None if out.strip() == text.strip() else "the file holds something else",
+            "what was written",
+        ),
+    )
+
+
+def _side(side: Mapping[str, Any], port: str, mode: str) -> list[Step]:
+    steps = [address(a, port) for a in side.get("addresses", ())]
+    entries = dict(side.get("neighbours", {}))
+    ways = {net: f"via {via} dev {port}" for net, via in side.get("routes", {}).items()}
+    if mode == "gateway" and len(entries) > 2:
+        entries, more = _gateways(entries)
+        ways.update({net: f"via {via} dev {port}" for net, via in more.items()})
+    if entries:
+        steps.append(neighbours(entries, port))
+    if ways:
+        steps.append(routes(ways, f"to the test hosts behind {port}"))
+    return steps
+
+
+def _gateways(entries: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """One neighbour per IP version, and routes through it to the others (GEN-27)."""
+    kept: dict[str, str] = {}
+    ways: dict[str, str] = {}
+    for version in (4, 6):
+        hosts: list[Any] = [h for a in entries if (h := ip_address(a)).version == version]
+        if not hosts:
+            continue
+        first = str(hosts[0])
+        kept[first] = entries[first]
+        singles: list[Any] = [ip_network(h) for h in hosts[1:]]
+        others = collapse_addresses(singles)
+        ways.update({str(net): first for net in others})
+    return kept, ways
+
+
+def _mtu(name: str, mtu: int) -> Step:
+    return Step(
+        f"ip link set dev {name} mtu {mtu}",
+        f"MTU of {name}",
+        undo=f"ip link set dev {name} mtu {{words}}",
+        before=f"ip -o link show dev {name} | sed 's/.* mtu \\([0-9]*\\) .*/\\1/'",
+        gone=tuning.gone(name),
+        check=contains(f"ip -o link show dev {name}", f" mtu {mtu} "),
+    )
+
+
+def _up(name: str) -> Step:
+    def checker(output: str) -> str | None:
+        return None if "LOWER_UP" in output else f"{name} has no carrier: {shown(output)}"
+
+    return Step(
+        f"ip link set dev {name} up",
+        f"{name} carries test traffic",
+        undo=f"ip link set dev {name} down",
+        before=f"ip -o link show dev {name} up | sed 's/.*/up/'",
+        was=Was.THERE,
+        gone=tuning.gone(name),
+        check=checked(f"ip -o link show dev {name}", checker, "LOWER_UP"),
+    )
+
+
+def _forwarding(ports: list[str]) -> Step:
+    values: dict[str, int] = {
+        "net.ipv4.conf.all.forwarding": 1,
+        "net.ipv6.conf.all.forwarding": 1,
+        "net.ipv4.conf.all.rp_filter": 0,
+        "net.ipv4.conf.all.send_redirects": 0,
+    }
+    for port in ports:
+        four, six = f"net/ipv4/conf/{port}", f"net/ipv6/conf/{port}"
+        if "." not in port:
+            four, six = four.replace("/", "."), six.replace("/", ".")
+        dot = "/" if "." in port else "."
+        values[f"{four}{dot}rp_filter"] = 0
+        values[f"{four}{dot}send_redirects"] = 0
+        values[f"{six}{dot}disable_ipv6"] = 0
+        values[f"{six}{dot}accept_dad"] = 0
+        values[f"{six}{dot}accept_ra"] = 0
+    also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
+    return sysctl(
+        values, "forward both versions, whatever the source; no redirects, no address tests", also
+    )
+
+
+def _keep_default_route(names: list[str]) -> Step:
+    values = {f"net.ipv6.conf.{n}.accept_ra": 2 for n in names}
+    return sysctl(values, "a forwarding host must go on learning its own default route")
+
+
+def _neighbour_table(intent: Intent, facts: Facts, mode: str) -> list[Step]:
+    """More room, where there are more neighbours than the kernel keeps (it loses them silently)."""
+    most = max(len(getattr(intent, side).get("neighbours", {})) for side in SIDES)
+    limit = facts.number("gc_thresh3") or 1024
+    if mode == "gateway" or most < limit // 2:
+        return []
+    room = 1 << (2 * most).bit_length()
+    values = {
+        f"net.ipv{v}.neigh.default.gc_thresh{n}": room * n // 3 if n < 3 else room
+        for v in (4, 6)
+        for n in (3, 2, 1)
+    }
+    return [sysctl(values, f"room for {most} neighbours")]

@@ -1,0 +1,21 @@
+"""The kernel's own forwarding: the baseline."""
+
+from __future__ import annotations
+
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.plan import Intent, Plan
+
+
+class LinuxRouter(LinuxDriver):
+    """Routes; nothing else."""
+
+    name = "linux-router"
+    title = "Linux kernel forwarding, IPv4 and IPv6"
+    technologies = ("ipv4-router", "ipv6-router")
+    executed = "configured, verified, measured and restored with real frames (kernel 6.18)"
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        notes = ("connection tracking stays off as long as nobody's rule asks for it",)
+        return self.finish(facts, self.base(intent, facts), notes=notes)

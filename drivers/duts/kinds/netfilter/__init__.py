@@ -1,0 +1,1 @@
+"""Drivers of netfilter's NAT."""

@@ -1,0 +1,207 @@
+"""What stateful NAT in the Linux kernel needs, whoever writes its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_network
+from typing import Any
+
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import telemetry
+from v6t.drivers.duts.kinds.linux.base import sysctl
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Intent, Step, checked, shown
+from v6t.profiles.errors import DutError, UsageError
+
+COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
+MARGIN = 1.05
+NEARLY_EMPTY = 10
+"""The connection over which v6t talks, and whatever else the device has of its own."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Where connections leave from.
+
+    Attributes:
+        inside: networks of the clients, IPv4.
+        addresses: public addresses.
+        low, high: public ports.
+    """
+
+    inside: tuple[str, ...]
+    addresses: tuple[str, ...]
+    low: int
+    high: int
+
+    @property
+    def span(self) -> str:
+        """The addresses as nft and iptables write them."""
+        first, last = self.addresses[0], self.addresses[-1]
+        return first if first == last else f"{first}-{last}"
+
+
+def pool_of(intent: Intent) -> Pool:
+    """Clients, public addresses and ports out of an intent.
+
+    The intent's settings are ``inside4`` (networks), ``pool4`` (addresses, consecutive) and
+    ``ports`` (lowest and highest).
+
+    Raises:
+        UsageError: the addresses are not consecutive.
+    """
+    settings = intent.settings
+    addresses = tuple(str(a) for a in settings["pool4"])
+    numbers = [int(IPv4Address(a)) for a in addresses]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise UsageError(
+            "the public addresses are not consecutive", "list them in order, without gaps"
+        )
+    low, high = settings.get("ports", (1024, 65535))
+    inside = tuple(str(ip_network(n)) for n in settings.get("inside4", ()))
+    return Pool(inside, addresses, int(low), int(high))
+
+
+def sessions_wanted(options: LinuxOptions, intent: Intent) -> int:
+    """Connections the device must hold; 0 where nobody says."""
+    return options.sessions or int(intent.settings.get("sessions") or 0)
+
+
+def conntrack(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
+    """Timeouts longer than any test, and room for all connections.
+
+    Raises:
+        DutError: the table is too small, and this device cannot enlarge it.
+    """
+    values: dict[str, str | int] = {
+        "net.netfilter.nf_conntrack_udp_timeout": options.timeout_s,
+        "net.netfilter.nf_conntrack_udp_timeout_stream": options.timeout_s,
+    }
+    steps = [sysctl(values, "connections live longer than any test: expiry would look like loss")]
+    wanted, room = sessions_wanted(options, intent), facts.number("conntrack_max")
+    if wanted and (room is None or room < wanted * MARGIN):
+        size = 1 << (int(wanted * MARGIN) - 1).bit_length()
+        if facts.sections.get("conntrack_fixed", "").strip():
+            raise DutError(
+                f"{wanted:,} connections do not fit the kernel's table of {room or 0:,}, which a "
+                "network namespace cannot enlarge",
+                f"on the host: sysctl -w net.netfilter.nf_conntrack_max={size}; or fewer "
+                "connections: --set-procedure connections.count=...",
+            )
+        steps += [
+            sysctl({"net.netfilter.nf_conntrack_max": size}, f"room for {wanted} connections"),
+            _hashsize(size),
+        ]
+    return steps
+
+
+def _hashsize(size: int) -> Step:
+    file = "/sys/module/nf_conntrack/parameters/hashsize"
+
+    def checker(output: str) -> str | None:
+        found = output.strip()
+        enough = found.isdigit() and int(found) >= size
+        return None if enough else f"{shown(output)} buckets, {size} wanted"
+
+    return Step(
+        f"echo {size} >{file}",
+        "as many buckets as connections",
+        undo=f"echo {{old}} >{file}",
+        before=f"cat {file}",
+        check=checked(f"cat {file}", checker, f"{size} or more"),
+    )
+
+
+def flush(inside: Sequence[str]) -> tuple[Step, ...]:
+    """Delete the clients' connections, and nobody else's."""
+    commands = "; ".join(f"conntrack -D -s {net} 2>/dev/null" for net in inside)
+    left = "; ".join(f"conntrack -L -s {net} 2>/dev/null | head -{NEARLY_EMPTY}" for net in inside)
+
+    def checker(output: str) -> str | None:
+        lines = output.splitlines()
+        return f"still there: {shown(lines[0])}" if lines else None
+
+    return (
+        Step(
+            f"{commands}; true",
+            "no connection of an earlier trial is left",
+            check=checked(left, checker, "no connection"),
+            deadline_s=300.0,
+        ),
+    )
+
+
+def reading() -> Reading:
+    """Number of connections; never counted one by one."""
+    return telemetry.number(COUNT)
+
+
+TABLE = ("nf_conntrack_max", "nf_conntrack_buckets")
+TIMEOUTS = ("nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream")
+
+
+def table() -> Reading:
+    """Size of the kernel's table and its hash, and how long UDP connections live [s]."""
+    names = " ".join(f"net.netfilter.{name}" for name in (*TABLE, *TIMEOUTS))
+    return Reading(f"sysctl {names}", conntrack_table)
+
+
+def conntrack_table(text: str) -> Mapping[str, float]:
+    """Values of ``sysctl``, without ``net.netfilter.``."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name, equals, value = (part.strip() for part in line.partition("="))
+        if equals and value.isdigit():
+            found[name.removeprefix("net.netfilter.")] = int(value)
+    return found
+
+
+def statistics() -> Reading:
+    """Connections the kernel could not make: ``insert_failed``, ``drop``, ``early_drop``."""
+    return Reading("conntrack -S", conntrack_statistics)
+
+
+def conntrack_statistics(text: str) -> Mapping[str, float]:
+    """Sums over all cores of ``conntrack -S``."""
+    found: dict[str, float] = {}
+    for word in text.split():
+        name, equals, value = word.partition("=")
+        if equals and name in ("insert_failed", "drop", "early_drop") and value.isdigit():
+            found[name] = found.get(name, 0.0) + float(value)
+    return found
+
+
+def nft_table(rules: Sequence[str]) -> str:
+    """Text of v6t's own table, replacing an earlier one in the same transaction."""
+    lines = ["add table ip v6t", "delete table ip v6t", "table ip v6t {"]
+    lines += ["  chain post {", "    type nat hook postrouting priority srcnat; policy accept;"]
+    lines += [f"    {rule}" for rule in rules]
+    return "\n".join([*lines, "  }", "}"]) + "\n"
+
+
+def nft_rules(pool: Pool, port: str) -> list[str]:
+    """One rule per client network."""
+    to = f"{pool.span}:{pool.low}-{pool.high}"
+    return [
+        f'ip saddr {net} oifname "{port}" ip protocol udp counter snat to {to}'
+        for net in pool.inside
+    ]
+
+
+def read_nft(text: str, pool: Pool, port: str) -> str | None:
+    """What is wrong with ``nft -j list table ip v6t``, None if nothing."""
+    import json
+
+    try:
+        content: list[dict[str, Any]] = json.loads(text)["nftables"]
+    except (ValueError, KeyError, TypeError):
+        return f"there is no table v6t; it says {shown(text)}"
+    rules = [json.dumps(part["rule"]) for part in content if "rule" in part]
+    for net in pool.inside:
+        address = net.partition("/")[0]
+        parts = (f'"{address}"', f'"{port}"', f"{pool.low}", f'"{pool.addresses[0]}"', '"snat"')
+        if not any(all(part in rule for part in parts) for rule in rules):
+            return f"no rule translates {net} towards {port}"
+    return None

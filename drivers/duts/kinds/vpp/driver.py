@@ -1,0 +1,333 @@
+"""VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, DS-Lite and routing, by version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Network, ip_address, ip_interface, ip_network
+from typing import Any
+
+from pydantic import Field
+from v6t.drivers.duts.driver import Driver, Reading
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
+from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
+from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked, contains, shown
+from v6t.profiles.errors import DutError, UsageError
+
+NATS = ("nat44", "nat64")
+DSLITE = "dslite-aftr"
+NAT64_TIMEOUT_S = 300.0
+"""Of UDP; no command changes it."""
+MAPPED = ("mape-br", "mapt-br", "lwaftr")
+
+
+_ROUTED = "it routes what it has encapsulated with hop limit 64"
+_NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
+PROFILES = {
+    "mape-br": ExpectProfile(tunnel_hop_limit=63, why=_ROUTED),
+    "lwaftr": ExpectProfile(tunnel_hop_limit=63, why=_ROUTED),
+    "nat64": ExpectProfile(absent_checksum=True, why=_NO_CHECKSUM),
+    DSLITE: ExpectProfile(
+        absent_checksum=True,
+        tunnel_hop_limit=63,
+        tunnel_keeps_ttl=True,
+        why=f"{_NO_CHECKSUM}; {_ROUTED}, whose TTL it leaves as it was",
+    ),
+}
+"""How its frames differ from the reference translation, as seen on v26.06."""
+
+
+class VppOptions(DutOptions):
+    """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
+
+    start: bool | None = None
+    """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET); not said:
+    in the lab, and never elsewhere."""
+    program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
+    """VPP, where v6t starts it."""
+    vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
+    """Its command line client; empty: the one beside the program."""
+    socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
+    """CLI socket of the VPP to drive; empty: vppctl's default."""
+    workers: str = Field(default="", pattern=r"^[0-9,-]*$")
+    """Cores of worker threads of a VPP that v6t starts; empty: the main thread does everything."""
+    main_core: int = Field(default=0, ge=0)
+    """Core of the main thread of a VPP that v6t starts."""
+    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
+    """Directory of plugins of a VPP that v6t starts; empty: its default."""
+    sessions: int = Field(default=0, ge=0, le=1 << 30)
+    """Sessions per worker; 0: what the technology says."""
+    timeout_s: int = Field(default=3600, ge=1, le=864_000)
+    """Timeout of UDP sessions, longer than any test [s]."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the VPP is v6t's own."""
+        if self.start is None:
+            return self.ssh is None or bool(self.ssh.lab)
+        return self.start
+
+    @property
+    def control(self) -> str:
+        """The command line client."""
+        if self.vppctl or "/" not in self.program:
+            return self.vppctl or "vppctl"
+        return f"{self.program.rpartition('/')[0]}/vppctl"
+
+
+class Vpp(Driver):
+    """Driven by ``vppctl``, whose exit status is always 0: output is an error, read-back proof."""
+
+    name = "vpp"
+    title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, DS-Lite, routing"
+    technologies = ("ipv4-router", "ipv6-router", *MAPPED, *NATS, DSLITE)
+    executed = (
+        "configured, verified, measured and restored with real frames (v26.06); the commands of "
+        "other versions follow their sources"
+    )
+    versions = syntax.VERSIONS
+    options_model = VppOptions
+    kernel = False
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        if self.options.started:
+            version = f"{self.options.program} --version || {self.options.program} -h | head -1"
+            return {**LINUX, "version": version}
+        return {
+            **LINUX,
+            "version": self.cli("show version"),
+            "hardware": self.cli("show hardware-interfaces"),
+        }
+
+    def facts(self, sections: Mapping[str, str]) -> Facts:
+        """See the base class."""
+        found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
+        if not found:
+            if self.options.started:
+                raise DutError(
+                    f"the device has no program {self.options.program}",
+                    "install VPP, or name it with dut.options.program",
+                )
+            raise DutError(
+                "VPP does not answer: " + shown(sections.get("version", "")),
+                "is it running, and may this user use its socket? dut.options.socket names it",
+            )
+        return linux_facts(sections, found.group(1))
+
+    def example(self, intent: Intent) -> Facts:
+        """See the base class."""
+        del intent
+        return Facts("Linux", self.options.version or syntax.VERSIONS[-1])
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Wrong interfaces, and what VPP does silently wrong."""
+        if intent.technology in MAPPED:
+            map_domains.refuse(intent, facts.version)
+        elif intent.technology == DSLITE:
+            dslite.refuse(intent, self.options)
+        hardware = facts.sections.get("hardware")
+        if hardware is not None:
+            for side in ("left", "right"):
+                check_hardware(
+                    hardware, getattr(self.options, side), getattr(intent.links, side).dut_mac, side
+                )
+        elif self.options.started and facts.interfaces:
+            untouchable = facts.untouchable()
+            for side in ("left", "right"):
+                name = getattr(self.options, side)
+                if name in untouchable:
+                    raise DutError(
+                        f"the {side} interface {name} is not touched: {untouchable[name]}"
+                    )
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """What RFCs leave to the implementation."""
+        return PROFILES.get(intent.technology, ExpectProfile())
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
+        del intent
+        return {
+            "runtime": Reading(self.cli("show runtime"), syntax.runtime),
+            "interfaces": Reading(self.cli("show interface"), syntax.interface_counters),
+            "errors": Reading(self.cli("show errors"), syntax.errors),
+        }
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        """Counted by VPP itself; NAT64 and DS-Lite can only list, which takes too long."""
+        if intent.technology != "nat44":
+            return None
+        return Reading(self.cli("show nat44 summary"), syntax.nat44_sessions)
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Only NAT44's can be set; DS-Lite's sessions never expire."""
+        fixed = {"nat64": NAT64_TIMEOUT_S, DSLITE: None}
+        return fixed.get(intent.technology, float(self.options.timeout_s))
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        version, o = facts.version, self.options
+        steps: list[Step] = []
+        if o.started:
+            steps += start.steps(o, intent, self.cli)
+        ports = {side: self.port(side) for side in ("left", "right")}
+        for side, port in ports.items():
+            link = getattr(intent.links, side)
+            if link.vlan:
+                raise UsageError("this driver configures no VLAN for VPP", "use untagged links")
+            given: Any = getattr(intent, side)
+            nets: list[IPv6Network] = []
+            if intent.technology == DSLITE and side == "left":
+                given, nets = dslite.left_of(intent)
+            more = dslite.attached(nets, port, self.cli)
+            steps += self._side(given, port, version, link.mtu, more)
+        flush: tuple[Step, ...] = ()
+        if intent.technology in MAPPED:
+            steps += map_domains.steps(intent, self.cli, ports, o.state_dir)
+        elif intent.technology == DSLITE:
+            steps += dslite.steps(intent, self.cli)
+            flush = (start.again(steps, dslite.empty(self.cli)),)
+        elif intent.technology in NATS:
+            steps += nat.steps(intent, version, self.cli, ports, o)
+            flush = nat.flush(intent, version, self.cli, ports, o)
+        return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
+
+    def port(self, side: str) -> str:
+        """VPP's name of an interface."""
+        name: str = getattr(self.options, side)
+        return f"host-{name}" if self.options.started else name
+
+    def cli(self, command: str) -> str:
+        """A VPP command as a shell line."""
+        socket = self.options.socket or (
+            f"{self.options.state_dir}/vpp-cli.sock" if self.options.started else ""
+        )
+        return f"{self.options.control}{f' -s {socket}' if socket else ''} {command}"
+
+    def _side(
+        self, side: Mapping[str, Any], port: str, version: str, mtu: int, more: Sequence[Step]
+    ) -> list[Step]:
+        steps = [
+            Step(
+                self.cli(f"set interface state {port} up"),
+                f"{port} carries test traffic",
+                undo=self.cli(f"set interface state {port} {{words}}"),
+                before=self.cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
+                check=contains(self.cli(f"show interface {port}"), " up "),
+                silent=True,
+            )
+        ]
+        steps.append(self._mtu(port, mtu))
+        steps += [self._address(text, port) for text in side.get("addresses", ())]
+        steps += more
+        for address, mac in side.get("neighbours", {}).items():
+            steps.append(self._neighbour(version, port, address, mac))
+        for net, via in side.get("routes", {}).items():
+            steps.append(self._route(net, via, port))
+        return steps
+
+    def _mtu(self, port: str, mtu: int) -> Step:
+        show = self.cli(f"show interface {port}")
+        return Step(
+            self.cli(f"set interface mtu packet {mtu} {port}"),
+            f"MTU of {port}",
+            undo=self.cli(f"set interface mtu packet {{words}} {port}"),
+            before=f"{show} | awk 'NR == 2 {{split($4, m, \"/\"); print m[1]}}'",
+            check=contains(show, f" {mtu}/"),
+            silent=True,
+        )
+
+    def _address(self, text: str, port: str) -> Step:
+        show = self.cli(f"show interface address {port}")
+        given = ip_interface(text).with_prefixlen
+        return Step(
+            self.cli(f"set interface ip address {port} {given}"),
+            f"the device's address on {port}",
+            undo=self.cli(f"set interface ip address del {port} {given}"),
+            before=f"{show} | grep -F ' {given}' || true",
+            was=Was.THERE,
+            check=contains(show, given),
+        )
+
+    def _neighbour(self, version: str, port: str, address: str, mac: str) -> Step:
+        show = self.cli(syntax.show_neighbours(version, port))
+        if syntax.key(version) < (20, 1) and ip_address(address).version == 6:
+            show = self.cli("show ip6 neighbors")
+
+        def checker(output: str) -> str | None:
+            for line in output.splitlines():
+                words = line.split()
+                if address in words and mac.lower() in words:
+                    static = any(w.startswith("S") and len(w) <= 3 for w in words)
+                    return None if static else f"{address} is not static"
+            return f"{address} is no neighbour with {mac} on {port}"
+
+        return Step(
+            self.cli(syntax.static_neighbour(version, port, address, mac)),
+            f"the tester behind {port} answers no ARP or neighbour discovery",
+            undo=self.cli(syntax.static_neighbour(version, port, address, mac, gone=True)),
+            before=f"{show} | grep -wF {address} || true",
+            was=Was.THERE,
+            check=checked(show, checker, f"{address} static"),
+            silent=True,
+        )
+
+    def _route(self, net: str, via: str, port: str) -> Step:
+        version = ip_network(net).version
+        show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
+        return Step(
+            self.cli(f"ip route add {net} via {via} {port}"),
+            f"to the test hosts behind {port}",
+            undo=self.cli(f"ip route del {net} via {via} {port}"),
+            before=f"{show} | grep -e '^{net} ' || true",
+            was=Was.FOREIGN,
+            check=contains(show, net, via),
+            silent=True,
+        )
+
+
+def check_hardware(text: str, name: str, mac: str, side: str) -> None:
+    """The interface is there and has the MAC address of the testbed file.
+
+    Raises:
+        DutError: saying what was seen.
+    """
+    found: dict[str, str] = {}
+    current = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            current = line.split()[0]
+        match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
+        if match and current:
+            found[current] = match.group(1)
+    if name not in found:
+        raise DutError(
+            f"VPP has no interface {name} (dut.options.{side}); it has "
+            + (", ".join(found) or "none"),
+            "`vppctl show hardware-interfaces` lists them",
+        )
+    if found[name] != mac.lower():
+        raise DutError(
+            f"VPP's {name} has the MAC address {found[name]}, not {mac}",
+            f"set links.{side}.dut_mac in the testbed file",
+        )
+
+
+def _notes(intent: Intent, version: str) -> tuple[str, ...]:
+    notes = []
+    if intent.technology in MAPPED:
+        notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
+    if intent.technology == "mape-br":
+        notes.append("IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: no background")
+    if intent.technology == "nat44" and syntax.key(version) < (21, 1):
+        notes.append(
+            "the start-up file must hold nat { endpoint-dependent max translations per thread N }"
+        )
+    if intent.technology == "nat64":
+        notes.append("no command sets NAT64's timeout: idle sessions live 300 s")
+    if intent.technology == DSLITE:
+        notes.append("nothing empties the table but another VPP, which takes seconds a trial")
+    return tuple(notes)

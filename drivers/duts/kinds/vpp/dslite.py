@@ -1,0 +1,115 @@
+"""DS-Lite AFTR of VPP, which only a new VPP can forget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv6Network, ip_address, ip_interface
+from typing import Any
+
+from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
+from v6t.profiles.errors import UsageError
+
+Cli = Callable[[str], str]
+PER_B4 = 1000
+"""Sessions of one B4; a further one silently replaces the oldest (dslite_in2out.c)."""
+
+
+def refuse(intent: Intent, options: Any) -> None:
+    """What VPP cannot take back, or does silently wrong.
+
+    Raises:
+        UsageError: with what works.
+    """
+    if not options.started:
+        raise UsageError(
+            "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
+            "put back",
+            "set dut.options.start: true",
+        )
+    own = {str(ip_interface(a).ip) for a in intent.right.get("addresses", ())}
+    for address in intent.settings["pool4"]:
+        if str(address) in own:
+            raise UsageError(
+                f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
+                "keeps what comes back",
+                "choose other public addresses (pool_first)",
+            )
+    b4s = int(intent.settings.get("b4", ["", 1])[1])
+    wanted = int(intent.settings.get("sessions") or 0)
+    if wanted > PER_B4 * b4s:
+        raise UsageError(
+            f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest without a word: "
+            f"{wanted} connections need more than {b4s} B4s",
+            f"set initiator_count={-(-wanted // PER_B4)}, or use at most {PER_B4 * b4s} "
+            "connections",
+        )
+
+
+def left_of(intent: Intent) -> tuple[dict[str, Any], list[IPv6Network]]:
+    """The left side without the AFTR's address, which no interface may have; its networks.
+
+    VPP delivers to itself what is for an interface's own address, before it looks for tunnels.
+    """
+    aftr = ip_address(intent.settings["aftr"])
+    given = [ip_interface(a) for a in intent.left.get("addresses", ())]
+    kept = [a.with_prefixlen for a in given if a.ip != aftr]
+    nets = [a.network for a in given if a.ip == aftr and isinstance(a.network, IPv6Network)]
+    return {**intent.left, "addresses": kept}, nets
+
+
+def attached(nets: list[IPv6Network], port: str, cli: Cli) -> list[Step]:
+    """A link of these networks without an address of them."""
+    if not nets:
+        return []
+    steps = [
+        Step(
+            cli(f"enable ip6 interface {port}"),
+            "IPv6 without an address: the AFTR's must be no interface's own",
+            silent=True,
+        )
+    ]
+    steps += [
+        Step(
+            cli(f"ip route add {net} via {port}"),
+            f"{net} is on {port}",
+            undo=cli(f"ip route del {net} via {port}"),
+            check=contains(cli(f"show ip6 fib {net}"), str(net), port),
+            silent=True,
+        )
+        for net in nets
+    ]
+    return steps
+
+
+def steps(intent: Intent, cli: Cli) -> list[Step]:
+    """Public addresses and the tunnels' end."""
+    pool, aftr = nat.pool_of(intent), str(intent.settings["aftr"])
+    first, last = pool.addresses[0], pool.addresses[-1]
+    words = first if first == last else f"{first} - {last}"
+    return [
+        Step(
+            cli(f"dslite add pool address {words}"),
+            "public addresses of DS-Lite",
+            check=contains(cli("show dslite pool"), first, last),
+            silent=True,
+        ),
+        Step(
+            cli(f"dslite set aftr-tunnel-endpoint-address {aftr}"),
+            "where the B4s' tunnels end",
+            check=contains(cli("show dslite aftr-tunnel-endpoint-address"), aftr),
+            silent=True,
+        ),
+    ]
+
+
+def empty(cli: Cli) -> Check:
+    """There is no session."""
+
+    def checker(output: str) -> str | None:
+        if "endpoint" in output or "connect" in output:
+            return "VPP does not answer"
+        rows = [line for line in output.splitlines() if line.startswith("B4")]
+        return f"sessions of {len(rows)} B4s are left" if rows else None
+
+    return checked(f"{cli('show dslite sessions')} 2>&1", checker, "no session")

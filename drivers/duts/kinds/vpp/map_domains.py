@@ -1,0 +1,193 @@
+"""MAP and lw4o6 domains of VPP, and what it would do silently wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ipaddress import IPv6Network, ip_network
+from typing import Any
+
+from v6t.drivers.duts.kinds.softwires import Softwire, softwires
+from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.plan import Intent, Step, Was, checked
+from v6t.profiles.errors import UsageError
+
+Cli = Callable[[str], str]
+"""A VPP command as a shell line."""
+BITWISE_SINCE = (24, 6)
+"""Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
+
+
+def refuse(intent: Intent, version: str) -> None:
+    """What VPP takes without a word and does not do.
+
+    Raises:
+        UsageError: with the nearest rule that works.
+    """
+    translation = intent.technology == "mapt-br"
+    if translation:
+        _refuse_dmr(IPv6Network(intent.settings["dmr"]))
+    rules = intent.settings.get("rules", ())
+    if translation and len(rules) > 1 and syntax.key(version) < BITWISE_SINCE:
+        raise UsageError(
+            f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
+            "use one rule, or VPP 24.06 or newer",
+        )
+    for rule in rules:
+        net, ea_len = IPv6Network(rule["ipv6_prefix"]), int(rule["ea_len"])
+        if net.prefixlen + ea_len > 64:
+            raise UsageError(
+                f"VPP has no EA bits beyond bit 64, and those of {net} end at bit "
+                f"{net.prefixlen + ea_len}: it would refuse the domain without a word",
+                f"the nearest rule that works has rule_ipv6={net.supernet(new_prefix=64 - ea_len)}"
+                if ea_len < 64
+                else "",
+            )
+        if translation and net.prefixlen % 8 and syntax.key(version) >= BITWISE_SINCE:
+            near = net.supernet(new_prefix=net.prefixlen // 8 * 8)
+            raise UsageError(
+                f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
+                f"is a multiple of 8; {net} is not",
+                f"the nearest rule that works has rule_ipv6={near}; or use VPP 24.02",
+            )
+
+
+def _refuse_dmr(dmr: IPv6Network) -> None:
+    if dmr.prefixlen != 64:
+        near = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
+        raise UsageError(
+            f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {dmr} "
+            "loses one direction",
+            f"the nearest DMR that works is {near}",
+        )
+
+
+def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> list[Step]:
+    """Domains, then MAP on both interfaces."""
+    if intent.technology == "lwaftr":
+        own = _softwires(list(softwires(intent)), cli, place)
+    else:
+        source = str(intent.settings.get("dmr") or intent.settings["br_address"])
+        own = [
+            _domain(cli, f"v6t{n}", _words(rule, source), _wanted(rule, source))
+            for n, rule in enumerate(intent.settings["rules"])
+        ]
+    kind = " map-t" if intent.technology == "mapt-br" else ""
+    return [*own, *(_interface(cli, port, kind) for port in ports.values())]
+
+
+def _words(rule: Mapping[str, Any], source: str) -> str:
+    return (
+        f"ip4-pfx {rule['ipv4_prefix']} ip6-pfx {rule['ipv6_prefix']} ip6-src {source} "
+        f"ea-bits-len {rule['ea_len']} psid-offset {rule['psid_offset']} "
+        f"psid-len {rule['psid_len']}"
+    )
+
+
+def _wanted(rule: Mapping[str, Any], source: str) -> tuple[Any, ...]:
+    return (
+        *(str(ip_network(n)) for n in (rule["ipv4_prefix"], rule["ipv6_prefix"], source)),
+        int(rule["ea_len"]), int(rule["psid_offset"]), int(rule["psid_len"]),
+    )  # fmt: skip
+
+
+def _domain(cli: Cli, tag: str, words: str, wanted: tuple[Any, ...]) -> Step:
+    show = cli("show map domain")
+
+    def checker(output: str) -> str | None:
+        for d in syntax.domains(output):
+            found = (d.ipv4, d.ipv6, d.source, d.ea_len, d.psid_offset, d.psid_len)
+            if d.tag == tag:
+                return None if found == wanted else f"the domain {tag} is {found}, not {wanted}"
+        return f"VPP has made no domain {tag} (it does not say why)"
+
+    return Step(
+        cli(f"map add domain tag {tag} {words}"),
+        f"the rule {words.split()[3]}",
+        undo=_delete(cli, tag),
+        before=f"{show} | grep -F ']' || true",
+        was=Was.FOREIGN,
+        check=checked(show, checker, f"domain {tag} with these values"),
+    )
+
+
+def _delete(cli: Cli, tag: str) -> str:
+    """By tag: indices are VPP's, and others' domains must stay."""
+    delete = cli("map del domain index INDEX").replace("INDEX", "$i")
+    return (
+        f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p' | "
+        f"while read i; do {delete}; done"
+    )
+
+
+def _softwires(rows: list[Softwire], cli: Cli, place: str) -> list[Step]:
+    """One domain per IPv4 address, one rule per softwire; thousands go through a file."""
+    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
+    tags = {ipv4: f"v6t{n}" for n, ipv4 in enumerate(dict.fromkeys(r.ipv4 for r in rows))}
+    first = {row.ipv4: row for row in reversed(rows)}
+    lines = [
+        f"map add domain tag {tag} ip4-pfx {ipv4}/32 ip6-pfx ::/0 ip6-src {first[ipv4].br} "
+        f"ea-bits-len 0 psid-offset {first[ipv4].psid_offset} psid-len {first[ipv4].psid_len}"
+        for ipv4, tag in tags.items()
+    ]
+    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
+    show = cli("show map domain")
+    number = (
+        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
+        "awk 'NR == FNR {index_of[$2] = $1; next} "
+        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
+        f"{place}/indices - >{files[1]} && rm {place}/indices"
+    )
+
+    def enough(output: str) -> str | None:
+        found = {d.tag for d in syntax.domains(output)}
+        missing = [tag for tag in tags.values() if tag not in found]
+        return f"VPP has made no domain {missing[0]}" if missing else None
+
+    sample = rows[-1]
+    delete = cli("map del domain index INDEX").replace("INDEX", "$i")
+    return [
+        Step(
+            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
+            f"{len(tags)} addresses shared by lwB4s",
+            text="\n".join(lines) + "\n",
+            undo=f"{show} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{v6t[0-9]*}} .*/\\1/p' | "
+            f"while read i; do {delete}; done; rm -f {files[0]}",
+            before=f"{show} | grep -F ']' || true",
+            was=Was.FOREIGN,
+            check=checked(show, enough, f"{len(tags)} domains"),
+            silent=True,
+        ),
+        Step(
+            f"umask 077; {number} && {cli('exec ' + files[1])}",
+            f"{len(rows)} softwires",
+            text=rules,
+            undo=f"rm -f {files[1]}",
+            check=checked(
+                f"{show} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tags[sample.ipv4]}}} .*/\\1/p' | "
+                "while read i; do "
+                + cli("show map domain index INDEX").replace("INDEX", "$i")
+                + "; done",
+                lambda out: None if str(sample.b4) in out else f"the lwB4 {sample.b4} is missing",
+                f"PSID {sample.psid} of {sample.ipv4} is {sample.b4}",
+            ),
+            silent=True,
+        ),
+    ]
+
+
+def _interface(cli: Cli, port: str, kind: str) -> Step:
+    node = "ip4-map-t" if kind else "ip4-map"
+    show = cli(f"show interface features {port}")
+
+    def checker(output: str) -> str | None:
+        return None if node in output.split() else f"{port} has no feature {node}"
+
+    return Step(
+        cli(f"map interface {port}{kind}"),
+        f"MAP on {port}",
+        undo=cli(f"map interface {port} del{kind}"),
+        before=f"{show} | grep -w -e ip4-map -e ip4-map-t || true",
+        was=Was.FOREIGN,
+        check=checked(show, checker, node),
+        silent=True,
+    )

@@ -1,0 +1,181 @@
+"""Stateful technologies of VPP: NAT44-ED, NAT64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ipaddress import IPv4Address
+
+from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, contains, matches
+
+Cli = Callable[[str], str]
+DEFAULT_SESSIONS = 63 * 1024
+
+
+def steps(
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+) -> list[Step]:
+    """Everything but interfaces, addresses and routes."""
+    kinds = {"nat44": _nat44, "nat64": _nat64}
+    return kinds[intent.technology](intent, version, cli, ports, options)
+
+
+def flush(
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+) -> tuple[Step, ...]:
+    """Empty the session table; where no command does, take NAT away and make it again."""
+    clear = syntax.clear_nat44(version)
+    if intent.technology == "nat44" and clear:
+        lines = [cli(clear)]
+    else:
+        own = steps(intent, version, cli, ports, options)
+        taken = [s.undo for s in reversed(own) if s.undo and "{old}" not in s.undo]
+        lines = taken + [s.command for s in own]
+    if intent.technology == "nat44":
+        check, seen = empty(cli), f"{cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
+    else:
+        check, seen = _empty64(cli), f"{cli('show nat64 bib all')} | grep -vq -e BIB -e '^$'"
+        seen = f"! {seen}"
+    # frames of the last trial may still wait before VPP, to become sessions
+    command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {seen} && break; done"
+    return (Step(command, "no session of an earlier trial is left", check=check),)
+
+
+def empty(cli: Cli) -> Check:
+    """NAT44 has no session."""
+
+    def checker(output: str) -> str | None:
+        count = syntax.nat44_sessions(output).get("sessions")
+        if count is None:
+            return "it does not say how many sessions there are"
+        return f"{count:.0f} sessions are left" if count else None
+
+    return checked(cli("show nat44 summary"), checker, "no session")
+
+
+def _empty64(cli: Cli) -> Check:
+    def checker(output: str) -> str | None:
+        head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
+        if "BIB" not in head:
+            return "it does not say which bindings there are"
+        return f"{len(rows)} bindings are left" if rows else None
+
+    return checked(cli("show nat64 bib all"), checker, "no binding")
+
+
+def _pool(intent: Intent) -> str:
+    pool = nat.pool_of(intent)
+    first, last = pool.addresses[0], pool.addresses[-1]
+    return first if first == last else f"{first} - {last}"
+
+
+def _nat44(
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+) -> list[Step]:
+    wanted = int(getattr(options, "sessions", 0) or intent.settings.get("sessions") or 0)
+    sessions = max(wanted, DEFAULT_SESSIONS)
+    timeout = int(getattr(options, "timeout_s", 3600))
+    enable = syntax.enable_nat44(version, sessions)
+    found = []
+    if enable:
+        found.append(
+            Step(
+                cli(enable),
+                f"endpoint-dependent NAT44 with room for {sessions} sessions per worker",
+                undo=cli(syntax.disable_nat44(version)),
+                before=cli("show nat44 addresses") + " | grep -e '^[0-9]' || true",
+                was=Was.FOREIGN,
+                check=contains(cli("show nat44 summary"), "sessions"),
+                silent=True,
+            )
+        )
+    left, right = ports["left"], ports["right"]
+    return [
+        *found,
+        *_addresses(intent, cli, "nat44", "nat44 add address", "show nat44 addresses"),
+        Step(
+            cli(f"set interface nat44 in {left} out {right}"),
+            "the clients' side and the public side",
+            undo=cli(f"set interface nat44 in {left} out {right} del"),
+            check=contains(cli("show nat44 interfaces"), f"{left} in", f"{right} out"),
+            silent=True,
+        ),
+        Step(
+            cli(f"set nat timeout udp {timeout}"),
+            "sessions live longer than any test: expiry would look like loss",
+            undo="[ -z {old} ] || " + cli("set nat timeout udp {words}"),
+            before=cli("show nat timeouts")
+            + " | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
+            check=matches(
+                cli("show nat timeouts"), rf"udp timeout: {timeout}\s*sec", f"{timeout} s"
+            ),
+            silent=True,
+        ),
+    ]
+
+
+def _nat64(
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+) -> list[Step]:
+    prefix = intent.settings["prefix"]
+    sessions = int(getattr(options, "sessions", 0) or intent.settings.get("sessions") or 0)
+    found = []
+    if syntax.key(version) >= (21, 1):
+        enable, room = syntax.enable_nat64(sessions)
+        found.append(
+            Step(
+                cli(enable),
+                f"NAT64 with room for {room} sessions",
+                undo=cli("nat64 plugin disable"),
+                before=cli("show nat64 pool") + " | grep -e '^ *[0-9]' || true",
+                was=Was.FOREIGN,
+                silent=True,
+            )
+        )
+    left, right = ports["left"], ports["right"]
+    return [
+        *found,
+        Step(
+            cli(f"nat64 add prefix {prefix}"),
+            "IPv4 destinations as IPv6 addresses",
+            undo=cli(f"nat64 del prefix {prefix}"),
+            check=contains(cli("show nat64 prefix"), str(prefix)),
+            silent=True,
+        ),
+        *_addresses(
+            intent, cli, "nat64", "nat64 add pool address", "show nat64 pool", gone=bool(found)
+        ),
+        Step(
+            cli(f"set interface nat64 in {left} out {right}"),
+            "the clients' side and the public side",
+            undo=cli(f"set interface nat64 in {left} out {right} del"),
+            check=contains(cli("show nat64 interfaces"), f"{left} in", f"{right} out"),
+            silent=True,
+        ),
+    ]
+
+
+def _addresses(
+    intent: Intent, cli: Cli, what: str, add: str, show: str, *, gone: bool = False
+) -> list[Step]:
+    """Args: gone: they go with their plugin, and must not before.
+
+    A NAT64 address that is removed by itself leaves its count of ports in use behind, for the next
+    one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left.
+    """
+    pool = _pool(intent)
+    first = str(IPv4Address(pool.partition(" ")[0]))
+    delete = {
+        "nat44": f"nat44 add address {pool} del",
+        "nat64": f"nat64 add pool address {pool} del",
+    }[what]
+    return [
+        Step(
+            cli(f"{add} {pool}"),
+            f"public addresses of {what}",
+            undo="" if gone else cli(delete),
+            check=contains(cli(show), first),
+            silent=True,
+        )
+    ]

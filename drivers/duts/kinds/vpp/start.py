@@ -1,0 +1,93 @@
+"""A VPP of v6t's own, on interfaces of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.plan import Check, Intent, Step, Was, contains
+
+PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite", "det44")
+
+
+def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]:
+    """Start-up file, process, one host interface per side."""
+    place = options.state_dir
+    file, pid = f"{place}/vpp.conf", f"{place}/vpp.pid"
+    stop = (
+        f"p=$(cat {pid} 2>/dev/null) || p=none; kill $p 2>/dev/null; "
+        "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.3; done; "
+        f"rm -f {pid} {place}/vpp-cli.sock {place}/vpp.log {place}/vpp-api.sock "
+        f"{place}/vpp-stats.sock; [ ! -d /proc/$p ]"
+    )
+    wait = (
+        "for i in 1 2 3 4 5 6 7 8 9 10; do "
+        f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
+    )
+    found = [
+        write_file(file, startup(options), "start-up file of v6t's own VPP"),
+        Step(
+            f"{options.program} -c {file} && {wait}",
+            "VPP; it answers a moment later",
+            undo=stop,
+            before=f"ls {pid} 2>/dev/null || true",
+            was=Was.FOREIGN,
+            check=contains(cli("show version"), "vpp v"),
+        ),
+    ]
+    for side in ("left", "right"):
+        name, mac = getattr(options, side), getattr(intent.links, side).dut_mac
+        found.append(
+            Step(
+                # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
+                f"sysctl -q -w net.ipv6.conf.{name}.disable_ipv6=1; ip link set dev {name} up; "
+                + cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable"),
+                f"{name} belongs to VPP",
+                undo=f"sysctl -q -w net.ipv6.conf.{name}.disable_ipv6={{words}}",
+                before=f"sysctl -n net.ipv6.conf.{name}.disable_ipv6",
+                check=contains(cli("show hardware-interfaces"), f"host-{name}", mac.lower()),
+            )
+        )
+    return found
+
+
+def again(plan: Sequence[Step], check: Check) -> Step:
+    """Forget everything: another VPP, configured like this one.
+
+    Args:
+        plan: all steps, beginning with those of :func:`steps`.
+        check: that everything is forgotten.
+    """
+    process, *others = plan[1:]
+    lines = [f"( {process.undo} )", process.command]
+    lines += [_quiet(step.command) if step.silent else step.command for step in others]
+    return Step(
+        " &&\n".join(f"{{ {line}; }}" for line in lines),
+        "no session of an earlier trial is left: VPP is started anew",
+        check=check,
+    )
+
+
+def _quiet(command: str) -> str:
+    """VPP's exit status is always 0; what it prints is an error."""
+    return f'o=$({command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
+
+
+def startup(options: Any) -> str:
+    """Text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
+    place = options.state_dir
+    workers = f" corelist-workers {options.workers}" if options.workers else ""
+    path = f"  path {options.plugins}\n" if options.plugins else ""
+    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in PLUGINS)
+    return (
+        f"unix {{\n  runtime-dir {place}\n  cli-listen {place}/vpp-cli.sock\n  log {place}/vpp.log\n"
+        f"  pidfile {place}/vpp.pid\n  poll-sleep-usec 50\n}}\n"
+        f"api-segment {{ prefix v6t }}\n"
+        f"socksvr {{ socket-name {place}/vpp-api.sock }}\n"
+        f"statseg {{ socket-name {place}/vpp-stats.sock }}\n"
+        f"cpu {{ main-core {options.main_core}{workers} }}\n"
+        "memory { main-heap-size 512M main-heap-page-size 4K }\n"
+        "buffers { page-size 4K }\n"
+        f"plugins {{\n{path}  plugin default {{ disable }}\n{plugins}}}\n"
+    )

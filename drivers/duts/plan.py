@@ -1,0 +1,198 @@
+"""What is to be done to a device, as plain values: steps, checks and plans. Nothing runs here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+Checker = Callable[[str], "str | None"]
+"""Reads a command's output; returns what is wrong with it, or None."""
+
+
+class LinkLike(Protocol):
+    """One cable (see ``v6t.plugins.base.Link``)."""
+
+    @property
+    def tester_mac(self) -> str:
+        """The tester's end."""
+
+    @property
+    def dut_mac(self) -> str:
+        """The device's end."""
+
+    @property
+    def vlan(self) -> int | None:
+        """IEEE 802.1Q identifier, None if untagged."""
+
+    @property
+    def mtu(self) -> int:
+        """Octets of IP packet."""
+
+
+class LinksLike(Protocol):
+    """Both cables."""
+
+    @property
+    def left(self) -> LinkLike:
+        """The left one."""
+
+    @property
+    def right(self) -> LinkLike:
+        """The right one."""
+
+
+class Intent(Protocol):
+    """What a device must be configured to be (see ``v6t.plugins.base.DutIntent``)."""
+
+    @property
+    def technology(self) -> str:
+        """Name of the plugin."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Parameters of the technology."""
+
+    @property
+    def links(self) -> LinksLike:
+        """MAC addresses, VLANs, MTUs."""
+
+    @property
+    def left(self) -> Mapping[str, Any]:
+        """``addresses``, ``neighbours`` and ``routes`` of the left link."""
+
+    @property
+    def right(self) -> Mapping[str, Any]:
+        """The same for the right link."""
+
+
+class Was(Enum):
+    """What it means if a step's ``before`` command printed something."""
+
+    VALUE = "value"
+    """A value the undo command writes back."""
+    THERE = "there"
+    """It is so already: the step is done again and never undone."""
+    FOREIGN = "foreign"
+    """Somebody else's: refuse."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A read-back: exit statuses are not evidence.
+
+    Attributes:
+        command: a shell line that changes nothing.
+        checker: what is wrong with its output, None if nothing.
+        says: what is to be seen, for the printed plan.
+    """
+
+    command: str
+    checker: Checker = field(compare=False)
+    says: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of the device.
+
+    Attributes:
+        command: a shell line for the device's own shell.
+        why: one phrase.
+        text: standard input of the command.
+        undo: a shell line that takes it back, harmless if there is nothing to take back;
+            ``{old}`` is what ``before`` printed, as one word, ``{words}`` as several.
+        before: a shell line that prints what is to be restored; its output must be the same again
+            after the undo.
+        was: what output of ``before`` means.
+        gone: a shell line that succeeds if what was changed no longer exists: an interface that
+            was taken away took the change with it.
+        check: the read-back.
+        silent: any output of the command is an error (programs whose exit status says nothing).
+        deadline_s: how long it may take [s].
+        reboots: the device starts anew, and with it the connection; it is configured again.
+    """
+
+    command: str
+    why: str
+    text: str = ""
+    undo: str = ""
+    undo_text: str = ""
+    before: str = ""
+    was: Was = Was.VALUE
+    gone: str = ""
+    check: Check | None = None
+    silent: bool = False
+    deadline_s: float = 60.0
+    reboots: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a device needs, in order.
+
+    Attributes:
+        driver: the driver's name.
+        version: of the implementation the commands are for.
+        steps: the changes.
+        flush: what empties its state between trials; none: it has no state.
+        checks: read-backs beyond those of the steps.
+        notes: what a reader should know: defaults that matter, deviations.
+    """
+
+    driver: str
+    version: str
+    steps: tuple[Step, ...]
+    flush: tuple[Step, ...] = ()
+    checks: tuple[Check, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def all_checks(self) -> tuple[Check, ...]:
+        """Read-backs of the steps, then the others."""
+        return (*(s.check for s in self.steps if s.check), *self.checks)
+
+
+def contains(command: str, *parts: str) -> Check:
+    """The output must hold every part, however it is spaced."""
+
+    def checker(output: str) -> str | None:
+        seen = " ".join(output.split())
+        for part in parts:
+            if " ".join(part.split()) not in seen:
+                return f"'{part}' is not there; it says {shown(output)}"
+        return None
+
+    return Check(command, checker, " and ".join(f"'{p}'" for p in parts))
+
+
+def equals(command: str, value: str) -> Check:
+    """The output must be this text, but for space around it."""
+
+    def checker(output: str) -> str | None:
+        return None if output.strip() == value else f"'{value}' expected, {shown(output)} found"
+
+    return Check(command, checker, value or "nothing")
+
+
+def matches(command: str, pattern: str, says: str) -> Check:
+    """The output must hold a match of the pattern."""
+
+    def checker(output: str) -> str | None:
+        found = re.search(pattern, output, re.MULTILINE)
+        return None if found else f"not {says}; it says {shown(output)}"
+
+    return Check(command, checker, says)
+
+
+def checked(command: str, checker: Checker, says: str) -> Check:
+    """The output is read by a parser."""
+    return Check(command, checker, says)
+
+
+def shown(output: str, limit: int = 200) -> str:
+    """Output of a program, short enough for a sentence."""
+    text = " ".join(output.split())
+    return f"'{text[:limit]}{'...' if len(text) > limit else ''}'" if text else "nothing"

@@ -1,0 +1,194 @@
+"""The undo record: on the device and in the run directory before the first change.
+
+On the device it is a directory: ``record.json`` says who did what, ``undo.sh`` takes it back
+(and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps done and undone.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from v6t.drivers.duts.plan import Step, Was
+from v6t.profiles.errors import DutError
+
+SCHEMA = "v6t-undo/1"
+RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
+HELD_FILES = (RECORD, SCRIPT, PROGRESS, UNDONE)
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How one step is taken back.
+
+    Attributes:
+        number: of the step, from 1.
+        why: of the step.
+        command, text: shell line and its standard input; no command: nothing to take back.
+        before: command that prints the state.
+        old: what it printed before the step.
+        gone: succeeds if what the step changed no longer exists.
+    """
+
+    number: int
+    why: str
+    command: str
+    text: str = ""
+    before: str = ""
+    old: str = ""
+    gone: str = ""
+
+    @property
+    def look(self) -> str:
+        """Command that prints the state now; what is gone is as it was."""
+        if not self.gone:
+            return self.before
+        return (
+            f"if {self.gone}; then printf '%s\\n' {shlex.quote(self.old)}; else {self.before}\nfi"
+        )
+
+    def differs(self, now: str) -> bool:
+        """Whether the state is not what it was before the step.
+
+        More than before may be somebody else's; less, or something where nothing was, is ours.
+        A kernel setting that no longer exists vanished with its interface.
+        """
+        if not self.old.strip():
+            return bool(now.strip())
+        lines = set(now.splitlines())
+        names = {line.partition(" = ")[0] for line in lines}
+        missing = set(self.old.splitlines()) - lines
+        return any(" = " not in line or line.partition(" = ")[0] in names for line in missing)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was done to a device by one run.
+
+    Attributes:
+        owner: user, host and process that did it, and the run.
+        boot: the device's boot identifier then: after a reboot nothing is left.
+        driver, technology, started: of the run.
+        directory: on the device.
+        undo: one entry per step, in the order of the steps.
+    """
+
+    owner: str
+    boot: str
+    driver: str
+    technology: str
+    started: str
+    directory: str
+    undo: tuple[Undo, ...] = field(default=())
+
+    def to_json(self) -> str:
+        """Text of ``record.json``."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+    @staticmethod
+    def of_json(text: str) -> Record:
+        """Read it back.
+
+        Raises:
+            DutError: it is damaged, or of another version.
+        """
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.pop("schema") != SCHEMA:
+                raise ValueError("another schema")
+            entries = tuple(Undo(**u) for u in data.pop("undo"))
+            return Record(**data, undo=entries)
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            raise DutError(f"the undo record on the device cannot be read: {exc}") from exc
+
+    @property
+    def by_hand(self) -> str:
+        """The command that undoes everything, for a person at the device."""
+        return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
+
+
+def undo_of(number: int, step: Step, old: str) -> Undo:
+    """How a step is taken back, given what was there before it."""
+    command = step.undo
+    if step.was is Was.THERE and old.strip():
+        command = ""  # it was so already
+    words = " ".join(shlex.quote(w) for w in old.split())
+    command = command.replace("{old}", shlex.quote(old.rstrip("\n"))).replace("{words}", words)
+    text = step.undo_text.replace("{old}", old)
+    return Undo(number, step.why, command, text if command else "", step.before, old, step.gone)
+
+
+def script(record: Record) -> str:
+    """Text of ``undo.sh``: last step first, each once, ``left N`` for those that fail."""
+    lines = [
+        "#!/bin/sh",
+        _comment(
+            f"takes back what {record.owner} did for {record.technology} ({record.driver}), begun "
+            f"{record.started}; harmless to run twice"
+        ),
+        "trap '' HUP PIPE",
+        "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL",
+        f"cd {shlex.quote(record.directory)} || exit 1",
+        "touch progress undone",
+        "todo() { grep -qx $1 progress && ! grep -qx $1 undone; }",
+        'took() { if [ "$2" = 0 ]; then echo $1 >>undone; else echo "left $1"; failed=1; fi; }',
+        "failed=0",
+    ]
+    for entry in reversed(record.undo):
+        if not entry.command:
+            continue
+        lines += ["", _comment(entry.why), f"if todo {entry.number}; then"]
+        lines += [f"if {entry.gone}; then s=0; else ("] if entry.gone else ["("]
+        lines.append(here_document(entry.command, entry.text))
+        lines.append("); s=$?" + ("; fi" if entry.gone else ""))
+        if entry.before:  # it may have vanished with something else: what counts is the state
+            was = shlex.quote(entry.old.strip("\n"))
+            lines.append(f'[ $s = 0 ] || [ "$( ({entry.before}\n) 2>/dev/null )" = {was} ] && s=0')
+        lines += [f"took {entry.number} $s", "fi"]
+    lines += ["", "exit $failed", ""]
+    return "\n".join(lines)
+
+
+def _comment(text: str) -> str:
+    """One line, whatever is in the text."""
+    return "# " + " ".join(text.split())
+
+
+def here_document(command: str, text: str) -> str:
+    """A command with its standard input, as one writes it in a shell."""
+    if not text:
+        if "\n" in command:
+            return command
+        if any(c in command for c in ";|&"):  # else the last command of a pipeline reads nothing
+            command = f"{{ {command}\n}}"
+        return f"{command} </dev/null"
+    mark = "END"
+    while f"\n{mark}\n" in f"\n{text}\n":
+        mark += "_"
+    body = text if text.endswith("\n") else text + "\n"
+    if any(c in command for c in "\n;|&"):  # all of it reads the text, not its last part alone
+        command = f"{{ {command}\n}}"
+    return f"{command} <<'{mark}'\n{body}{mark}"
+
+
+def left_of(record: Record, output: str) -> list[Undo]:
+    """The steps that ``undo.sh`` could not take back, from what it printed."""
+    numbers = {
+        int(words[1])
+        for words in (line.split() for line in output.splitlines())
+        if len(words) == 2 and words[0] == "left" and words[1].isdigit()
+    }
+    return [u for u in record.undo if u.number in numbers]
+
+
+def describe(entries: Sequence[Undo]) -> str:
+    """What is left and the commands that take it back, for a message."""
+    return "; ".join(f"{u.why}: {here_document(u.command, u.text)}" for u in entries)
+
+
+def summary(record: Record) -> Mapping[str, Any]:
+    """Facts for the manifest."""
+    return {"owner": record.owner, "started": record.started, "steps": len(record.undo)}

@@ -1,0 +1,248 @@
+"""The operator's own way to a device: who is at its other end, and what would take it.
+
+A test route, address or pool that holds the address a session comes from cuts the device off as
+surely as taking its interface down: both are refused before anything is changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from v6t.drivers.duts.plan import Intent, Plan
+from v6t.profiles.errors import DutError
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+CLIENT = 'echo "$SSH_CONNECTION"'
+MANAGEMENT = """\
+set -- $SSH_CONNECTION; z=; case "$3" in *%*) z=${3#*%};; esac
+[ -z "$3" ] || ip -o addr show ${z:+dev "$z"} to "${3%%%*}"
+"""
+"""The interface with the address this session came to; a link-local one bears its zone."""
+_LOOK = """\
+set -- $SSH_CONNECTION; [ -n "$3" ] || exit 0
+v=; z=; case "$3" in *%*) z=${3#*%};; esac
+i=$(ip -o addr show ${z:+dev "$z"} to "${3%%%*}" | sed -n '1s/^[0-9]*: *\\([^ ]*\\) .*/\\1/p')
+m=$(ip -o link show dev "$i" | sed -n 's/.* master \\([^ ]*\\) .*/\\1/p')
+if [ -n "$m" ] && ip -d -o link show dev "$m" | grep -q ' vrf table '; then
+v="vrf $m"; echo "$v"
+fi
+look() {
+a=${2%%%*}; d=$3; f=-4; case "$a" in *:*) f=-6;; esac
+case "$2" in *%*) d=${2#*%};; esac
+if r=$(ip -o $f route get fibmatch "$a" ${d:+oif "$d"} $v); then echo "$1 $a matched $r"
+else echo "$1 $a host $(ip -o $f route get "$a" ${d:+oif "$d"} $v)"; fi
+}
+look client "$1"
+for f in -4 -6; do
+ip -o $f route show default $v | grep -o 'via [^ ]* dev [^ ]*' | while read x g y d; do
+case "$g" in inet6) g=$y; d=;; esac; look gateway "$g" "$d"; done
+done
+sed -n 's/^nameserver[ \\t]*\\([0-9A-Za-z:.%]*\\).*/\\1/p' /etc/resolv.conf \\
+/run/systemd/resolve/resolv.conf | sort -u | while read n; do look nameserver "$n"; done
+"""
+WHO = {
+    "client": "where this SSH session comes from",
+    "gateway": "the device's default gateway",
+    "nameserver": "the device's name server",
+    "jump": "a jump host",
+    "server": "the address this SSH session came to",
+}
+_NO_WAY = ("unreachable", "blackhole", "prohibit", "throw")
+_PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
+_HOST_ROUTE = re.compile(
+    r"\broute\s+(?:-\S+\s+)*(?:add|replace|append|prepend|change)\s+(?:-\S+\s+)*([0-9A-Fa-f:.]+)"
+    r"(?=\s|$)"
+)
+
+
+def survey(jumps: Sequence[str] = ()) -> str:
+    """Command that prints how the device reaches those who must not be cut off.
+
+    Args:
+        jumps: addresses of jump hosts.
+    """
+    return _LOOK + "".join(f"look jump {address}\n" for address in jumps)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Somebody the device must go on reaching.
+
+    Attributes:
+        who: a name of :data:`WHO`.
+        address: its address.
+        length: prefix length of the route that leads there; what is longer takes its place.
+        devices: interfaces the route leads through.
+    """
+
+    who: str
+    address: Address
+    length: int
+    devices: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """For messages."""
+        return f"{self.address}, {WHO[self.who]}"
+
+
+@dataclass(frozen=True)
+class Way:
+    """What carries this session.
+
+    Attributes:
+        peers: who must not be cut off.
+        unknown: why it cannot be told; empty if it can.
+        vrf: the virtual routing domain it runs in: routes elsewhere do not touch it.
+    """
+
+    peers: tuple[Peer, ...] = ()
+    unknown: str = ""
+    vrf: str = ""
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """Interfaces that are part of it, and why."""
+        return {
+            name: f"the way to {peer.text}, leads through it"
+            for peer in reversed(self.peers)
+            for name in peer.devices
+            if name != "lo"
+        }
+
+
+def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
+    """What the device said of this session.
+
+    Args:
+        client: the section of :data:`CLIENT`.
+        looked: the section of :func:`survey`.
+        management: interfaces with the address the session came to.
+    """
+    words = client.split()
+    if len(words) < 4:
+        return Way(unknown="$SSH_CONNECTION on the device does not say where it comes from")
+    server = words[2].partition("%")[0]
+    if not management:
+        return Way(unknown=f"no interface of the device has {server}, the address it came to")
+    peers, vrf = [], ""
+    for line in looked.splitlines():
+        head, _, rest = line.partition(" ")
+        if head == "vrf":
+            vrf = rest.strip()
+        elif head in WHO:
+            found = _peer(head, rest)
+            peers += [found] if found else []
+    if not any(p.who == "client" for p in peers):
+        return Way(unknown=f"the device says no way back to {words[0]}, where it comes from")
+    own = _address(server)
+    if own is not None:
+        peers.append(Peer("server", own, own.max_prefixlen))
+    return Way(tuple(peers), vrf=vrf)
+
+
+def client_alone(client: str) -> Way:
+    """Of a device that is asked nothing else: no route may hold the address it comes from."""
+    words = client.split()
+    address = _address(words[0].partition("%")[0]) if words else None
+    return Way() if address is None else Way((Peer("client", address, 0),))
+
+
+def check_way(way: Way, intent: Intent, plan: Plan) -> None:
+    """Refuse a plan that would take the operator's own way.
+
+    Raises:
+        DutError: with what collides; nothing was changed.
+    """
+    if way.unknown:
+        raise DutError(
+            f"what carries this SSH session cannot be determined: {way.unknown}",
+            "nothing was changed: v6t configures no device it could cut off unawares",
+        )
+    for peer in way.peers:
+        for what, net in () if way.vrf else (*_of_sides(intent), *_of_steps(plan)):
+            if peer.address in net and net.prefixlen >= peer.length:
+                _refuse(what, peer)
+        for what, net in _claimed("", intent.settings):
+            if peer.address in net:
+                _refuse(f"{what} {net}", peer)
+
+
+def _refuse(what: str, peer: Peer) -> None:
+    raise DutError(
+        f"the test's {what} would take the way to {peer.text}",
+        "nothing was changed: use other addresses for the test, or another way to the device",
+    )
+
+
+def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
+    """What the device's links and routes will attract."""
+    for name, side in (("left", intent.left), ("right", intent.right)):
+        for text in side.get("addresses", ()):
+            yield f"{name} address {text}", ip_network(text, strict=False)
+        for text in side.get("routes", {}):
+            yield f"{name} route {text}", ip_network(text, strict=False)
+
+
+def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
+    """Prefixes and host routes in the commands, whoever wrote them."""
+    for number, step in enumerate(plan.steps, 1):
+        text = f"{step.command}\n{step.text}"
+        tokens = ["/".join(found) for found in _PREFIX.findall(text)]
+        for token in [*tokens, *_HOST_ROUTE.findall(text)]:
+            net = _network(token)
+            if net is not None:
+                yield f"step {number} ({step.why}) with {token}", net
+
+
+def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:
+    """Prefixes and addresses among the technology's settings: a translator takes what they hold."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _claimed(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _claimed(name, inner)
+    elif not isinstance(value, (bool, int, float, bytes)) and value is not None:
+        net = _network(str(value))
+        if net is not None:
+            yield name, net
+
+
+def _peer(who: str, rest: str) -> Peer | None:
+    """A line of :func:`survey` without its first word; None where no route leads there."""
+    text, _, route = rest.partition(" ")
+    how, _, route = route.partition(" ")
+    address = _address(text)
+    words = route.split()
+    if address is None or not words or words[0] in _NO_WAY:
+        return None
+    devices = tuple(dict.fromkeys(re.findall(r"\bdev (\S+)", route)))
+    # without the matched prefix any route could take its place
+    length = 0
+    if how == "matched" and words[0] != "default":
+        net = _network(words[1] if words[0] == "local" else words[0])
+        length = net.prefixlen if net is not None else 0
+    return Peer(who, address, length, devices)
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _network(text: str) -> Network | None:
+    if "." not in text and ":" not in text:
+        return None
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""The lab of network namespaces that testers and devices share."""

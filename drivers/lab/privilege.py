@@ -1,0 +1,104 @@
+"""May this user make network namespaces? If not, what is missing, in one sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from v6t.drivers.lab import netns
+from v6t.profiles.errors import EnvironmentLacking
+
+_PROBE = """
+import sys
+from v6t.drivers.lab import netns
+if sys.argv[1] == "user":
+    netns.become_root_of_new_user_namespace()
+netns.unshare(netns.CLONE_NEWNET)
+import socket
+socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
+"""
+
+
+def acquire() -> str:
+    """Get the right to make namespaces; returns how: ``root`` or ``user namespace``.
+
+    An ordinary user's process becomes root of a new user namespace, which needs a process with
+    a single thread: call this before anything starts threads.
+
+    Raises:
+        EnvironmentLacking: neither way works here; the hint says what would help.
+    """
+    if shutil.which("ip") is None:
+        raise EnvironmentLacking(
+            "the lab needs the `ip` command", "apt-get install iproute2, or use --tester sim"
+        )
+    if os.geteuid() == 0:
+        trouble = _try("root")
+        if trouble is None:
+            return "root"
+        raise EnvironmentLacking(
+            f"root may not make network namespaces here: {trouble}",
+            "a container needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW; or use --tester sim",
+        )
+    trouble = _try("user")
+    if trouble is not None:
+        raise EnvironmentLacking(
+            f"this user may not make network namespaces: {trouble}", _user_hint()
+        )
+    try:
+        netns.become_root_of_new_user_namespace()
+    except OSError as exc:
+        raise EnvironmentLacking(
+            f"a user namespace could not be entered: {exc}", "run as root, or use --tester sim"
+        ) from exc
+    return "user namespace"
+
+
+def available() -> tuple[bool, str]:
+    """Whether :func:`acquire` would succeed, and how or why not. Changes nothing."""
+    if shutil.which("ip") is None:
+        return False, "the `ip` command is missing (apt-get install iproute2)"
+    kind = "root" if os.geteuid() == 0 else "user"
+    trouble = _try(kind)
+    if trouble is None:
+        return True, "root" if kind == "root" else "user namespace"
+    return False, trouble + ("" if kind == "root" else f"; {_user_hint()}")
+
+
+def _try(kind: str) -> str | None:
+    """Make a namespace in a child; None if that works, else the reason."""
+    probe = subprocess.run(
+        [sys.executable, "-c", _PROBE, kind], capture_output=True, text=True, check=False
+    )
+    if probe.returncode == 0:
+        return None
+    lines = probe.stderr.strip().splitlines()
+    return lines[-1] if lines else f"status {probe.returncode}"
+
+
+def _user_hint() -> str:
+    for name, bad, hint in (
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "AppArmor keeps user namespaces from ordinary users here "
+            "(kernel.apparmor_restrict_unprivileged_userns=1): run as root",
+        ),
+        (
+            "kernel/unprivileged_userns_clone",
+            "0",
+            "the kernel keeps user namespaces from ordinary users "
+            "(kernel.unprivileged_userns_clone=0): run as root",
+        ),
+        ("user/max_user_namespaces", "0", "user.max_user_namespaces is 0: run as root"),
+    ):
+        path = Path("/proc/sys") / name
+        try:
+            if path.read_text().strip() == bad:
+                return hint + ", or use --tester sim"
+        except OSError:
+            continue
+    return "run as root, or use --tester sim"

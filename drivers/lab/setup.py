@@ -1,0 +1,165 @@
+"""What stands in the lab: the namespaces, and the device under test between the two cables."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from v6t.drivers.lab.channel import Worker
+from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
+from v6t.drivers.lab.reference_device import Faults
+from v6t.drivers.tester import Translation
+
+
+class Mtus(Protocol):
+    """MTUs of both links [octets]."""
+
+    @property
+    def left(self) -> Any:
+        """Left link, with ``mtu``."""
+
+    @property
+    def right(self) -> Any:
+        """Right link, with ``mtu``."""
+
+
+class LabDevice(Protocol):
+    """A device under test that is set up inside the lab's device namespace.
+
+    One that brings a network namespace of its own has a method ``namespace`` as well: it makes
+    the namespace and returns the id of a process in it. One of several parts has ``namespaces``
+    instead, and the MTUs of the cables between its parts, ``mtus_between``.
+    """
+
+    def start(self, lab: Lab) -> None:
+        """Configure it and wait until it forwards.
+
+        Raises:
+            EnvironmentLacking: a program or kernel feature is missing.
+            DutError: it could not be configured.
+        """
+
+    def report(self) -> dict[str, Any]:
+        """Its own counters."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest: kind, versions, commands."""
+
+    def close(self) -> None:
+        """End what it started. The namespace is removed afterwards. May be called twice."""
+
+
+class ReferenceDevice:
+    """A plugin's own reference translation behind two AF_PACKET rings."""
+
+    def __init__(
+        self,
+        oracle: Translation,
+        octets: int,
+        faults: Faults | None = None,
+        *,
+        turned: bool = False,
+    ) -> None:
+        """Remember; nothing is started yet.
+
+        Args:
+            oracle: its brain.
+            octets: longest frame, without FCS.
+            faults: how it misbehaves.
+            turned: the oracle's left is the device's right.
+        """
+        self._oracle = oracle
+        self._octets = octets
+        self._faults = faults
+        self._sides = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
+        self._worker: Worker | None = None
+
+    def start(self, lab: Lab) -> None:
+        """Start the process in the device's namespace."""
+        if lab.device is None:
+            raise ValueError("a loopback lab has no place for a device")
+        self.start_in(lab.device.pid)
+
+    def start_in(self, pid: int) -> None:
+        """Start the process in the network namespace of another."""
+        self._worker = Worker(
+            "reference device",
+            {
+                "kind": "dut",
+                "namespace": pid,
+                "left": self._sides[0],
+                "right": self._sides[1],
+                "frame_octets": self._octets,
+                "oracle": self._oracle,
+                "faults": self._faults,
+            },
+        )
+        self._worker.answer()
+
+    def report(self) -> dict[str, Any]:
+        """Frames taken, forwarded and dropped."""
+        return self._worker.ask("report") if self._worker else {}
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        return {"kind": "reference", "what": "reference translation behind two rings"}
+
+    def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+def frame_octets(links: Mtus) -> int:
+    """Longest frame the lab's links carry, without FCS, with a VLAN tag."""
+    return int(max(links.left.mtu, links.right.mtu)) + 18
+
+
+class Bed:
+    """Lab and device together; opened once, closed always."""
+
+    def __init__(self, links: Mtus, device: LabDevice | None) -> None:
+        """Remember what to make.
+
+        Args:
+            links: MTUs of the cables.
+            device: what stands between them; None: the ports are joined directly (SELF-01).
+        """
+        self._links = links
+        self.device = device
+        self.lab: Lab | None = None
+
+    def open(self) -> Lab:
+        """Make the lab, start the device."""
+        left, right = self._links.left.mtu, self._links.right.mtu
+        own = getattr(self.device, "namespace", None)
+        several = getattr(self.device, "namespaces", None)
+        try:
+            pids = several() if several else [own() if own else None]
+            between = getattr(self.device, "mtus_between", ())
+            loopback = self.device is None
+            lab = self.lab = Lab(
+                left, right, loopback=loopback, device_pids=pids, mtus_between=between
+            )
+            if self.device is not None:
+                self.device.start(lab)
+        except BaseException:
+            self.close()
+            raise
+        return lab
+
+    def report(self) -> dict[str, Any]:
+        """The device's own counters; empty in loopback."""
+        return self.device.report() if self.device is not None and self.lab is not None else {}
+
+    def describe(self) -> dict[str, Any]:
+        """Facts about the device."""
+        return {"kind": "none"} if self.device is None else self.device.describe()
+
+    def close(self) -> None:
+        """End the device, remove the lab. May be called twice."""
+        if self.device is not None:
+            self.device.close()
+        if self.lab is not None:
+            self.lab.close()
+            self.lab = None

@@ -1,0 +1,1 @@
+"""Expected frames against received ones, connections included."""

@@ -1,0 +1,224 @@
+"""Received frames against the reference translation, and the first difference in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.profiles import decode, headerpolicy, trailer
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from v6t.drivers.oracle.replay import FrameSource
+    from v6t.drivers.tester import Oracle
+    from v6t.profiles.headerpolicy import HeaderPolicy
+    from v6t.profiles.model import Direction
+
+    U8 = NDArray[np.uint8]
+
+
+_UNCHANGED = headerpolicy.HeaderPolicy()
+"""Of a cable: nothing is made anew, so nothing is left open."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Frames compared with the reference translation.
+
+    Attributes:
+        checked: how many.
+        matched: how many are equal to it, or differ where RFCs leave it to the device.
+        mismatch: the first that does not.
+        seen: frames by what they show of the device where RFCs leave it a choice.
+    """
+
+    checked: int
+    matched: int
+    mismatch: Mapping[str, str] | None = None
+    seen: Mapping[str, int] = field(default_factory=dict)
+
+
+def together(found: Sequence[Comparison]) -> Comparison:
+    """Comparisons of several streams as one."""
+    seen: Counter[str] = Counter()
+    for each in found:
+        seen.update(each.seen)
+    return Comparison(
+        checked=sum(c.checked for c in found),
+        matched=sum(c.matched for c in found),
+        mismatch=next((c.mismatch for c in found if c.mismatch is not None), None),
+        seen=dict(sorted(seen.items())),
+    )
+
+
+def compare_samples(
+    stream: Stream,
+    samples: list[U8],
+    nonce: int | None,
+    direction: Direction,
+    oracle: Oracle | None,
+    first_sequence: int = 0,
+    source: FrameSource | None = None,
+) -> Comparison:
+    """Build what was sent again, translate it by the book, compare octet by octet.
+
+    Args:
+        stream: where the samples came from.
+        samples: received frames, arrays of equally long rows.
+        nonce: the trial's number; None: the marks of the received frames hold, because the tester
+            (TRex) chose nonce and identifier itself.
+        direction: which way they went.
+        oracle: the reference translation; None: frames must come back unchanged.
+        first_sequence: sequence number in the trailer of the stream's first frame.
+        source: what was sent, where it is not the stream as compiled.
+    """
+    checked = matched = 0
+    first: Mapping[str, str] | None = None
+    seen: Counter[str] = Counter()
+    expander = source or Expander(stream)
+    policy = _UNCHANGED if oracle is None else oracle.header_policy
+    for frames in _by_length(samples):
+        marks = trailer.read(frames)
+        numbers = marks.seq - np.uint32(first_sequence)  # modulo 2**32
+        sent = np.concatenate([expander.frames(int(n), 1) for n in numbers])
+        trailer.stamp(
+            sent,
+            expander.checksum,
+            seq=marks.seq,
+            stream_id=marks.stream_id if nonce is None else stream.stream_id,
+            nonce=marks.nonce if nonce is None else nonce,
+            time_ns=marks.time_ns,
+        )
+        expected, lengths = _expected(sent, direction, oracle)
+        width = frames.shape[1]
+        equal = lengths == width
+        like = np.flatnonzero(equal)
+        if len(like):
+            wanted = expected[like, :width]
+            told = headerpolicy.tolerate(policy, sent[like], wanted, frames[like])
+            equal[like] = told.allowed & (told.frames == wanted).all(axis=1)
+            seen.update(told.seen)
+        checked += len(frames)
+        matched += int(np.count_nonzero(equal))
+        if first is None and not equal.all():
+            row = int(equal.argmin())
+            first = _difference(
+                stream, policy, sent[row], expected[row, : lengths[row]], frames[row]
+            )
+    return Comparison(checked, matched, first, dict(sorted(seen.items())))
+
+
+def missing_example(
+    stream: Stream,
+    number: int,
+    direction: Direction,
+    oracle: Oracle | None,
+    source: FrameSource | None = None,
+) -> Mapping[str, str]:
+    """A frame that never came back, beside what should have."""
+    expander = source or Expander(stream)
+    sent = expander.frames(number, 1)
+    trailer.stamp(
+        sent,
+        expander.checksum,
+        seq=np.array([number]),
+        stream_id=stream.stream_id,
+        nonce=0,
+        time_ns=0,
+    )
+    expected, lengths = _expected(sent, direction, oracle)
+    return _pair(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
+
+
+def _expected(
+    sent: U8, direction: Direction, oracle: Oracle | None
+) -> tuple[U8, NDArray[np.int32]]:
+    if oracle is None:
+        return sent, np.full(len(sent), sent.shape[1], dtype=np.int32)
+    answer = oracle.expect(direction, sent)
+    return answer.frames, answer.length
+
+
+def _by_length(samples: list[U8]) -> list[U8]:
+    """Equally long rows together: a receiver brings them a few at a time."""
+    groups: dict[int, list[U8]] = {}
+    for rows in samples:
+        groups.setdefault(rows.shape[1], []).append(rows)
+    return [found[0] if len(found) == 1 else np.concatenate(found) for found in groups.values()]
+
+
+def _difference(
+    stream: Stream, policy: HeaderPolicy, sent: U8, wanted: U8, got: U8
+) -> Mapping[str, str]:
+    """Both frames, and which octet is wrong: one that the device has no choice in, if there is."""
+    pair = _pair(stream, sent.tobytes(), wanted.tobytes(), got.tobytes())
+    if len(wanted) != len(got):
+        return pair
+    rows = sent[None, :], wanted[None, :], got[None, :]
+    why = headerpolicy.refused(policy, *rows)
+    if not why:
+        told = headerpolicy.tolerate(policy, *rows).frames
+        why = describe_difference(wanted.tobytes(), told.tobytes())
+    return {**pair, "why": why}
+
+
+def _pair(stream: Stream, sent: bytes, expected: bytes, received: bytes) -> Mapping[str, str]:
+    return {
+        "class": stream.name,
+        "sent": sent.hex(),
+        "expected": expected.hex(),
+        "received": received.hex(),
+        "why": describe_difference(expected, received),
+    }
+
+
+def describe_difference(expected: bytes, received: bytes) -> str:
+    """The first difference between two frames, naming the header field it is in."""
+    if not received:
+        return "the device dropped it" if expected else "dropped, as it should be"
+    if not expected:
+        return "the device forwarded a frame it must drop"
+    for at, (want, got) in enumerate(zip(expected, received, strict=False)):
+        if want != got:
+            return f"octet {at} ({_field(expected, at)}): expected {want:02x}, received {got:02x}"
+    return f"{len(expected)} octets expected, {len(received)} received"
+
+
+_ETHERNET = ((0, 6, "destination MAC"), (6, 12, "source MAC"), (12, 14, "EtherType"))
+_IPV4 = (
+    (0, 1, "version"), (1, 2, "TOS"), (2, 4, "total length"), (4, 6, "identification"),
+    (6, 8, "flags"), (8, 9, "TTL"), (9, 10, "protocol"), (10, 12, "header checksum"),
+    (12, 16, "source"), (16, 20, "destination"), (20, 60, "options"),
+)  # fmt: skip
+_IPV6 = (
+    (0, 4, "version, traffic class, flow label"), (4, 6, "payload length"), (6, 7, "next header"),
+    (7, 8, "hop limit"), (8, 24, "source"), (24, 40, "destination"),
+)  # fmt: skip
+_UDP = ((0, 2, "source port"), (2, 4, "destination port"), (4, 6, "length"), (6, 8, "checksum"))
+
+
+_TCP = (
+    (0, 2, "source port"), (2, 4, "destination port"), (4, 8, "sequence number"),
+    (8, 12, "acknowledgement number"), (12, 14, "flags"), (14, 16, "window"), (16, 18, "checksum"),
+)  # fmt: skip
+_GRE = ((0, 2, "flags"), (2, 4, "protocol type"))
+_FIELDS = {"Ethernet": _ETHERNET, "IPv4": _IPV4, "IPv6": _IPV6, "GRE": _GRE, "UDP": _UDP,
+           "TCP": _TCP}  # fmt: skip
+
+
+def _field(frame: bytes, at: int) -> str:
+    deep = 0
+    for header in decode.headers(frame):
+        deep += header.name in ("IPv4", "IPv6")
+        if header.start <= at < header.end:
+            inner = "inner " if deep > 1 and header.name in ("IPv4", "IPv6") else ""
+            fields = _FIELDS.get(header.name, ())
+            named = (f for low, high, f in fields if low <= at - header.start < high)
+            return f"{inner}{header.name} {next(named, '')}".strip()
+    return "payload"

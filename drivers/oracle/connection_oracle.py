@@ -1,0 +1,154 @@
+"""Who knows the frame a stateful device must emit: its plugin, told which connection it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
+from v6t.drivers.oracle.state_table import StateTable
+from v6t.profiles import trailer
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import Role
+from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.tester import Answer
+    from v6t.profiles.headerpolicy import HeaderPolicy
+    from v6t.profiles.model import Direction
+
+    U8 = NDArray[np.uint8]
+
+
+@runtime_checkable
+class Connected(Protocol):
+    """A stateful plugin (see ``v6t.plugins.stateful.base``)."""
+
+    @property
+    def responder_version(self) -> int:
+        """IP version of what the Responder learns."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """See :class:`v6t.drivers.tester.Oracle`."""
+
+    def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Answer:
+        """Reference translation of frames of known connections."""
+
+    def expect(self, direction: Direction, frames: U8) -> Answer:
+        """Reference translation of all others."""
+
+
+@dataclass(frozen=True)
+class TableAt:
+    """Where the Responder's table is, and how it is used.
+
+    Attributes:
+        path: of its memory file.
+        count: connections, N.
+        version: of IP.
+        reverse: order in which the Responder reads it.
+    """
+
+    path: str
+    count: int
+    version: int
+    reverse: Order
+
+
+def foreground(streams: StreamSet) -> Stream:
+    """The stream whose frames belong to connections.
+
+    Raises:
+        ValueError: there is none, or several.
+    """
+    (stream,) = [s for s in streams.streams if s.role is Role.FOREGROUND]
+    return stream
+
+
+def connection_source(streams: StreamSet, at: TableAt, table: StateTable) -> FrameSource:
+    """Frames of phase 2 of the foreground of a direction."""
+    if streams.direction == "forward":
+        return Cycle(foreground(streams), at.count)
+    return Replay(foreground(streams), table, at.reverse)
+
+
+class ConnectionOracle:
+    """A stateful plugin together with the connections that were learned. Picklable unbound."""
+
+    def __init__(self, plugin: Connected, forward: StreamSet, reverse: StreamSet) -> None:
+        """Remember; connections come with :meth:`bind`.
+
+        Args:
+            plugin: the technology.
+            forward: streams of the Initiator.
+            reverse: streams of the Responder.
+        """
+        self._plugin = plugin
+        self._initial = foreground(forward)
+        self._numbers = {
+            "forward": foreground(forward).stream_id,
+            "reverse": foreground(reverse).stream_id,
+        }
+        self._expander: Expander | None = None
+        self._table: StateTable | None = None
+        self._orders: Mapping[str, Order] = {}
+        self.locate: Callable[[Direction, U8], NDArray[np.int64] | None] | None = None
+        """Another way to tell connections, of a tester with trailers of its own (TRex)."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The plugin's."""
+        return self._plugin.header_policy
+
+    def bind(self, at: TableAt) -> StateTable:
+        """Use these connections from now on."""
+        self._table = StateTable(at.path, at.count, at.version)
+        self._orders = {"forward": Order(at.count), "reverse": at.reverse}
+        return self._table
+
+    def _which(self, direction: Direction, frames: U8) -> NDArray[np.int64] | None:
+        """Connections ``(n,)`` that frames belong to; None: to none."""
+        if self.locate is not None:
+            return self.locate(direction, frames)
+        marks = trailer.read(frames)
+        if (marks.stream_id != self._numbers[direction]).any():
+            return None
+        return self._orders[direction].connections(marks.seq)
+
+    def expect(self, direction: Direction, frames: U8) -> Answer:
+        """Reference translation; frames of connections are known by their trailers."""
+        table = self._table
+        which = None if table is None or not len(frames) else self._which(direction, frames)
+        if table is None or which is None:
+            return self._plugin.expect(direction, frames)
+        if self._expander is None:
+            self._expander = Expander(self._initial)
+        initial = np.concatenate([self._expander.frames(int(k), 1) for k in which])
+        return self._plugin.connected(direction, frames, initial, table.rows[which])
+
+
+def connecting(oracle: Any, forward: StreamSet, reverse: StreamSet) -> tuple[Any, ConnectionOracle]:
+    """A oracle like the given one that knows connections, and the part of it to be bound.
+
+    Whatever is wrapped around the plugin (hops, the profile of an implementation) stays around.
+    """
+    import copy
+
+    inner = getattr(oracle, "oracle", None)
+    if inner is None:
+        made = ConnectionOracle(oracle, forward, reverse)
+        return made, made
+    outer = copy.copy(oracle)
+    outer.oracle, made = connecting(inner, forward, reverse)
+    return outer, made
+
+
+def plugin_of(oracle: Any) -> Any:
+    """The plugin inside a oracle."""
+    while getattr(oracle, "oracle", None) is not None:
+        oracle = oracle.oracle
+    return oracle

@@ -1,0 +1,152 @@
+"""Frames of phase 2: the Initiator's own connections again, the Responder's from its table.
+
+Both have the interface of :class:`v6t.profiles.expand.Expander`, so whoever sends or compares
+frames does not see the difference.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from v6t.drivers.oracle.state_table import StateTable, tuple_at
+from v6t.procedures.connection_types import Reading
+from v6t.profiles import inet
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import Checksum, Stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    U8 = NDArray[np.uint8]
+    I64 = NDArray[np.int64]
+
+
+class FrameSource(Protocol):
+    """Frames of one stream by number."""
+
+    length: int
+    headers: inet.Headers
+    checksum: Checksum | None
+
+    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+        """See :meth:`v6t.profiles.expand.Expander.frames`."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which connection the n-th frame of a direction belongs to.
+
+    Attributes:
+        count: connections that are used.
+        reading: see :data:`~v6t.procedures.connection_types.Reading`.
+        seed: of the pseudorandom order.
+    """
+
+    count: int
+    reading: Reading = "linear"
+    seed: int = 1
+
+    def connections(self, numbers: NDArray[np.integer]) -> I64:
+        """Connections ``(n,)`` of frames ``(n,)``."""
+        if self.reading == "fixed":
+            return np.zeros(len(numbers), dtype=np.int64)
+        if self.reading == "linear":
+            return numbers.astype(np.int64) % self.count
+        start = self.seed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+        mixed = numbers.astype(np.uint64) + np.uint64(start)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+        mixed ^= mixed >> np.uint64(31)
+        return (mixed % np.uint64(self.count)).astype(np.int64)
+
+
+class Cycle:
+    """The Initiator in phase 2: the frames of phase 1 in their order, again and again."""
+
+    def __init__(self, stream: Stream, count: int) -> None:
+        """Prepare.
+
+        Args:
+            stream: enumerates the connections.
+            count: how many there are.
+        """
+        self._expander = Expander(stream)
+        self._count = count
+        self.length = self._expander.length
+        self.headers = self._expander.headers
+        self.checksum = stream.checksum
+
+    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+        """Frames ``first ..``; see :class:`FrameSource`."""
+        if out is None:
+            out = np.empty((count, self.length), dtype=np.uint8)
+        done = 0
+        while done < count:
+            at = (first + done) % self._count
+            size = min(count - done, self._count - at)
+            self._expander.frames(at, size, out[done : done + size])
+            done += size
+        return out
+
+
+class Replay:
+    """The Responder: a template whose addresses and ports are those of a learned connection."""
+
+    def __init__(self, stream: Stream, table: StateTable, order: Order) -> None:
+        """Prepare.
+
+        Args:
+            stream: its frame is the template.
+            table: learned in phase 1.
+            order: in which the table is read.
+        """
+        packet = base64.b64decode(stream.trex["packet"]["binary"])
+        self._template = np.frombuffer(packet, dtype=np.uint8)
+        self._table, self._order = table, order
+        self.length = len(packet)
+        self.headers = inet.headers_of(packet)
+        self.checksum = stream.checksum
+        self._at = tuple_at(self.headers)
+        size = (self._at.stop - self._at.start - 4) // 2
+        source, ports = list(range(size)), 2 * size
+        # the learned source is where it is sent to
+        self._swapped = [size + i for i in source] + source
+        self._swapped += [ports + 2, ports + 3, ports, ports + 1]
+        blank = self._template.copy()[None, :]
+        blank[:, self._at] = 0
+        self._udp = int(self.headers.udp or 0) + 6
+        blank[:, self._udp : self._udp + 2] = 0
+        self._udp_sum = inet.udp_sum(blank, self.headers)[0]
+        self._ip: int | None = None
+        if self.headers.l4_version == 4:
+            at = self.headers.l4_ip
+            self._ip = at + 10
+            blank[:, self._ip : self._ip + 2] = 0
+            self._ip_sum = inet.fold(inet.ones_complement_sum(blank, at, at + 20))[0]
+
+    def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
+        """Frames ``first ..``; see :class:`FrameSource`."""
+        if out is None:
+            out = np.empty((count, self.length), dtype=np.uint8)
+        which = self._order.connections(np.arange(first, first + count, dtype=np.int64))
+        rows = self._table.rows[which]
+        out[:] = self._template
+        out[:, self._at] = rows[:, self._swapped]
+        words = np.ascontiguousarray(rows).view(">u2").astype(np.uint32)
+        addresses = words[:, :-2].sum(axis=1, dtype=np.uint32)
+        if self._ip is not None:
+            _write(out, self._ip, self._ip_sum + addresses)
+        value = self._udp_sum + addresses + words[:, -2:].sum(axis=1, dtype=np.uint32)
+        _write(out, self._udp, value, never_zero=True)
+        return out
+
+
+def _write(out: U8, at: int, sums: NDArray[np.uint32], *, never_zero: bool = False) -> None:
+    value = ~inet.fold(sums.astype(np.uint32)) & np.uint32(0xFFFF)
+    if never_zero:
+        value[value == 0] = 0xFFFF
+    out[:, at] = value >> 8
+    out[:, at + 1] = value & 0xFF

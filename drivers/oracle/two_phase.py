@@ -1,0 +1,263 @@
+"""Trials with connections: empty the device's table, phase 1, count, validate, then phase 2.
+
+The same for every tester: the tester sends, learns and replays, the device is emptied and counted
+by its driver, and this module does things in order and checks that both agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from v6t.drivers.tester import Phase, StatefulTester
+from v6t.procedures.connection_types import Connections, Established
+from v6t.procedures.trial import DirectionResult, Trial, TrialResult
+from v6t.profiles.errors import DutError, UsageError
+
+NEARLY_EMPTY = 10
+"""Connections of its own that a device may have: the one it is driven over, for example."""
+
+
+class StateDevice(Protocol):
+    """The part of a device driver that knows about state."""
+
+    timeout_s: float | None
+    """Idle connections live so long [s]; None: unknown."""
+
+    def flush(self) -> None:
+        """Empty the table and see that it is empty.
+
+        Raises:
+            DutError: it is not.
+        """
+
+    def sessions(self) -> int | None:
+        """Connections the device counts; None: it does not tell."""
+
+    # one that knows what limits its table has ``table() -> Mapping[str, float]``, too
+
+
+@dataclass
+class _Standing:
+    """Connections that were established and not torn down."""
+
+    connections: Connections
+    established: Established
+    began_s: float
+    last_used_s: float
+
+
+class Preparing:
+    """A tester's ``measure`` for trials with connections."""
+
+    def __init__(self, tester: StatefulTester, device: StateDevice | None) -> None:
+        """Combine.
+
+        Args:
+            tester: opened and loaded.
+            device: None in loopback.
+        """
+        self._tester = tester
+        self._device = device
+        self._standing: _Standing | None = None
+        self._told: dict[str, float] | None = None
+
+    def forget(self) -> None:
+        """Other streams are loaded: what stands is of no use."""
+        self._standing = None
+
+    def measure(self, trial: Trial) -> TrialResult:
+        """Run a trial.
+
+        Raises:
+            UsageError: the device's timeout is shorter than the trial.
+            DutError: its table cannot be emptied, or it counts other connections than were
+                learned.
+        """
+        asked = trial.connections
+        if asked is None:
+            return self._tester.measure(trial)
+        self._check_timeout(trial, asked)
+        keep = asked.keep and asked.purpose == "prepare"
+        found = self._kept(asked) if keep else None
+        directions: dict[str, DirectionResult] = {}
+        faults: tuple[str, ...] = ()
+        started = ""
+        health: Mapping[str, object] = {}
+        if found is None:
+            phase, found, directions, faults = self._fill(trial, asked)
+            started, health = phase.started, phase.health or {}
+        if asked.purpose == "tear-down" and found.filled and not faults:
+            found = self._torn_down(found)
+        if asked.purpose != "prepare" or not found.filled or faults:
+            if asked.purpose == "prepare":
+                directions = {}
+            return TrialResult(
+                directions, faults, started, {"phase 1": dict(health)}, connections=found
+            )
+        return self._phase_two(trial, asked, found)
+
+    def _phase_two(self, trial: Trial, asked: Connections, found: Established) -> TrialResult:
+        standing = self._standing
+        if standing is None:
+            raise DutError("the connections of phase 1 are gone")
+        result = self._tester.measure(replace(trial, pause_s=asked.gap_s))
+        after = self._tester.now()
+        sent = (d.sending_time_s for d in result.directions.values())
+        sending_s = max(sent, default=trial.sending_s)
+        # whatever the tester had to do before it could send belongs to the gap
+        began = after - trial.residual_wait_s - sending_s
+        gap_s = max(0.0, began - standing.last_used_s)
+        standing.last_used_s = after
+        self._check_age(gap_s, standing.began_s, after)
+        return replace(
+            result,
+            connections=replace(found, gap_s=gap_s, age_s=after - standing.began_s),
+        )
+
+    def _fill(
+        self, trial: Trial, asked: Connections
+    ) -> tuple[Phase, Established, dict[str, DirectionResult], tuple[str, ...]]:
+        """Empty table, phase 1, the device's count, validation."""
+        self._standing = None
+        before = self._emptied()
+        phase = self._tester.establish(trial, asked)
+        (count,) = phase.result.classes.values()
+        found = Established(
+            required=count.required,
+            sent=count.sent,
+            learned=count.received,
+            surplus=count.surplus,
+            # without a device, tunnels with equal inner four-tuples are no sign of anything
+            repeated=phase.repeated if self._device is not None else 0,
+            sending_time_s=phase.result.sending_time_s,
+            inside=phase.inside,
+            outside=phase.outside,
+            sessions_before=before,
+            sessions=self._count(before),
+            device=self._limits(),
+            example=phase.example,
+        )
+        directions = {"forward": phase.result}
+        faults = phase.faults
+        last = phase.ended_s
+        if found.filled and not faults:
+            _compare(asked, found)
+            short = found.sessions is not None and found.sessions < found.learned
+            # the device itself says that some are gone: there is nothing to be tried any more
+            if asked.alpha is not None and not short:
+                tried = self._tester.validate(trial, asked)
+                (back,) = tried.result.classes.values()
+                found = replace(
+                    found,
+                    validation_sent=back.sent,
+                    validated=back.received,
+                    validation_time_s=tried.result.sending_time_s,
+                    gap_s=max(0.0, tried.began_s - phase.ended_s),
+                )
+                directions["reverse"] = tried.result
+                faults = tried.faults
+                last = tried.ended_s
+            self._standing = _Standing(asked, found, phase.began_s, last)
+        return phase, found, directions, faults
+
+    def _emptied(self) -> int | None:
+        if self._device is None:
+            return None
+        self._device.flush()
+        left = self._device.sessions()
+        if left is not None and left > NEARLY_EMPTY:
+            raise DutError(
+                f"the device's table cannot be emptied: {left} connections are left",
+                "stop what else makes connections through the device",
+            )
+        return left
+
+    def _count(self, before: int | None) -> int | None:
+        if self._device is None:
+            return None
+        found = self._device.sessions()
+        return None if found is None else max(0, found - (before or 0))
+
+    def _limits(self) -> dict[str, float] | None:
+        """The device's timeout, and what else it says of its table; asked once."""
+        if self._device is None:
+            return None
+        if self._told is None:
+            table: Callable[[], Mapping[str, float]] | None
+            table = getattr(self._device, "table", None)
+            self._told = {} if table is None else dict(table())
+            if self._device.timeout_s is not None:
+                self._told["timeout_s"] = self._device.timeout_s
+        return self._told or None
+
+    def _torn_down(self, found: Established) -> Established:
+        """Time to empty the full table, and the empty one."""
+        self._standing = None
+        device = self._device
+        if device is None:
+            return found
+        times = []
+        for _ in range(2):
+            begin = self._tester.now()
+            device.flush()
+            times.append(self._tester.now() - begin)
+        left = device.sessions()
+        if left is not None and left > NEARLY_EMPTY:
+            raise DutError(f"the device's table cannot be emptied: {left} connections are left")
+        return replace(found, emptied_s=times[0], idle_emptied_s=times[1])
+
+    def _kept(self, asked: Connections) -> Established | None:
+        """What stands, if it still serves: the same connections, none of them gone."""
+        standing = self._standing
+        if standing is None or standing.connections.count != asked.count:
+            return None
+        if self._device is not None:
+            limit = self._device.timeout_s
+            if limit is not None and self._tester.now() - standing.began_s > limit / 2:
+                return None
+            left = self._device.sessions()
+            before = standing.established.sessions_before or 0
+            if left is not None and left - before != standing.established.sessions:
+                return None
+        return replace(standing.established, kept=True)
+
+    def _check_timeout(self, trial: Trial, asked: Connections) -> None:
+        """Refuse before traffic what must outlive the device's connections (ST-02)."""
+        limit = self._device.timeout_s if self._device is not None else None
+        needed = asked.filling_s + asked.wait_s + asked.validation_s + asked.gap_s
+        if asked.purpose == "prepare":
+            needed += trial.sending_s + trial.residual_wait_s
+        if limit is not None and limit <= needed:
+            raise UsageError(
+                f"the device forgets idle connections after {limit:g} s, but the trial needs them "
+                f"for {needed:.1f} s",
+                "raise the device's timeout (dut.options.timeout_s), or use fewer connections",
+            )
+
+    def _check_age(self, gap_s: float, began_s: float, after_s: float) -> None:
+        limit = self._device.timeout_s if self._device is not None else None
+        if limit is not None and gap_s >= limit:
+            raise DutError(
+                f"{gap_s:.1f} s passed between the phases, but the device forgets idle "
+                f"connections after {limit:g} s",
+                f"the first connection was {after_s - began_s:.1f} s old: raise the timeout",
+            )
+
+
+def _compare(asked: Connections, found: Established) -> None:
+    """The device's count against the Responder's table.
+
+    A step of a search that finds fewer has failed; that is for its procedure to oracle. Everything
+    else ends the run.
+    """
+    told = found.sessions
+    if told is None or told == found.learned:
+        return
+    if asked.purpose == "establish" and told < found.learned:
+        return
+    raise DutError(
+        f"the device counts {told} connections, the Responder learned {found.learned}",
+        "other traffic passes the device, its connections expire, or it replaces them",
+    )

@@ -1,0 +1,246 @@
+"""The simulated device: limits, faults and delays whose truth is known.
+
+Nothing here knows trials' bookkeeping; :mod:`v6t.drivers.sim.tester` asks how many frames are lost, when,
+and how long the others take.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from v6t.drivers.sim.spread import FIELDS
+from v6t.profiles.errors import UsageError
+
+MOST = 1e15
+"""No rate, count or time is larger."""
+
+BLOCK = 5000
+"""Delays drawn for a stream whose every frame is timed; the rest of the stream repeats them."""
+
+
+@dataclass(frozen=True)
+class SimOptions:
+    """The simulated device and the faults of device and tester.
+
+    Attributes:
+        capacity_fps: frames per second the device forwards in one direction.
+        total_capacity_fps: over both directions; 0: twice ``capacity_fps``.
+        cores: of the device, each forwards ``capacity_fps``; more than 1: see ``hashes``.
+        hashes: what decides the core of a frame: ports, addresses, both or none (GEN-12).
+        buffer_frames: frames the device stores while more arrive than it forwards, per direction.
+        loss_curve: pairs (share of capacity, lost share), ascending, interpolated; replaces the
+            plain limit. ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early.
+        capacity_noise: capacity varies by this share from trial to trial (standard deviation).
+        loss_probability: chance of one lost frame in a trial below capacity.
+        burst_probability, burst_frames: chance and size of a burst of lost frames in a trial.
+        bursts_per_s: such bursts in each second of traffic on average, at any rate.
+        dead_zones: pairs of rates between which the device loses although it should not.
+        slow_share, slow_probability: in this share of trials capacity falls to ``slow_share``.
+        slow_repetitions: ... in this share of repetitions, each as a whole: a bimodal device.
+        delay_us, jitter_us: one-way delay: the smallest, and the width of the evenly spread rest.
+        tail_share, tail_us: this share of frames takes ``tail_us`` longer.
+        recovery_s: after an overload the device goes on losing every frame for so long.
+        reset_s: how long it forwards nothing when it is reset during a trial.
+        reset_keeps: a reset leaves the table of connections as it is (RST-03).
+        surplus: frames the device sends twice in every trial.
+        late: frames that come back too late in every trial.
+        mismatch: frames the device translates wrongly.
+        forwards_negative: the device forwards what it must drop.
+        tester_fps: the tester's own ceiling per direction; above, sending takes longer.
+        tester_delay_us: what the tester measures in loopback, without a device.
+        control: ARP, ND and the like seen per trial.
+        table_entries: connections a stateful device holds; 0: any number.
+        table_replaces: a full table forgets old connections instead of refusing new ones.
+        table_stores: it remembers connections at all; false: it only forwards.
+        table_timeout_s: a connection without frames lives so long [s]; 0: for ever.
+        table_hides_timeout: its driver does not know that timeout.
+        table_tells: it tells how many connections it has.
+        table_off_by: it tells so many too many.
+        table_stuck: connections that stay when it is emptied.
+        table_reuses: connections that get the outside four-tuple of another one.
+        insertion_cps: new connections per second it can make; 0: any number.
+        slow_from, slow_insertion_share: above so many connections this share of them; 0: never.
+        teardown_cps: connections per second it forgets when it is emptied; 0: at once.
+        teardown_s: what emptying takes in any case [s].
+        phase_one_loss, phase_one_loss_trials: frames lost in phase 1 of so many first trials.
+        crash_at: number of the trial (from 1) at which the tester fails; 0: never.
+        trial_delay_s: real seconds each trial takes, to watch or to interrupt a rehearsal.
+    """
+
+    capacity_fps: float = 1_000_000.0
+    total_capacity_fps: float = 0.0
+    cores: int = 1
+    hashes: str = "ports"
+    buffer_frames: int = 0
+    loss_curve: tuple[tuple[float, float], ...] = ()
+    capacity_noise: float = 0.0
+    loss_probability: float = 0.0
+    burst_probability: float = 0.0
+    burst_frames: int = 100
+    bursts_per_s: float = 0.0
+    dead_zones: tuple[tuple[float, float], ...] = ()
+    slow_probability: float = 0.0
+    slow_share: float = 0.5
+    slow_repetitions: bool = False
+    delay_us: float = 20.0
+    jitter_us: float = 10.0
+    tail_share: float = 0.0
+    tail_us: float = 500.0
+    recovery_s: float = 0.0
+    reset_s: float = 0.0
+    reset_keeps: bool = False
+    surplus: int = 0
+    late: int = 0
+    mismatch: int = 0
+    forwards_negative: bool = False
+    tester_fps: float = 5_000_000.0
+    tester_delay_us: float = 2.0
+    control: int = 0
+    table_entries: int = 0
+    table_replaces: bool = False
+    table_stores: bool = True
+    table_timeout_s: float = 0.0
+    table_hides_timeout: bool = False
+    table_tells: bool = True
+    table_off_by: int = 0
+    table_stuck: int = 0
+    table_reuses: int = 0
+    insertion_cps: float = 0.0
+    slow_from: int = 0
+    slow_insertion_share: float = 0.1
+    teardown_cps: float = 0.0
+    teardown_s: float = 0.0
+    phase_one_loss: int = 0
+    phase_one_loss_trials: int = 1
+    crash_at: int = 0
+    trial_delay_s: float = 0.0
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any]) -> SimOptions:
+        """Options from a testbed file or flags.
+
+        Raises:
+            UsageError: an unknown name, or a value of the wrong kind or sign.
+        """
+        known = {f.name: f for f in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise UsageError(
+                    f"the simulated tester has no option '{name}'",
+                    f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(known),
+                )
+            values[name] = _coerce(name, value, known[name].default)
+        return cls(**values)
+
+
+def _coerce(name: str, value: Any, default: Any) -> Any:
+    """A value of the same kind as the option's default."""
+    try:
+        if isinstance(default, bool):
+            if value not in (True, False, "true", "false"):
+                raise ValueError
+            return value in (True, "true")
+        if isinstance(default, tuple):
+            pairs = tuple((float(low), float(high)) for low, high in value)
+            if not all(math.isfinite(number) and number >= 0 for pair in pairs for number in pair):
+                raise ValueError
+            return pairs
+        if isinstance(value, bool):
+            raise ValueError
+        if isinstance(default, str):
+            if value not in FIELDS:
+                raise ValueError
+            return value
+        number = type(default)(value)
+        most = 1.0 if name.endswith(("_share", "_probability")) else MOST
+        if not 0 <= number <= most or (name == "tester_fps" and number < 1):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise UsageError(f"the simulated tester's {name} cannot be {value!r}") from exc
+    return number
+
+
+class Device:
+    """The device during one trial in one direction."""
+
+    def __init__(
+        self,
+        options: SimOptions,
+        ways: int,
+        chance: random.Random,
+        slow: bool,
+        spread: float = 1.0,
+    ) -> None:
+        """Draw the device's condition for this trial.
+
+        Args:
+            options: what it can do.
+            ways: directions under load.
+            chance: of this trial.
+            slow: the whole repetition is one of the slow ones.
+            spread: how many of its cores the traffic reaches.
+        """
+        self._options = o = options
+        self._chance = chance
+        capacity = o.capacity_fps * spread
+        if ways > 1 and o.total_capacity_fps:
+            capacity = min(capacity, o.total_capacity_fps / ways)
+        if o.capacity_noise:
+            capacity *= max(0.0, chance.gauss(1.0, o.capacity_noise))
+        if slow if o.slow_repetitions else chance.random() < o.slow_probability:
+            capacity *= o.slow_share
+        self.capacity_fps = capacity
+
+    def lost(self, frames: int, rate_fps: float) -> int:
+        """Frames lost of a stream at a constant rate."""
+        o, chance = self._options, self._chance
+        share = self._loss_share(rate_fps / self.capacity_fps if self.capacity_fps else math.inf)
+        lost = math.ceil(frames * share - 1e-9)
+        if not o.loss_curve:
+            lost = max(0, lost - o.buffer_frames)
+        if any(low <= rate_fps <= high for low, high in o.dead_zones):
+            lost = max(lost, math.ceil(frames * 0.01))
+        if chance.random() < o.loss_probability:
+            lost += 1
+        if chance.random() < o.burst_probability:
+            lost += o.burst_frames
+        if o.bursts_per_s:
+            lost += o.burst_frames * self._arrivals(o.bursts_per_s * frames / rate_fps)
+        return min(frames, lost)
+
+    def delays_ns(self, count: int) -> list[int]:
+        """One-way delays of so many frames in sending order."""
+        o, chance = self._options, self._chance
+        low, width = o.delay_us * 1000, o.jitter_us * 1000
+        delays = [round(low + width * chance.random()) for _ in range(count)]
+        for place in chance.sample(range(count), min(count, round(o.tail_share * count))):
+            delays[place] += round(o.tail_us * 1000)
+        return delays
+
+    def _arrivals(self, mean: float) -> int:
+        """A Poisson number."""
+        events, left = 0, mean
+        while (left := left - self._chance.expovariate(1.0)) > 0:
+            events += 1
+        return events
+
+    def _loss_share(self, load: float) -> float:
+        """Lost share at an offered load, in units of capacity."""
+        curve = self._options.loss_curve
+        if not curve:
+            return max(0.0, 1.0 - 1.0 / load) if load > 0 else 0.0
+        before = (0.0, 0.0)
+        for point in curve:
+            if load <= point[0]:
+                span = point[0] - before[0]
+                part = (load - before[0]) / span if span else 1.0
+                return before[1] + part * (point[1] - before[1])
+            before = point
+        return max(before[1], 1.0 - 1.0 / load)

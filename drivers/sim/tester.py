@@ -1,0 +1,388 @@
+"""The simulated tester: virtual time, a device with programmable limits, delays and faults.
+
+For rehearsing campaigns (``--tester sim``), for testing procedures, for estimating time. Chance
+is drawn from the seed and the trial's key, so a resumed run meets the same device.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from typing import Any, get_args
+
+from v6t.drivers.sim.device import BLOCK, Device, SimOptions
+from v6t.drivers.sim.spread import spread
+from v6t.drivers.sim.table import SimTable
+from v6t.drivers.tester import Oracle, Phase
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.distribution import Distribution, bucket_ns
+from v6t.procedures.trial import (
+    Ability,
+    ClassCount,
+    DirectionResult,
+    Trial,
+    TrialResult,
+    directions_of,
+)
+from v6t.profiles.compiler.schedule import counts, order
+from v6t.profiles.errors import TesterError
+from v6t.profiles.model import Direction
+from v6t.profiles.streams import StreamSet
+
+__all__ = ["EPOCH", "SimOptions", "SimTester"]
+
+EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+"""Where virtual time starts: no simulated result can be mistaken for a real one by its date."""
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """What a direction loses.
+
+    Attributes:
+        frames: lost frames; they are spread evenly between the two times.
+        first_s, last_s: sending times of the first and the last of them [s].
+        gap_s: longest silence at the receiver [s].
+    """
+
+    frames: int
+    first_s: float = 0.0
+    last_s: float = 0.0
+    gap_s: float = 0.0
+
+
+class SimTester:
+    """Tester protocol without wires; see :mod:`v6t.drivers.tester`."""
+
+    name = "sim"
+    abilities: frozenset[Ability] = frozenset(get_args(Ability))
+
+    def __init__(
+        self, options: SimOptions | None = None, seed: int = 1, *, loopback: bool = False
+    ) -> None:
+        """Remember the device.
+
+        Args:
+            options: limits and faults.
+            seed: of all chance.
+            loopback: no device, only the tester's own ceiling.
+        """
+        self.options = options or SimOptions()
+        self.table = SimTable(self.options)
+        self._connections = 0
+        self._seed = seed
+        self._loopback = loopback
+        self._streams: Mapping[Direction, StreamSet] = {}
+        self._spread: dict[Direction, float] = {}
+        self._trials = 0
+
+    @property
+    def clock_s(self) -> float:
+        """Virtual time [s]."""
+        return self.table.clock_s
+
+    @clock_s.setter
+    def clock_s(self, value: float) -> None:
+        self.table.clock_s = value
+
+    def now(self) -> float:
+        """Virtual time [s]."""
+        return self.clock_s
+
+    def open(self) -> None:
+        """Nothing to take."""
+
+    def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
+        """Remember the classes and their shares; frames are never built."""
+        del oracle
+        self._streams = dict(streams)
+        o = self.options
+        if o.cores > 1 and not self._loopback:
+            self._spread = {way: spread(s, o.cores, o.hashes) for way, s in streams.items()}
+
+    def measure(self, trial: Trial) -> TrialResult:
+        """What the device would have done; virtual time moves on by the trial's length.
+
+        Raises:
+            TesterError: this is the trial at which the tester fails.
+        """
+        self._next_trial()
+        chance = random.Random(f"{self._seed}/{trial.key}")  # noqa: S311  (not for secrets)
+        self.clock_s += trial.pause_s
+        started = (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
+        ways = directions_of(trial.mode)
+        slow = self._slow_repetition(trial.key)
+        if any(way not in self._streams for way in ways):
+            raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+        gone = self._gone(trial)
+        directions = {
+            way: self._direction(way, trial, self._device(way, len(ways), chance, slow), gone)
+            for way in ways
+        }
+        self.table.touch()
+        self.clock_s += max(d.sending_time_s for d in directions.values()) + trial.residual_wait_s
+        return TrialResult(directions, started=started, tester={"virtual_time_s": self.clock_s})
+
+    def _device(self, way: str, ways: int, chance: random.Random, slow: bool) -> Device:
+        reached = self._spread.get(way, 1.0)  # type: ignore[call-overload]
+        return Device(self.options, ways, chance, slow, reached)
+
+    def establish(self, trial: Trial, connections: Connections) -> Phase:
+        """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
+        self._next_trial()
+        o, count = self.options, connections.count
+        self.clock_s += trial.pause_s
+        began, rate = self.clock_s, connections.rate_cps
+        forwarded = count
+        if not self._loopback:
+            forwarded = self.table.fill(count, rate).forwarded
+        self._connections = count
+        sending = count / rate * max(1.0, rate / o.tester_fps)
+        self.clock_s += sending
+        ended = self.clock_s
+        self.clock_s += connections.wait_s
+        return Phase(
+            self._connection_frames("forward", count, forwarded, sending),
+            began,
+            ended,
+            repeated=0 if self._loopback else min(o.table_reuses, forwarded),
+            started=(EPOCH + timedelta(seconds=began)).isoformat(timespec="milliseconds"),
+            health={"virtual_time_s": self.clock_s},
+        )
+
+    def validate(self, trial: Trial, connections: Connections) -> Phase:
+        """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
+        del trial
+        count, rate = connections.count, connections.rate_cps * (connections.alpha or 1.0)
+        began = self.clock_s
+        sending = count / rate * max(1.0, rate / self.options.tester_fps)
+        self.clock_s += sending
+        back = count if self._loopback else min(count, self.table.alive())
+        self.table.touch()
+        ended = self.clock_s
+        self.clock_s += connections.wait_s
+        return Phase(self._connection_frames("reverse", count, back, sending), began, ended)
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        return {"kind": self.name, "simulated": True, "options": asdict(self.options)}
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _next_trial(self) -> None:
+        self._trials += 1
+        if self._trials == self.options.crash_at:
+            raise TesterError(f"simulated failure of the tester in trial {self._trials}")
+        if self.options.trial_delay_s:
+            time.sleep(self.options.trial_delay_s)
+
+    def _gone(self, trial: Trial) -> float:
+        """Share of the connections that phase 2 finds gone."""
+        if trial.connections is None or self._loopback or not self._connections:
+            return 0.0
+        return 1 - min(1.0, self.table.alive() / self._connections)
+
+    def _connection_frames(
+        self, way: Direction, count: int, back: int, sending: float
+    ) -> DirectionResult:
+        name = next(s.name for s in self._streams[way].streams if s.role.value == "foreground")
+        counted = ClassCount("foreground", count, count, back)
+        checked = min(1000, back)
+        return DirectionResult({name: counted}, sending, checked=checked, matched=checked)
+
+    def _slow_repetition(self, key: str) -> bool:
+        """Whether the repetition of this trial is a slow one (benchmark/size/mode/repetition)."""
+        repetition = "/".join(key.split("/")[:4])
+        chance = random.Random(f"{self._seed}/slow/{repetition}")  # noqa: S311
+        return chance.random() < self.options.slow_probability
+
+    def _direction(self, way: str, trial: Trial, device: Device, gone: float) -> DirectionResult:
+        o = self.options
+        sending = trial.sending_s * max(1.0, trial.rate_fps / o.tester_fps)
+        loss = _Loss(0) if self._loopback else self._loss(way, trial, device)
+        if gone and way == "reverse":  # forward, the device makes the connection again
+            dead = max(loss.frames, math.ceil(trial.frames * gone))
+            loss = _Loss(dead, 0.0, trial.sending_s, loss.gap_s)
+        streams = self._streams[way].streams  # type: ignore[index]
+        weights = [s.weight for s in streams]
+        required = counts(weights, trial.frames)
+        if trial.starts is not None:
+            required = [n - _before_start(trial, n) for n in required]
+        returning = [s.role.value != "negative" for s in streams]
+        lost = _shared(loss.frames, required, returning)
+        block = self._delays(trial, device)
+        slow = [0] * len(streams)
+        if trial.frame_timeout_s is not None:
+            over = sum(d > trial.frame_timeout_s * 1e9 for d in block)
+            slow = [(n - gone) * over // len(block) for n, gone in zip(required, lost, strict=True)]
+        classes: dict[str, ClassCount] = {}
+        quiet = self._loopback or trial.benchmark == "preflight"
+        for at, stream in enumerate(streams):
+            share = required[at]
+            back = share - lost[at]
+            late = 0 if quiet else min(o.late, back)
+            surplus = 0 if self._loopback else o.surplus
+            if not returning[at]:
+                back = share if o.forwards_negative or self._loopback else 0
+                late = surplus = slow[at] = 0
+            late = min(back, late + slow[at])
+            classes[stream.name] = ClassCount(
+                role=stream.role.value,
+                required=share,
+                sent=share,
+                received=back - late,
+                surplus=surplus,
+                late=late,
+            )
+        back = sum(c.received for c in classes.values() if c.role != "negative")
+        checked = min(1000, back)
+        wrong = 0 if self._loopback else min(o.mismatch, checked)
+        delays, ipdv = self._times(trial, classes, weights, loss, block)
+        return DirectionResult(
+            classes=classes,
+            sending_time_s=sending,
+            control=o.control,
+            checked=checked,
+            matched=checked - wrong,
+            mismatch=_simulated_mismatch(streams[0].name) if wrong else None,
+            delays=delays,
+            ipdv=ipdv,
+            first_lost_s=loss.first_s if loss.frames else None,
+            last_lost_s=loss.last_s if loss.frames else None,
+            longest_gap_s=max(loss.gap_s, 1 / trial.rate_fps),
+        )
+
+    def _loss(self, way: str, trial: Trial, device: Device) -> _Loss:
+        """Losses by overload, by the time it takes to recover, and by a reset."""
+        o = self.options
+        first = device.lost(trial.first_frames, trial.rate_fps)
+        lost, begin, end, gap = first, 0.0, trial.duration_s - 1 / trial.rate_fps, 0.0
+        if trial.then is not None:
+            second = trial.then
+            more = min(o.recovery_s, second.duration_s) * second.rate_fps if first else 0.0
+            if round(more):
+                end = trial.duration_s + (round(more) - 1) / second.rate_fps
+                lost += round(more)
+        if trial.event is not None and o.reset_s:
+            until = min(trial.event.at_s + o.reset_s, trial.duration_s)
+            if trial.connections is not None and trial.mode == way == "reverse":
+                # nothing but frames from inside makes a lost connection again
+                until = until if o.reset_keeps else trial.duration_s
+            gone = round((until - trial.event.at_s) * trial.rate_fps)
+            if not first:
+                begin, end = trial.event.at_s, until
+            lost, gap = min(trial.frames, lost + gone), until - trial.event.at_s
+        return _Loss(lost, begin, end, gap)
+
+    def _delays(self, trial: Trial, device: Device) -> list[int]:
+        """The delays of a trial in sending order: of its tags, or a block that repeats."""
+        if trial.delays is None and trial.frame_timeout_s is None:
+            return []
+        count = trial.delays.tags if trial.delays and trial.delays.tags else BLOCK
+        if self._loopback:
+            return [round(self.options.tester_delay_us * 1000)] * count
+        return device.delays_ns(count)
+
+    def _times(
+        self,
+        trial: Trial,
+        classes: Mapping[str, ClassCount],
+        weights: Sequence[int],
+        loss: _Loss,
+        block: Sequence[int],
+    ) -> tuple[dict[str, Distribution] | None, dict[str, Distribution] | None]:
+        """Delays and, if asked for, their differences, by class."""
+        if trial.delays is None:
+            return None, None
+        back = [name for name, c in classes.items() if c.role != "negative"]
+        if trial.delays.tags:
+            return _tagged(trial, back, list(classes), weights, loss, block), None
+        pairs = [b - a for a, b in pairwise([*block, block[0]])]
+        delays, ipdv = {}, {}
+        for name in back:
+            count = classes[name]
+            gone = count.required - count.received
+            limit = trial.frame_timeout_s
+            kept = [d for d in block if limit is None or d <= limit * 1e9]
+            delays[name] = _repeated(kept, count.received, lost=gone)
+            whole = max(0, count.required - 1)
+            skipped = min(whole, 2 * gone)
+            ipdv[name] = _repeated(pairs, whole - skipped, lost=skipped)
+        return delays, ipdv if trial.delays.ipdv else None
+
+
+def _before_start(trial: Trial, frames: int) -> int:
+    """Turns of a class with so many that come before their flows begin."""
+    starts = trial.starts
+    if starts is None:
+        return 0
+    rate = frames / trial.sending_s
+    gone = 0
+    for flow in range(1, starts.flows):
+        before = min(frames, math.ceil(flow * starts.interval_s * rate))
+        gone += len(range(flow, before, starts.flows))
+    return gone
+
+
+def _shared(lost: int, required: Sequence[int], returning: Sequence[bool]) -> list[int]:
+    """Losses fall on the classes by their shares, to the frame."""
+    total = sum(n for n, back in zip(required, returning, strict=True) if back)
+    shares, before = [], 0
+    for count, back in zip(required, returning, strict=True):
+        after = before + (count if back else 0)
+        shares.append(min(count, lost * after // total - lost * before // total) if total else 0)
+        before = after
+    return shares
+
+
+def _tagged(
+    trial: Trial,
+    back: Sequence[str],
+    names: Sequence[str],
+    weights: Sequence[int],
+    loss: _Loss,
+    delays: Sequence[int],
+) -> dict[str, Distribution]:
+    """Tags of each class; a tag is lost when the frame in its place is."""
+    kinds = order(weights, 0, sum(weights))
+    found: dict[str, Counter[int]] = {name: Counter() for name in back}
+    lost: Counter[str] = Counter()
+    total, limit = trial.frames, trial.frame_timeout_s
+    for number, delay in enumerate(delays):
+        place = trial.tag_frame(number)
+        name = names[kinds[place % len(kinds)]]
+        if name not in found:
+            continue
+        gone = (place + 1) * loss.frames // total > place * loss.frames // total
+        if gone or (limit is not None and delay > limit * 1e9):
+            lost[name] += 1
+        else:
+            found[name][bucket_ns(delay)] += 1
+    return {name: Distribution.of(found[name], lost=lost[name]) for name in back}
+
+
+def _repeated(block: Sequence[int], count: int, *, lost: int) -> Distribution:
+    """A block of values repeated until there are ``count`` of them."""
+    if not block:
+        return Distribution((), (), lost=lost)
+    times, rest = divmod(count, len(block))
+    found = Counter({v: n * times for v, n in Counter(map(bucket_ns, block)).items()})
+    found.update(map(bucket_ns, block[:rest]))
+    return Distribution.of(found, lost=lost)
+
+
+def _simulated_mismatch(name: str) -> dict[str, str]:
+    return {
+        "class": name,
+        "sent": "",
+        "expected": "00",
+        "received": "01",
+        "why": "simulated: octet 0 differs",
+    }

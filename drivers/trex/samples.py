@@ -1,0 +1,245 @@
+"""Captured test frames: which stream they are of, when they left, whether they are right."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.drivers.delays import differences
+from v6t.drivers.oracle.compare import Comparison, compare_samples, together
+from v6t.procedures.distribution import Distribution
+from v6t.profiles import trailer
+from v6t.profiles.model import Role
+from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.oracle.replay import FrameSource
+    from v6t.drivers.tester import Oracle
+    from v6t.drivers.trex.counting import Sent
+
+    Frames = list[tuple[float, bytes]]
+    OracleOf = Callable[[Stream], Oracle | None]
+    SourceOf = Callable[[Stream], FrameSource | None]
+
+IPDV_FRAMES = 30_000
+"""Frames per direction whose neighbours are captured for IPDV: the client fetches them singly."""
+FIRST_SEQUENCE = (1 << 32) - 2
+"""TRex's sequence numbers start so (``m_seq_num`` in bp_sim.h) "to catch wrap around early"."""
+FEW = 5
+"""Frames of a number that tell which stream it is."""
+_TRAILER = struct.Struct("<BBHIQ")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Trailer of a captured frame.
+
+    Attributes:
+        arrived_s: server's clock [s].
+        hardware_id: TRex's number of the stream, its own choice.
+        seq: number of the frame within the stream.
+        left_ticks: time stamp counter when it left.
+    """
+
+    arrived_s: float
+    hardware_id: int
+    seq: int
+    left_ticks: int
+
+
+def marks(frames: Frames) -> list[Mark]:
+    """Trailers of captured frames; what carries none is left out."""
+    found = []
+    for arrived, frame in frames:
+        if len(frame) < trailer.LENGTH:
+            continue
+        magic, _, number, seq, ticks = _TRAILER.unpack(frame[-trailer.LENGTH :])
+        if magic == trailer.MAGIC:
+            found.append(Mark(arrived, number, (seq - FIRST_SEQUENCE) % (1 << 32), ticks))
+    return found
+
+
+def tick_rate_hz(found: Sequence[Mark]) -> float | None:
+    """Frequency of the time stamp counter, from departures and arrivals of one trial.
+
+    The fastest frames of the first and of the last third say it best: queues only add delay.
+    None if the frames are too few or too close.
+    """
+    if len(found) < 6:
+        return None
+    ordered = sorted(found, key=lambda m: m.left_ticks)
+    first, last = ordered[0], ordered[-1]
+    if last.arrived_s - first.arrived_s < 0.05:
+        return None
+    rough = (last.left_ticks - first.left_ticks) / (last.arrived_s - first.arrived_s)
+    third = len(ordered) // 3
+
+    def delay(m: Mark) -> float:
+        return m.arrived_s - (m.left_ticks - first.left_ticks) / rough
+
+    early = min(ordered[:third], key=delay)
+    late = min(ordered[-third:], key=delay)
+    return (late.left_ticks - early.left_ticks) / (late.arrived_s - early.arrived_s)
+
+
+def sending_time_s(found: Sequence[Mark], frames: int, ticks_hz: float) -> float | None:
+    """Time in which ``frames`` frames of one stream left, from the departures of some of them.
+
+    None if what was captured spans less than half of the stream.
+    """
+    if len(found) < 2:
+        return None
+    first, last = min(found, key=lambda m: m.seq), max(found, key=lambda m: m.seq)
+    if last.seq - first.seq < frames // 2:
+        return None
+    spacing = (last.left_ticks - first.left_ticks) / ticks_hz / (last.seq - first.seq)
+    return spacing * frames
+
+
+def with_macs(frame: bytes, macs: tuple[str, str], others: tuple[str, str]) -> bytes:
+    """A frame that came to another pair of ports as it would have come to the first.
+
+    Args:
+        frame: as received.
+        macs: destination and source it has on the port it came to.
+        others: what they would be on the first pair.
+    """
+    if frame[:12] != bytes.fromhex("".join(macs).replace(":", "")):
+        return frame
+    return bytes.fromhex("".join(others).replace(":", "")) + frame[12:]
+
+
+def as_compiled(stream: Stream) -> None:
+    """What most streams send: see ``source`` of :func:`compare`."""
+    del stream
+
+
+def compare(
+    frames: Frames, streams: StreamSet, oracle: OracleOf, source: SourceOf = as_compiled
+) -> Comparison:
+    """Captured frames of one direction against the reference translation.
+
+    TRex numbers streams as it likes: a few frames of one number are compared with each stream, and
+    all belong to the one these fit best.
+
+    Args:
+        frames: captured.
+        streams: that were sent.
+        oracle: who knows the frames of a stream; None in loopback.
+        source: gives the frames of a stream, where another than the first core sends them.
+    """
+    groups: dict[int, list[bytes]] = {}
+    for _, frame in frames:
+        if len(frame) >= trailer.LENGTH and frame[-trailer.LENGTH] == trailer.MAGIC:
+            number = int.from_bytes(frame[-14:-12], "little")
+            groups.setdefault(number, []).append(frame)
+    known = [s for s in streams.streams if s.role is not Role.NEGATIVE]
+    found = []
+    for group in groups.values():
+        few = group[:: max(1, len(group) // FEW)]
+        which = max(known, key=lambda s: _against(s, few, streams, oracle, source).matched)
+        found.append(_against(which, group, streams, oracle, source))
+    return together(found)
+
+
+def _against(
+    stream: Stream,
+    group: list[bytes],
+    streams: StreamSet,
+    oracle: OracleOf,
+    source: SourceOf,
+) -> Comparison:
+    by_length: dict[int, list[bytes]] = {}
+    for frame in group:
+        by_length.setdefault(len(frame), []).append(frame)
+    samples = [
+        np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), length)
+        for length, rows in by_length.items()
+    ]
+    return compare_samples(
+        stream,
+        samples,
+        None,
+        streams.direction,
+        oracle(stream),
+        first_sequence=FIRST_SEQUENCE,
+        source=source(stream),
+    )
+
+
+def ipdv(
+    frames: Frames,
+    sent: Sent,
+    ticks_hz: float,
+    oracle: OracleOf,
+    source: SourceOf = as_compiled,
+) -> dict[str, Distribution]:
+    """Differences of the delays of neighbours, by class (IPDV-01).
+
+    Of long streams TRex captured runs of 256 neighbours only: then there are fewer pairs than the
+    class has frames, and the procedure calls the result sampled. A pair of which one frame was
+    captured and the other should have been is lost.
+
+    Args:
+        frames: captured frames of one direction.
+        sent: what was sent.
+        ticks_hz: frequency of the time stamp counter.
+        oracle: who knows the frames of a stream; None in loopback.
+        source: see :func:`compare`.
+    """
+    found = marks(frames)
+    names = _names_of(frames, sent.streams, oracle, source)
+    result = {}
+    for number, stream in enumerate(sent.streams.streams):
+        if stream.role is Role.NEGATIVE:
+            continue
+        count = next(b.frames for b in sent.bursts if b.index == number)
+        mine = [m for m in found if names.get(m.hardware_id) == stream.name]
+        start = min((m.left_ticks for m in mine), default=0)
+        first = min((m.arrived_s for m in mine), default=0.0)
+        seq = np.array([m.seq for m in mine], dtype=np.int64)
+        delays = np.array(
+            [
+                round(((m.arrived_s - first) - (m.left_ticks - start) / ticks_hz) * 1e9)
+                for m in mine
+            ],
+            dtype=np.int64,
+        )
+        kept = _kept(count, sent.frames)
+        pairs = differences(seq, delays, count)
+        expected = int(np.count_nonzero(kept[1:] & kept[:-1]))
+        result[stream.name] = Distribution(
+            pairs.values_ns, pairs.counts, max(0, expected - pairs.frames)
+        )
+    return result
+
+
+def _kept(count: int, total: int) -> NDArray[np.bool_]:
+    """Which frames of a stream the filter lets through."""
+    bits = 0
+    while total >> (bits + 1) >= IPDV_FRAMES:
+        bits += 1
+    sequence = (np.arange(count, dtype=np.uint64) + np.uint64(FIRST_SEQUENCE)) & 0xFFFFFFFF
+    kept: NDArray[np.bool_] = (sequence >> np.uint64(8)) & np.uint64((1 << bits) - 1) == 0
+    return kept
+
+
+def _names_of(
+    frames: Frames, streams: StreamSet, oracle: OracleOf, source: SourceOf
+) -> dict[int, str]:
+    """Which stream TRex means by each of its numbers: the one whose translation fits best."""
+    few: dict[int, list[bytes]] = {}
+    for _, frame in frames:
+        number = int.from_bytes(frame[-14:-12], "little")
+        group = few.setdefault(number, [])
+        if len(group) < 20:
+            group.append(frame)
+    known = [s for s in streams.streams if s.role is not Role.NEGATIVE]
+    return {
+        number: max(known, key=lambda s: _against(s, group, streams, oracle, source).matched).name
+        for number, group in few.items()
+    }

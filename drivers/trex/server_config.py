@@ -1,0 +1,134 @@
+"""The configuration file of a server that v6t starts (``/etc/trex_cfg.yaml``'s format, version 2).
+
+Written as text: it is a dozen lines, and TRex's own parser is particular about their form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from v6t.profiles.errors import EnvironmentLacking
+
+RING_FRAMES = 8192
+"""Frames of a ring between TRex and a Linux interface. With DPDK's own 512 the ring overflows while
+the data path waits for a CPU; more than 8,192 carried no more through a kernel router."""
+_FRAME_OCTETS = 2048
+_LONG_FRAME_OCTETS = 16_384
+_BLOCK_OCTETS = 65_536
+
+_PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+
+
+@dataclass(frozen=True)
+class PortConfig:
+    """One port: interface as TRex names it, own MAC address and the device's."""
+
+    interface: str
+    tester_mac: str
+    dut_mac: str
+
+
+def is_pci(interface: str) -> bool:
+    """Whether an interface is a NIC by PCI address, which TRex binds to DPDK."""
+    return _PCI.fullmatch(interface) is not None
+
+
+def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int = 1500) -> str:
+    """How TRex is told of an interface: those of Linux get rings long enough for a busy machine.
+
+    A plain name would become DPDK's af_packet port with its default rings. PCI addresses and
+    ``--vdev=...`` are the user's own words and stay.
+
+    Args:
+        number: of the port, unique among TRex's.
+        interface: PCI address, name or ``--vdev=...``.
+        ring: frames of the receive ring, and of the send ring.
+        mtu: octets of IP packet; longer frames need larger slots in the ring.
+    """
+    if is_pci(interface) or interface.startswith("--") or interface == "dummy":
+        return interface
+    slot = _FRAME_OCTETS if mtu <= _FRAME_OCTETS - 256 else _LONG_FRAME_OCTETS
+    return (
+        f"--vdev=net_af_packet{number},iface={interface},blocksz={_BLOCK_OCTETS},"
+        f"framesz={slot},framecnt={ring}"
+    )
+
+
+def core_plan(
+    cores: int, available: Sequence[int], given: Sequence[int] = (), *, low_end: bool = True
+) -> list[int]:
+    """CPU numbers: master, latency, then data path cores. Empty: too few, all share one.
+
+    Args:
+        cores: data path cores wanted.
+        available: CPU numbers this process may use.
+        given: what the user wants instead.
+        low_end: one CPU may do everything if there are too few.
+
+    Raises:
+        EnvironmentLacking: several data path cores on a machine without them.
+    """
+    if given:
+        return list(given)
+    if len(available) >= cores + 2:
+        return list(available[: cores + 2])
+    if not low_end:
+        raise EnvironmentLacking(
+            f"{cores} data path cores need {cores + 2} CPUs, this machine offers {len(available)}",
+            "ask for fewer cores",
+        )
+    return []
+
+
+def server_config(
+    ports: Sequence[PortConfig],
+    plan: Sequence[int],
+    *,
+    socket: int = 0,
+    rpc_port: int = 4501,
+    pub_port: int = 4500,
+    prefix: str = "v6t",
+    available: Sequence[int] = (0,),
+) -> str:
+    """Text of the configuration file.
+
+    Args:
+        ports: left and right, pair after pair.
+        plan: see :func:`core_plan`; empty: TRex's ``low_end`` mode on the last available CPU.
+        socket: NUMA node.
+        rpc_port: where the server answers requests.
+        pub_port: where it publishes events.
+        prefix: keeps DPDK's files apart from those of other servers.
+        available: CPU numbers this process may use.
+    """
+    names = ", ".join(f"'{p.interface}'" for p in ports)
+    lines = [
+        "- version: 2",
+        f"  port_limit: {len(ports)}",
+        f"  prefix: {prefix}",
+        f"  zmq_pub_port: {pub_port}",
+        f"  zmq_rpc_port: {rpc_port}",
+        f"  interfaces: [{names}]",
+        "  port_info:",
+    ]
+    for port in ports:
+        lines += [f"    - src_mac: '{port.tester_mac}'", f"      dest_mac: '{port.dut_mac}'"]
+    if plan:
+        master, latency, *threads = plan
+        share = len(threads) * 2 // len(ports)
+        lines += [
+            "  platform:",
+            f"    master_thread_id: {master}",
+            f"    latency_thread_id: {latency}",
+            "    dual_if:",
+        ]
+        for first in range(0, len(threads), share):
+            lines += [
+                f"      - socket: {socket}",
+                f"        threads: [{', '.join(map(str, threads[first : first + share]))}]",
+            ]
+    else:
+        lines += ["  low_end: true", f"  low_end_core: {available[-1]}"]
+    return "\n".join(lines) + "\n"

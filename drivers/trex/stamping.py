@@ -1,0 +1,253 @@
+"""Streams as TRex sends them when it stamps every frame (its latency streams).
+
+When such a stream starts, TRex sets the lowest bit of TOS or traffic class in its template, an ECN
+bit, and writes 0xFFFF into the identification or flow label (``CFlowStatRuleMgr::start_stream``,
+v3.08). NICs that filter need that. In software mode, which is the only one where v6t counts by
+trailers, nobody looks at it: TRex tells frames by their last 16 octets
+(``RXLatency::handle_flow_latency_stats``). The stream's program runs on each frame after that, so
+a write of it puts the header's first octets back as they were asked for, and frames are those
+of the RFCs. Stamps change the payload of every frame, so that each needs
+the checksum that covers it computed.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, replace
+from typing import Any
+
+from v6t.procedures.trial import Trial, directions_of
+from v6t.profiles.compiler import instructions as ins
+from v6t.profiles.compiler.schedule import counts, first_positions
+from v6t.profiles.errors import UsageError
+from v6t.profiles.inet import Headers, headers_of
+from v6t.profiles.streams import Stream, StreamSet
+
+MARK = 0xFFFF
+HEADER = "trex-header"
+"""The variable that holds the header's first octets."""
+_FIRST_OCTETS = {4: 8, 6: 4}
+"""Version to identification, version to flow label."""
+MAX_STAMPED_FPS = 5e6
+"""TRex's documented limit of stamped frames per second, all streams together."""
+TAG_GROUPS = 32
+"""Tagged frames use latency groups this far above their stream's."""
+
+
+@dataclass(frozen=True)
+class Burst:
+    """How much of one stream a trial sends.
+
+    Attributes:
+        index: place of the stream in its set.
+        pps: frames per second.
+        frames: how many, exactly.
+        isg: start after the others [µs].
+        pg_id: TRex's latency group; None: the frames are not stamped.
+        tags: these are the tagged frames of a latency trial (LAT-02).
+    """
+
+    index: int
+    pps: float
+    frames: int
+    isg: float
+    pg_id: int | None
+    tags: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As the worker reads it."""
+        return dict(self.__dict__)
+
+
+def stamped(streams: StreamSet) -> StreamSet:
+    """The set with each stream as TRex will really send it when it stamps.
+
+    Raises:
+        UsageError: a frame cannot carry a stamp.
+    """
+    return StreamSet(streams.direction, tuple(_stamped(s) for s in streams.streams))
+
+
+def _stamped(stream: Stream) -> Stream:
+    packet = bytearray(base64.b64decode(stream.trex["packet"]["binary"]))
+    headers = headers_of(bytes(packet))
+    if headers.payload + 16 > len(packet):
+        raise UsageError(
+            f"a frame of '{stream.name}' has {len(packet) - headers.payload} octets of payload, "
+            "but TRex's time stamp needs 16",
+            "choose a larger frame size",
+        )
+    program = list(stream.trex["vm"]["instructions"])
+    if any(i["type"] == "flow_var" and i["name"] == HEADER for i in program):
+        return stream
+    octets = _FIRST_OCTETS.get(headers.version, 0)
+    if ins.variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
+        _mark(packet, headers)
+    elif octets:
+        value = int.from_bytes(packet[headers.l3 : headers.l3 + octets], "big")
+        first = [ins.flow_var(HEADER, octets, "inc", value, value), ins.write(HEADER, headers.l3)]
+        program = first + program
+    program += _fix(stream, headers, program)
+    trex = {
+        **stream.trex,
+        "packet": {**stream.trex["packet"], "binary": base64.b64encode(packet).decode()},
+        "vm": {**stream.trex["vm"], "instructions": program},
+    }
+    return replace(stream, trex=trex)
+
+
+def _mark(packet: bytearray, headers: Headers) -> None:
+    """What TRex does to the template, where a program has no room to undo it."""
+    l3 = headers.l3
+    if headers.version == 4:
+        packet[l3 + 1] |= 1
+        packet[l3 + 4 : l3 + 6] = MARK.to_bytes(2, "big")
+        packet[l3 + 10 : l3 + 12] = b"\0\0"
+        packet[l3 + 10 : l3 + 12] = _checksum(packet[l3 : l3 + 20]).to_bytes(2, "big")
+    else:
+        packet[l3 + 1] = packet[l3 + 1] & 0xF0 | 0x10
+        packet[l3 + 2 : l3 + 4] = MARK.to_bytes(2, "big")
+
+
+def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> list[ins.Instruction]:
+    """Instructions that mend what stamp and mark break, unless the program has them.
+
+    That is the checksum that covers the stamp, and the one of an outer IPv4 header.
+    """
+    mended = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
+    mended |= {i["l2_len"] for i in program if i["type"] == "fix_checksum_hw"}
+    checksum, found = stream.checksum, list[ins.Instruction]()
+    if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
+        kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
+        if kind is None or below is None:
+            raise UsageError(
+                f"TRex's stamp changes the {checksum.protocol} checksum of '{stream.name}', and "
+                "TRex has no instruction that mends it",
+                "count by ports, or send frames without that checksum",
+            )
+        if below > ins.MAX_L2_OCTETS:
+            raise UsageError(
+                f"the {checksum.protocol} header's network header begins at octet {below}, but "
+                f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}"
+            )
+        found.append(ins.fix_hardware(below, checksum.header - below, kind))
+        mended.add(below)
+    if headers.version == 4 and headers.l3 not in mended:
+        found.insert(0, ins.fix_ipv4(headers.l3))
+    return found
+
+
+def _checksum(header: bytes | bytearray) -> int:
+    total = sum(int.from_bytes(header[i : i + 2], "big") for i in range(0, len(header), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def bursts(
+    streams: StreamSet, trial: Trial, *, stamp: bool, part: int = 0, parts: int = 1
+) -> list[Burst]:
+    """Exact bursts of one trial: each class its share of rate and frames (GEN-14).
+
+    Tagged frames are streams of their own, clones of the class they belong to, whose frames are
+    taken from the class's main stream (LAT-06): tags and main stream together are the load. At
+    rates at which TRex cannot stamp every frame, the main streams go unstamped, and where every
+    frame was to be timed, as many as possible are tagged instead (PDV-03).
+
+    Args:
+        streams: of one direction.
+        trial: what is asked of the direction.
+        stamp: frames carry TRex's trailer as far as TRex can.
+        part, parts: which of several pairs of ports this is, and how many there are.
+
+    Raises:
+        UsageError: a timeout at a rate at which TRex cannot stamp every frame, or more tags than
+            frames.
+    """
+    weights = [s.weight for s in streams.streams]
+    frames = _share(trial.frames, part, parts)
+    rate_fps = trial.rate_fps * frames / trial.frames
+    shares = counts(weights, frames)
+    asked = trial.delays
+    limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
+    every = stamp and trial.rate_fps <= limit_fps
+    if stamp and not every and trial.frame_timeout_s is not None:
+        raise UsageError(
+            f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, which a timeout for "
+            f"every frame needs; {trial.rate_fps:.0f} per direction are more",
+            "bound the search by the line_rate of the testbed",
+        )
+    sample = 0
+    if stamp and not every and asked is not None:
+        sample = asked.tags or int(trial.frames * limit_fps / trial.rate_fps)
+    elif asked is not None:
+        sample = asked.tags
+    wanted = _share(sample, part, parts)
+    tags = counts(weights, wanted) if wanted else [0] * len(weights)
+    found = []
+    for index, (stream, share, position, tagged) in enumerate(
+        zip(streams.streams, shares, first_positions(weights), tags, strict=True)
+    ):
+        if tagged > share:
+            raise UsageError(f"{tagged} tags do not fit into {share} frames of '{stream.name}'")
+        main = share - tagged
+        rate = rate_fps * stream.weight / sum(weights)
+        found.append(
+            Burst(
+                index,
+                rate * main / share if share else rate,
+                main,
+                1e6 * position / rate_fps,
+                stream.stream_id if every else None,
+            )
+        )
+        if tagged and asked is not None:
+            rest_s = trial.duration_s - asked.first_tag_s
+            first_us = 1e6 * asked.first_tag_s
+            group = stream.stream_id + TAG_GROUPS
+            found.append(Burst(index, tagged / rest_s, tagged, first_us, group, tags=True))
+    return found
+
+
+def _share(whole: int, part: int, parts: int) -> int:
+    return whole * (part + 1) // parts - whole * part // parts
+
+
+def first_frames(streams: StreamSet, trial: Trial, part: int, parts: int) -> list[int]:
+    """Number of the first frame of each stream that a pair of ports sends, within the whole."""
+    weights = [s.weight for s in streams.streams]
+    firsts = [0] * len(weights)
+    for before in range(part):
+        mine = counts(weights, _share(trial.frames, before, parts))
+        firsts = [a + b for a, b in zip(firsts, mine, strict=True)]
+    return firsts
+
+
+def with_macs(streams: StreamSet, tester_mac: str, dut_mac: str) -> StreamSet:
+    """The set as another pair of ports sends it.
+
+    Args:
+        streams: of the first pair.
+        tester_mac, dut_mac: source and destination.
+    """
+    head = bytes.fromhex((dut_mac + tester_mac).replace(":", ""))
+    found = []
+    for stream in streams.streams:
+        packet = head + base64.b64decode(stream.trex["packet"]["binary"])[12:]
+        binary = base64.b64encode(packet).decode()
+        trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
+        found.append(replace(stream, trex=trex))
+    return StreamSet(streams.direction, tuple(found))
+
+
+def with_cache(streams: StreamSet, size: int) -> StreamSet:
+    """The set with TRex's cache of ready frames: faster, but only ``size`` distinct frames."""
+    if not size:
+        return streams
+    return StreamSet(
+        streams.direction,
+        tuple(
+            replace(s, trex={**s.trex, "vm": {**s.trex["vm"], "cache": size}})
+            for s in streams.streams
+        ),
+    )

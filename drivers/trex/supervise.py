@@ -1,0 +1,96 @@
+"""Run one program so that it can never outlive v6t: ``python -m v6t.drivers.trex.supervise``.
+
+The kernel tells this process when its parent ends, however it ends; it then ends the program and
+everything the program started. On the way it may enter the lab's network namespace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from v6t.drivers.lab import netns
+
+GRACE_S = 6.0
+"""TRex needs seconds to close its ports; after this it is killed."""
+_PR_SET_PDEATHSIG = 1
+
+
+def command(program: Sequence[str], namespace_pid: int | None = None) -> list[str]:
+    """What to start instead of ``program``."""
+    where = [] if namespace_pid is None else ["--namespace", str(namespace_pid)]
+    return [
+        sys.executable, "-m", "v6t.drivers.trex.supervise", "--parent", str(os.getpid()), *where,
+        "--", *program,
+    ]  # fmt: skip
+
+
+class _Told(Exception):
+    """A signal asked us to end."""
+
+
+def _tell(number: int, frame: object) -> None:
+    raise _Told
+
+
+def run(program: Sequence[str], parent: int, namespace_pid: int | None) -> int:
+    """Start the program and wait for its end, or for the order to end it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for v6t, which then ends us in order
+    signal.signal(signal.SIGTERM, _tell)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the bond was made
+        return 1
+    if namespace_pid is not None:
+        netns.enter(namespace_pid)
+    child = subprocess.Popen(program, start_new_session=True)
+    try:
+        return child.wait()
+    except _Told:
+        _end(child)
+        return 0
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            child.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+        if not _group_lives(child.pid):
+            break
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def main() -> None:
+    """Parse, run, pass on the exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--namespace", type=int)
+    parser.add_argument("program", nargs="+")
+    given = parser.parse_args()
+    try:
+        sys.exit(run(given.program, given.parent, given.namespace))
+    except OSError as exc:
+        print(f"{given.program[0]}: {exc.strerror or exc}", file=sys.stderr)
+        sys.exit(127)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Devices made of several parts one after the other, and how an intent lists them.
+
+Each part is what some driver can make, or what a reference translation can be. A test setup with
+two devices (RFC 8219 section 4.2) has parts of both; a device may have several, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from v6t.plugins.base import DutIntent, Link, Part
+
+TAYGA = {"queue_length": 5000, "mend_checksums": True}
+"""Options of a TAYGA that is not alone: whatever the next part drops is lost to the connection."""
+CHAIN = "chain"
+"""The driver that combines the drivers of the parts."""
+
+
+def chained(
+    technology: str, parts: Sequence[Part], settings: dict[str, Any], links: Any
+) -> DutIntent:
+    """One intent for all parts; its outer sides are those of the outermost ones."""
+    listed = {**settings, "parts": [part.listed() for part in parts]}
+    left, right = parts[0].intent.left, parts[-1].intent.right
+    return DutIntent(technology, listed, links, left, right)
+
+
+def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+    """One cable between two parts, as the left one and as the right one sees it."""
+    seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
+    return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
+
+
+def only_ipv4(intent: DutIntent) -> DutIntent:
+    """An intent without IPv6 addresses and neighbours."""
+
+    def side(given: Mapping[str, Any]) -> dict[str, Any]:
+        neighbours = {a: mac for a, mac in given["neighbours"].items() if ":" not in a}
+        addresses = [a for a in given["addresses"] if ":" not in a]
+        return {**given, "addresses": addresses, "neighbours": neighbours}
+
+    return replace(intent, left=side(intent.left), right=side(intent.right))

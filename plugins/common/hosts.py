@@ -1,0 +1,200 @@
+"""Hosts of a translator's test traffic: IPv4 ranges, and what they are in either header.
+
+A range within one mapping varies as a number whose bits go straight into the address. A range that
+touches several mappings is listed: several lists of equal length advance together.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    summarize_address_range,
+)
+from itertools import groupby
+
+from pydantic import Field, model_validator
+from v6t.plugins.base import PluginParams
+from v6t.plugins.common.ports import KINDS, Policy
+from v6t.plugins.translation.eam import Eam, Mappings
+from v6t.profiles.compiler.instructions import MAX_LIST
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import Binding, Kind, Variable
+
+MAX_RANGE = 1 << 20
+"""Addresses of a range that are looked at one by one."""
+_COLUMNS = ((0, 48), (48, 48), (96, 32))
+"""Stretches of an IPv6 address that a variable can hold."""
+
+
+class HostRange(PluginParams):
+    """Hosts from ``first`` to ``last``, named by their IPv4 addresses on either side."""
+
+    first: IPv4Address
+    last: IPv4Address | None = Field(None, description="none: one host only")
+    policy: Policy = "random"
+
+    @model_validator(mode="after")
+    def _ordered(self) -> HostRange:
+        if self.last is not None and self.last < self.first:
+            raise ValueError(f"the last host {self.last} comes before the first {self.first}")
+        return self
+
+    @property
+    def top(self) -> IPv4Address:
+        """The last host."""
+        return self.first if self.policy == "fixed" or self.last is None else self.last
+
+    def networks(self) -> list[IPv4Network]:
+        """The networks that hold exactly these hosts."""
+        return list(summarize_address_range(self.first, self.top))
+
+
+@dataclass(frozen=True)
+class Host:
+    """One end of the test traffic.
+
+    Attributes:
+        ipv4, ipv6: both forms of the host that the template frame shows.
+        variables: what varies.
+        in_ipv4, in_ipv6: bits of the variables and of the address: variable, first, last bit of
+            the address, first, last bit of the variable.
+    """
+
+    ipv4: IPv4Address
+    ipv6: IPv6Address
+    variables4: tuple[Variable, ...] = ()
+    variables6: tuple[Variable, ...] = ()
+    in_ipv4: tuple[tuple[str, int, int, int, int], ...] = ()
+    in_ipv6: tuple[tuple[str, int, int, int, int], ...] = ()
+
+    def vary(self, version: int, field: str) -> tuple[list[Variable], list[Binding]]:
+        """Variables and bindings for the address ``field`` of a header."""
+        variables, places = (
+            (self.variables4, self.in_ipv4) if version == 4 else (self.variables6, self.in_ipv6)
+        )
+        return list(variables), [Binding(n, field, a, b, c, d) for n, a, b, c, d in places]
+
+
+def host(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host:
+    """How a range of hosts varies in IPv4 and IPv6 headers.
+
+    Args:
+        name: of the variables.
+        wanted: the range and the order.
+        mappings: of the translator.
+        seed: of a shuffled list.
+
+    Raises:
+        UsageError: a host is not mapped there and back, or the range is too large to list.
+    """
+    first, last = wanted.first, wanted.top
+    if first == last:
+        return Host(first, _both_ways(mappings, first))
+    mapping = mappings.uniform(first, last)
+    if mapping is None:
+        return _listed(name, wanted, mappings, seed)
+    bits = (int(first) ^ int(last)).bit_length()
+    ones = (1 << bits) - 1
+    variable = Variable(
+        name, bits, KINDS[wanted.policy], low=int(first) & ones, high=int(last) & ones
+    )
+    runs = []
+    places = [(bit, mapping.place(32 - bits + bit)) for bit in range(bits)]
+    for _, group in groupby(places, key=lambda pair: pair[1] - pair[0]):
+        run = list(group)
+        runs.append((name, run[0][1], run[-1][1], run[0][0], run[-1][0]))
+    return Host(
+        first,
+        _both_ways(mappings, first),
+        (variable,),
+        (variable,),
+        ((name, 32 - bits, 31, 0, bits - 1),),
+        tuple(runs),
+    )
+
+
+def ipv6_networks(wanted: HostRange, mappings: Mappings) -> list[IPv6Network]:
+    """IPv6 prefixes that hold all hosts of a range: what must be routed towards them."""
+    mapping = mappings.uniform(wanted.first, wanted.top)
+    if mapping is not None:
+        low, high = mapping.to_ipv6(wanted.first), mapping.to_ipv6(wanted.top)
+        length = 128 - (int(low) ^ int(high)).bit_length()
+        return [IPv6Network((int(low) >> 128 - length << 128 - length, length))]
+    met: list[Eam] = [e for e in mappings.eams if _meets(e, wanted)]
+    prefix = [mappings.prefix.ipv6] if mappings.prefix else []
+    return [e.ipv6 for e in met] + prefix
+
+
+def _meets(eam: Eam, wanted: HostRange) -> bool:
+    return eam.ipv4.network_address <= wanted.top and wanted.first <= eam.ipv4.broadcast_address
+
+
+def _both_ways(mappings: Mappings, ipv4: IPv4Address) -> IPv6Address:
+    ipv6 = mappings.to_ipv6(ipv4)
+    if ipv6 is None or mappings.to_ipv4(ipv6) != ipv4:
+        raise UsageError(
+            f"the test host {ipv4} has no IPv6 address that is mapped back to it",
+            "add an explicit address mapping that holds it, or choose another host",
+        )
+    return ipv6
+
+
+def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host:
+    import numpy as np
+    from v6t.plugins.common.octets import octets4
+    from v6t.plugins.translation.address_arrays import MappingsArray
+
+    count = int(wanted.top) - int(wanted.first) + 1
+    if count > MAX_RANGE:
+        raise UsageError(
+            f"{wanted.first} to {wanted.top} are {count} addresses of several mappings, at most "
+            f"{MAX_RANGE} are looked through",
+            "choose a range within one mapping, or a shorter one",
+        )
+    numbers = np.arange(int(wanted.first), int(wanted.top) + 1, dtype=np.uint64)
+    table = MappingsArray(mappings)
+    octets = octets4(numbers)
+    ipv6, mapped = table.to_ipv6(octets)
+    back, found = table.to_ipv4(ipv6)
+    good = mapped & found & (back == octets).all(axis=1)
+    chosen = np.flatnonzero(good).tolist()
+    if not 0 < len(chosen) <= MAX_LIST:
+        raise UsageError(
+            f"{len(chosen)} of the hosts {wanted.first} to {wanted.top} are mapped there and back; "
+            f"1 to {MAX_LIST} can be listed where several mappings take part",
+            "choose another range, or one within one mapping",
+        )
+    if wanted.policy == "random":
+        random.Random(f"{seed}/{name}").shuffle(chosen)  # noqa: S311
+    elif wanted.policy == "dec":
+        chosen.reverse()
+    packed = [ipv6[row].tobytes() for row in chosen]
+    listed = []
+    for first, width in _COLUMNS:
+        start, end = first // 8, (first + width) // 8
+        values = tuple(int.from_bytes(p[start:end], "big") for p in packed)
+        listed.append((Variable(f"{name}_{first}", width, Kind.LIST, values=values), first, width))
+    own = Variable(name, 32, Kind.LIST, values=tuple(int(numbers[row]) for row in chosen))
+    return Host(
+        IPv4Address(int(numbers[chosen[0]])),
+        IPv6Address(packed[0]),
+        (own,),
+        tuple(v for v, _, _ in listed),
+        ((name, 0, 31, 0, 31),),
+        tuple((v.name, first, first + width - 1, 0, width - 1) for v, first, width in listed),
+    )
+
+
+def outside(networks: Sequence[IPv6Network], address: IPv6Address) -> IPv6Address | None:
+    """An address like this one but outside all networks; None if there is none nearby."""
+    for bit in range(127, 63, -1):
+        flipped = IPv6Address(int(address) ^ 1 << bit)
+        if not any(flipped in net for net in networks):
+            return flipped
+    return None

@@ -1,0 +1,273 @@
+"""What all technologies mix: foreground, native IPv6 in the background, frames to be dropped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+from v6t.plugins.base import Link, Links, PluginParams
+from v6t.plugins.common.ports import (
+    DestinationPorts,
+    SourcePorts,
+    bind_port,
+    destination_range,
+    source_range,
+)
+from v6t.plugins.common.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import (
+    Binding,
+    Direction,
+    FramePair,
+    Layer,
+    Role,
+    Traffic,
+    TrafficClass,
+    Variable,
+)
+
+
+class Mixture(PluginParams):
+    """Shares of foreground and background (GEN-14), and what every frame carries."""
+
+    measured: ClassVar[str] = "the technology"
+    """What the foreground measures, in errors."""
+    reference: ClassVar[bool] = True
+    """Whether the background alone is a measurement: native IPv6 through the device (MIX-01)."""
+
+    bg_sport: SourcePorts = Field(
+        default_factory=source_range, description="background source ports"
+    )
+    bg_dport: DestinationPorts = Field(
+        default_factory=destination_range, description="background destination ports"
+    )
+    n: int = Field(2, ge=1, description="foreground is m of n frames (GEN-14)")
+    m: int = Field(
+        2,
+        ge=0,
+        description="foreground is m of n frames; n = m: no background, m = 0: background only",
+    )
+    ttl: int = Field(64, ge=2, le=255, description="TTL and hop limit of test frames (GEN-26)")
+    df: bool = Field(True, description="Don't Fragment bit of IPv4 test frames (GEN-07)")
+
+    @property
+    def only_background(self) -> bool:
+        """Without foreground (m = 0)."""
+        return self.m == 0
+
+    @property
+    def mixture(self) -> tuple[int, int]:
+        """So many frames, and so many of them foreground."""
+        return self.n, self.m
+
+    @model_validator(mode="after")
+    def _shares(self) -> Mixture:
+        if self.m > self.n:
+            raise UsageError(f"m = {self.m} of n = {self.n} frames cannot be foreground")
+        if 0 < self.m < self.n and math.gcd(self.m, self.n) != 1:
+            raise UsageError(
+                f"n = {self.n} and m = {self.m} have a common divisor",
+                f"write n = {self.n // math.gcd(self.m, self.n)}, "
+                f"m = {self.m // math.gcd(self.m, self.n)}",
+            )
+        if self.m == 0 and not self.reference:
+            raise UsageError(
+                f"without foreground (m = 0) nothing of {self.measured} would be measured"
+            )
+        return self
+
+
+def negative_share(description: str) -> Any:
+    """The parameter ``negative_percent``, of whatever kind a technology's negative traffic is."""
+    return Field(0, ge=0, le=50, description=description)
+
+
+class PortParams(Mixture):
+    """A mixture whose foreground ports follow RFC 4814 on both sides."""
+
+    fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
+    fw_dport: DestinationPorts = Field(
+        default_factory=destination_range, description="forward destination ports"
+    )
+    rv_sport: SourcePorts = Field(default_factory=source_range, description="reverse source ports")
+    rv_dport: DestinationPorts = Field(
+        default_factory=destination_range, description="reverse destination ports"
+    )
+
+    def udp(self, direction: Direction) -> tuple[Layer, list[Variable], list[Binding]]:
+        """The UDP header of a direction and what varies in it."""
+        forward = direction == "forward"
+        source, destination = (
+            (self.fw_sport, self.fw_dport) if forward else (self.rv_sport, self.rv_dport)
+        )
+        sport, dport = source.variable("sport"), destination.variable("dport")
+        layer = Layer("UDP", {"sport": source.min, "dport": destination.min})
+        bindings = [*bind_port(sport, "UDP.sport"), *bind_port(dport, "UDP.dport")]
+        return layer, [v for v in (sport, dport) if v], bindings
+
+
+class LinkParams(PortParams):
+    """The addresses of both links; all test hosts are routed behind the tester's."""
+
+    dut_left_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:2:0:f000::1/64"), description="the device's IPv6 address on the left"
+    )
+    dut_right_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:2:0:f001::1/64"), description="the device's IPv6 address on the right"
+    )
+    tester_left_ipv6: IPv6Address = Field(
+        IPv6Address("2001:2:0:f000::2"), description="tester's IPv6 address on the left link"
+    )
+    tester_right_ipv6: IPv6Address = Field(
+        IPv6Address("2001:2:0:f001::2"), description="tester's IPv6 address on the right link"
+    )
+
+    def link_intent(
+        self, side: str, link: Link, ipv4: tuple[IPv4Interface, IPv4Address] | None
+    ) -> dict[str, Any]:
+        """Addresses, static neighbours and still no routes of a link, for a DUT intent.
+
+        Args:
+            side: ``left`` or ``right``.
+            link: the cable.
+            ipv4: the device's and the tester's address; None: the link carries IPv6 only.
+        """
+        addresses = [str(getattr(self, f"dut_{side}_ipv6"))]
+        testers = [str(getattr(self, f"tester_{side}_ipv6"))]
+        if ipv4 is not None:
+            addresses.insert(0, str(ipv4[0]))
+            testers.insert(0, str(ipv4[1]))
+        return {
+            "addresses": addresses,
+            "neighbours": dict.fromkeys(testers, link.tester_mac),
+            "routes": {},
+        }
+
+
+def sending_link(links: Links, direction: Direction) -> Link:
+    """The link on which the tester sends in a direction."""
+    return links.left if direction == "forward" else links.right
+
+
+def ethernet(links: Links, direction: Direction) -> list[Layer]:
+    """Ethernet header, and VLAN tag where the link has one, of frames the tester sends."""
+    link = sending_link(links, direction)
+    layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
+    if link.vlan is not None:
+        layers.append(Layer("Dot1Q", {"vlan": link.vlan}))
+    return layers
+
+
+def ipv4(params: Mixture, src: object, dst: object) -> Layer:
+    """An IPv4 header as all test frames have it."""
+    flags = 2 if params.df else 0
+    return Layer(
+        "IP", {"src": str(src), "dst": str(dst), "ttl": params.ttl, "id": 0, "flags": flags}
+    )
+
+
+def ipv6(params: Mixture, src: object, dst: object) -> Layer:
+    """An IPv6 header as all test frames have it."""
+    return Layer("IPv6", {"src": str(src), "dst": str(dst), "hlim": params.ttl})
+
+
+def background(
+    params: Mixture,
+    links: Links,
+    direction: Direction,
+    size: int,
+    ends: tuple[IPv6Address, IPv6Address],
+) -> TrafficClass:
+    """Native IPv6 between the tester's own addresses.
+
+    Args:
+        params: ports and hop limit.
+        links: where it is sent.
+        direction: which way.
+        size: octets without VLAN tag, FCS included: those of the IPv6 foreground frame.
+        ends: addresses on the left and on the right.
+
+    Raises:
+        UsageError: no IPv6 test frame has this size.
+    """
+    link = sending_link(links, direction)
+    if size < IPV6_UDP_OCTETS:
+        raise UsageError(
+            f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}",
+            f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets",
+        )
+    size += tag_octets(link)
+    for each in (links.left, links.right):
+        check_mtu(size - tag_octets(link) + tag_octets(each), each, "IPv6")
+    src, dst = ends if direction == "forward" else ends[::-1]
+    sport, dport = params.bg_sport.variable("bg_sport"), params.bg_dport.variable("bg_dport")
+    layers = (
+        *ethernet(links, direction),
+        ipv6(params, src, dst),
+        Layer("UDP", {"sport": params.bg_sport.min, "dport": params.bg_dport.min}),
+    )
+    variables = tuple(v for v in (sport, dport) if v)
+    bindings = (*bind_port(sport, "UDP.sport"), *bind_port(dport, "UDP.dport"))
+    return TrafficClass("bg", Role.BACKGROUND, layers, size, variables, bindings)
+
+
+def background_of(
+    params: Mixture,
+    links: Links,
+    direction: Direction,
+    sizes: FramePair,
+    ends: tuple[IPv6Address, IPv6Address],
+    ipv6_link: Link,
+) -> list[TrafficClass]:
+    """The background class, if the mixture has one; as large as the frame on ``ipv6_link``."""
+    if params.n == params.m:
+        return []
+    return [background(params, links, direction, sizes.ipv6 - tag_octets(ipv6_link), ends)]
+
+
+def mixed(
+    params: Mixture,
+    direction: Direction,
+    foreground: Sequence[tuple[TrafficClass, int]],
+    behind: Sequence[TrafficClass],
+    negative: Sequence[TrafficClass],
+    percent: int,
+    seed: int,
+) -> Traffic:
+    """All classes with their weights.
+
+    Args:
+        params: n and m.
+        direction: of the traffic.
+        foreground: classes and their shares of the foreground.
+        behind: background classes.
+        negative: classes to be dropped, in equal shares.
+        percent: of all frames that are negative [%]; without effect if there is no such class.
+        seed: of the pseudorandom numbers.
+    """
+    kinds = len(negative) if percent else 0
+    shares = sum(share for _, share in foreground)
+    scale = kinds * (100 - percent) if kinds else 1
+    made = foreground if params.m else ()  # no foreground: the reference of a series of mixtures
+    classes = [replace(c, weight=scale * params.m * share) for c, share in made]
+    classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in behind]
+    if kinds:
+        classes += [replace(c, weight=params.n * shares * percent) for c in negative]
+    return Traffic(direction, tuple(classes), seed)
+
+
+def negative_like(made: TrafficClass, name: str, **changed: object) -> TrafficClass:
+    """A class that must be dropped, like a foreground class but for what is changed."""
+    return replace(made, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]
+
+
+def replaced(made: TrafficClass, layer: str, **fields: object) -> tuple[Layer, ...]:
+    """The layers of a class with some fields of one header changed."""
+    return tuple(
+        Layer(each.name, {**each.fields, **fields}) if each.name == layer else each
+        for each in made.layers
+    )

@@ -1,0 +1,149 @@
+"""The frame of every reference device: frames in, packets by direction and version, frames out.
+
+A technology supplies one handler per direction and IP version. What is not addressed to the
+device, or of a version without a handler, is dropped here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.plugins.base import Expected, Links
+from v6t.plugins.common.octets import ETHERTYPE, decrement_ttl, side_of
+
+if TYPE_CHECKING:
+    from v6t.plugins.common.octets import U8, Mask, Reasons, Side
+    from v6t.profiles.model import Direction
+
+COMMON_REASONS = (
+    "forwarded",
+    "not addressed to this device",
+    "no packet that this device forwards",
+    "TTL or hop limit exhausted",
+)
+"""A technology's own reasons follow these."""
+FORWARDED, NOT_OURS, NOT_FORWARDED, EXHAUSTED = range(4)
+
+_HEADER = {4: 20, 6: 40}
+_TTL = {4: 8, 6: 7}
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Packets that leave the device.
+
+    Attributes:
+        rows: ``(n,)`` bool, which of the handler's packets they answer.
+        packets: ``(rows.sum(), length)`` uint8.
+        version: of IP.
+    """
+
+    rows: Mask
+    packets: U8
+    version: int
+
+
+@dataclass(frozen=True)
+class Handled:
+    """What became of a batch of packets: ``reason`` ``(n,)``, 0 where something leaves."""
+
+    reason: Reasons
+    leaving: tuple[Leaving, ...]
+
+
+Handler = Callable[["U8"], Handled]
+"""Takes equally long IP packets of one version, ``(n, length)``, at least a header long."""
+
+
+class ReferenceDevice:
+    """Two links and the handlers between them."""
+
+    def __init__(
+        self,
+        links: Links,
+        forward: Mapping[int, Handler],
+        reverse: Mapping[int, Handler],
+    ) -> None:
+        """Combine handlers.
+
+        Args:
+            links: MAC addresses and VLANs.
+            forward: by IP version, for frames that arrive on the left link.
+            reverse: the same for the right link.
+        """
+        left, right = side_of(links.left), side_of(links.right)
+        self._ways: dict[str, tuple[Side, Side, Mapping[int, Handler]]] = {
+            "forward": (left, right, forward),
+            "reverse": (right, left, reverse),
+        }
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        """See :meth:`v6t.plugins.base.Technology.expect`."""
+        here, there, handlers = self._ways[direction]
+        count = len(frames)
+        reason = np.full(count, NOT_FORWARDED, dtype=np.uint8)
+        length = np.zeros(count, dtype=np.int32)
+        if frames.shape[1] <= here.l3:
+            return Expected(np.zeros((count, 0), np.uint8), length, reason)
+        ours = here.ours(frames)
+        reason[~ours] = NOT_OURS
+        kinds = here.kind(frames)
+        found: list[tuple[np.ndarray, Leaving]] = []
+        for version, handler in handlers.items():
+            mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
+            mine &= frames[:, here.l3] >> 4 == version
+            if frames.shape[1] < here.l3 + _HEADER[version] or not mine.any():
+                continue
+            rows = np.flatnonzero(mine)
+            packets = frames[:, here.l3 :] if len(rows) == count else frames[rows, here.l3 :]
+            handled = handler(packets)
+            reason[rows] = handled.reason
+            found += [(rows[part.rows], part) for part in handled.leaving]
+        return Expected(_assemble(there, count, length, found), length, reason)
+
+
+def _assemble(
+    there: Side, count: int, length: np.ndarray, found: list[tuple[np.ndarray, Leaving]]
+) -> U8:
+    """Frames of all parts, each at the row of the frame it answers; ``length`` is filled in."""
+    header = there.l3
+    longest = max((part.packets.shape[1] for _, part in found), default=0)
+    out = np.zeros((count, header + longest if found else 0), dtype=np.uint8)
+    for rows, part in found:
+        end = header + part.packets.shape[1]
+        place = slice(None) if len(rows) == count else rows
+        out[place, : header - 2] = np.frombuffer(there.leaving, dtype=np.uint8)
+        out[place, header - 2 : header] = np.frombuffer(ETHERTYPE[part.version], dtype=np.uint8)
+        out[place, header:end] = part.packets
+        length[rows] = end
+    return out
+
+
+def dropped(count: int, reason: int) -> Handled:
+    """All packets dropped for one reason."""
+    return Handled(np.full(count, reason, dtype=np.uint8), ())
+
+
+def route(packets: U8, version: int, reason: Reasons) -> Handled:
+    """Native forwarding of the packets whose ``reason`` is 0: TTL or hop limit minus one."""
+    reason = reason.copy()
+    reason[(reason == FORWARDED) & (packets[:, _TTL[version]] <= 1)] = EXHAUSTED
+    rows = reason == FORWARDED
+    kept = packets[rows] if not rows.all() else packets.copy()
+    if version == 4:
+        decrement_ttl(kept)
+    else:
+        kept[:, 7] -= 1
+    return Handled(reason, (Leaving(rows, kept, version),) if len(kept) else ())
+
+
+def route_all(version: int) -> Handler:
+    """A handler that forwards whatever can live one hop longer."""
+
+    def handler(packets: U8) -> Handled:
+        return route(packets, version, np.zeros(len(packets), dtype=np.uint8))
+
+    return handler

@@ -1,0 +1,1 @@
+"""Customer edges of MAP-E, MAP-T and lw4o6."""

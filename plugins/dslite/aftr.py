@@ -1,0 +1,225 @@
+"""AFTR of Dual-Stack Lite (RFC 6333): B4s' IPv4 in IPv6 left, public IPv4 right; stateful.
+
+A connection is a softwire, the B4's IPv6 address, and an inner four-tuple (ST-18). All B4s here
+have customers with the same IPv4 address, so the inner four-tuples of two B4s are the same.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field, model_validator
+from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4
+from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
+from v6t.plugins.common.sizes import translated_pair
+from v6t.plugins.dslite.softwire import SoftwireEnd
+from v6t.plugins.nat.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat.nat66 import low_bits
+from v6t.plugins.stateful.base import UNMARKED, Packets, StatefulTechnology
+from v6t.plugins.stateful.four_tuples import Field as TupleField
+from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
+from v6t.plugins.stateful.pool6 import span
+from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
+from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
+from v6t.profiles.errors import UsageError
+from v6t.profiles.headerpolicy import HeaderPolicy
+from v6t.profiles.model import FramePair, Layer, Role, TrafficClass
+
+if TYPE_CHECKING:
+    from v6t.plugins.common.octets import U8
+    from v6t.profiles.model import Direction
+
+_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
+_HERE, _THERE = "192.168.20.1/30", "192.168.20.2/30"
+_BEHIND_IPV6 = slice(40, None)
+
+
+class DsLiteParams(PoolParams):
+    """Everything ``dslite-aftr`` can be told."""
+
+    initiator_ports: Ports = Field(
+        Ports(min=4096, max=5119), description="inner source ports of the Initiator"
+    )
+    responder_ports: Ports = Field(
+        Ports(min=1, max=125), description="destination ports, those of the Responder"
+    )
+    initiator_count: int = Field(16, ge=1, le=65536, description="B4s, a softwire each")
+    responder_count: int = Field(2, ge=1, le=65536, description="addresses of the Responder")
+    enumerate_ips: Enumeration = Field(
+        3, description="addresses take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
+    )
+    initiator_ipv4: IPv4Address = Field(
+        IPv4Address("192.168.1.2"), description="the customer's address, the same behind each B4"
+    )
+    b4_ipv6: IPv6Address = Field(
+        IPv6Address("2001:db8:b4::1:0"), description="first address of the B4s"
+    )
+    aftr_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::1/64"), description="the AFTR's address on the left link"
+    )
+    tester_left_ipv6: IPv6Address = Field(
+        IPv6Address("2001:db8:6::2"), description="tester's IPv6 address on the left link"
+    )
+    dut_right_ipv4: IPv4Interface = Field(
+        IPv4Interface("192.168.19.1/30"), description="the device's IPv4 address on the right"
+    )
+    tester_right_ipv4: IPv4Address = Field(
+        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
+    )
+    internal_ipv4: IPv4Address = Field(
+        IPv4Address("10.0.0.0"),
+        description="where a NAT44 of its own is behind the tunnels: stands for the first B4",
+    )
+
+    @model_validator(mode="after")
+    def _softwires(self) -> DsLiteParams:
+        if self.n != self.m:
+            raise UsageError(
+                "native IPv6 does not pass an AFTR to an IPv4 network: there is no background",
+                "set n = m",
+            )
+        b4s = span(self.b4_ipv6, self.initiator_count, "b4_ipv6")
+        if self.aftr_ipv6.ip in b4s or self.tester_left_ipv6 in b4s:
+            raise UsageError(
+                f"the AFTR or the tester has an address of the B4s {b4s}",
+                "choose another b4_ipv6",
+            )
+        return self
+
+
+class DsLiteAftr(StatefulTechnology):
+    """Decapsulates and translates forward, translates and encapsulates in reverse."""
+
+    name = "dslite-aftr"
+    title = "DS-Lite AFTR: IPv4 of many B4s from their tunnels to public IPv4, stateful"
+    rfcs = ("RFC 9693", "RFC 6333", "RFC 2473")
+    params_model = DsLiteParams
+    overhead = 40
+    ip_versions = (6, 4)
+    default_driver = CHAIN
+    mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
+    default_frame_sizes = (104,)
+    rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
+    params: DsLiteParams
+
+    def __init__(self, params: DsLiteParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params or DsLiteParams(), links)
+
+    @property
+    def ends(self) -> None:
+        """No background."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """DSCPs must be carried over either way (RFC 6333 section 7.1)."""
+        return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """Forty octets apart; see the base class."""
+        left, right = self.links.left, self.links.right
+        return translated_pair(ipv6_frame_size, self.overhead, left, right, "DS-Lite")
+
+    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
+        """See the base class."""
+        p = self.params
+        addresses = [
+            TupleField("responders", "IP.dst", 31, int(p.responder_ipv4), p.responder_count),
+            low_bits("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
+        ]
+        variables, bindings = p.varied(addresses, seed)
+        layers = (
+            *ethernet(self.links, "forward"),
+            ipv6(p, p.b4_ipv6, p.aftr_ipv6.ip),
+            ipv4(p, p.initiator_ipv4, p.responder_ipv4),
+            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
+        )
+        return TrafficClass(
+            "fg", Role.FOREGROUND, layers, sizes.ipv6, tuple(variables), tuple(bindings)
+        )
+
+    def responder(self, sizes: FramePair) -> TrafficClass:
+        """See the base class."""
+        p = self.params
+        layers = (
+            *ethernet(self.links, "reverse"),
+            ipv4(p, p.responder_ipv4, p.pool_first),
+            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.pool_ports.min}),
+        )
+        return TrafficClass("fg", Role.FOREGROUND, layers, sizes.ipv4)
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
+        """See the base class; a connection's B4 is the outer source of its first packet."""
+        reason = pool_reasons(self.params, learned)
+        if direction == "forward":
+            reason[(reason == 0) & unmarkable(packets)] = UNMARKED
+            inner = decapsulate(packets, uniform=True)
+            made = rewritten(inner, 4, source=learned_source(learned), hops=0)
+            return Packets(made, 4, reason)
+        customer = source_of(initial[:, _BEHIND_IPV6], 4)
+        inner = rewritten(packets, 4, destination=customer, hops=0)
+        aftr = np.frombuffer(self.params.aftr_ipv6.ip.packed, dtype=np.uint8)
+        return Packets(encapsulate(inner, aftr, initial[:, 8:24]), 6, reason)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The tunnels' end, and a NAT44 behind it."""
+        p, links = self.params, self.links
+        here, there = between(*_MACS, links.right.mtu)
+        own = Links(links.left, here)
+        several = p.initiator_count > 1
+        first = p.internal_ipv4 if several else p.initiator_ipv4
+        b4s = str(span(p.b4_ipv6, p.initiator_count, "b4_ipv6"))
+        tunnels = DutIntent(
+            "softwire",
+            {
+                "aftr": str(p.aftr_ipv6.ip),
+                "b4": [str(p.b4_ipv6), p.initiator_count],
+                "internal": str(first),
+            },
+            own,
+            {
+                "addresses": [str(p.aftr_ipv6)],
+                "neighbours": {str(p.tester_left_ipv6): links.left.tester_mac},
+                "routes": {b4s: str(p.tester_left_ipv6)},
+            },
+            {"addresses": [_HERE], "neighbours": {}, "routes": {}},
+        )
+        end = SoftwireEnd(
+            p.aftr_ipv6.ip, p.b4_ipv6, p.initiator_count, p.initiator_ipv4, first, own
+        )
+        names = ("initiator_ports", "responder_ports", "responder_count", "enumerate_ports")
+        nat = Nat44Params(
+            **{name: getattr(p, name) for name in (*names, "low_ports", "responder_ipv4")},
+            initiator_count=p.initiator_count,
+            enumerate_ips=p.enumerate_ips,
+            initiator_ipv4=first,
+            pool_first=p.pool_first,
+            pool_count=p.pool_count,
+            pool_ports=p.pool_ports,
+            dut_left_ipv4=_THERE,
+            tester_left_ipv4=_HERE.partition("/")[0],
+            dut_right_ipv4=p.dut_right_ipv4,
+            tester_right_ipv4=p.tester_right_ipv4,
+        )
+        intent = only_ipv4(Nat44(nat, Links(there, links.right)).dut_intent())
+        return (
+            Part("softwire", self.name, tunnels, reference=end),
+            Part("nat", self.name, intent, "nftables", stateful=True),
+        )
+
+    def dut_intent(self) -> DutIntent:
+        """Tunnels, public addresses and ports; as a whole for one device, and part by part."""
+        p = self.params
+        settings: dict[str, Any] = {
+            "aftr": str(p.aftr_ipv6.ip),
+            "b4": [str(p.b4_ipv6), p.initiator_count],
+            "inside4": [str(net) for net in networks(p.initiator_ipv4, 1)],
+            "pool4": [str(address) for address in p.pool],
+            "ports": [p.pool_ports.min, p.pool_ports.max],
+            "mtu": self.links.left.mtu,
+        }
+        return chained(self.name, self.parts, settings, self.links)

@@ -1,0 +1,150 @@
+"""DS-Lite's tunnel without its NAT (RFC 6333): what a B4 and an AFTR's softwire part emit.
+
+An AFTR tells equal inner four-tuples of several B4s apart (RFC 6333 section 6.6). Here, where a
+NAT that knows IPv4 only stands behind it, it does so by giving each B4 an IPv4 address of its own;
+with a single B4 the inner addresses stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.plugins.base import Reference
+from v6t.plugins.common.octets import octets4, u32, u64
+from v6t.plugins.common.reference_device import (
+    COMMON_REASONS,
+    EXHAUSTED,
+    NOT_FORWARDED,
+    Handled,
+    Leaving,
+    ReferenceDevice,
+    route_all,
+)
+from v6t.plugins.customer_edge.params import Customer, Tunnel
+from v6t.plugins.map.rules import PortSet
+from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
+from v6t.profiles import inet
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Expected, Links
+    from v6t.plugins.common.octets import U8
+    from v6t.profiles.model import Direction
+
+_HEADERS = inet.Headers(l3=0, version=4, inner=None, udp=20, payload=28)
+UNMARKED = len(COMMON_REASONS)
+_ANY = IPv4Network("0.0.0.0/0")
+
+
+@dataclass(frozen=True)
+class B4(Reference):
+    """A B4 of DS-Lite; left is its IPv6, right the customer's IPv4."""
+
+    local: IPv6Address
+    aftr: IPv6Address
+    links: Links
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        """See :meth:`v6t.plugins.base.Technology.expect`."""
+        return self._device.expect(direction, frames)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.local, self.aftr, self.links)
+
+    @cached_property
+    def _device(self) -> ReferenceDevice:
+        from v6t.plugins.customer_edge.reference import customer_device
+
+        customer = Customer(_ANY, PortSet(0, 0, 0), Tunnel(self.local, self.aftr, uniform=True))
+        return customer_device(customer, self.links, self.links.left.mtu)
+
+
+@dataclass(frozen=True)
+class SoftwireEnd(Reference):
+    """An AFTR without its NAT; left are the B4s, right is the NAT.
+
+    Attributes:
+        aftr: its tunnel address.
+        first_b4, count: consecutive addresses of the B4s.
+        inner: the customers' address, the same behind each B4.
+        first_own: consecutive addresses that stand for the B4s on the right.
+        links: both cables.
+    """
+
+    aftr: IPv6Address
+    first_b4: IPv6Address
+    count: int
+    inner: IPv4Address
+    first_own: IPv4Address
+    links: Links
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        """See :meth:`v6t.plugins.base.Technology.expect`."""
+        return self._device.expect(direction, frames)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        given = (self.aftr, self.first_b4, self.count, self.inner, self.first_own, self.links)
+        return type(self), given
+
+    @cached_property
+    def _device(self) -> ReferenceDevice:
+        return ReferenceDevice(
+            self.links, {6: self._from_ipv6}, {4: self._from_ipv4, 6: route_all(6)}
+        )
+
+    def _from_ipv6(self, packets: U8) -> Handled:
+        aftr = np.frombuffer(self.aftr.packed, dtype=np.uint8)
+        reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
+        good = (packets[:, 24:40] == aftr).all(axis=1) & carries_udp(packets)
+        first = int(self.first_b4)
+        high = u64(packets[:, 8:16]) == np.uint64(first >> 64)
+        number = u64(packets[:, 16:24]) - np.uint64(first & (1 << 64) - 1)
+        good &= high & (number < np.uint64(self.count))
+        if packets.shape[1] >= 60:
+            reason[good] = 0
+            reason[good & (packets[:, 48] <= 1)] = EXHAUSTED
+            reason[good & unmarkable(packets)] = UNMARKED
+        if self.count > 1 and good.any():
+            inner = np.frombuffer(self.inner.packed, dtype=np.uint8)
+            reason[good & (packets[:, 52:56] != inner).any(axis=1)] = NOT_FORWARDED
+        good = reason == 0
+        if not good.any():
+            return Handled(reason, ())
+        out = decapsulate(packets[good], uniform=True)
+        if self.count > 1:
+            out[:, 12:16] = octets4(number[good] + np.uint64(int(self.first_own)))
+            _finish(out)
+        return Handled(reason, (Leaving(good, out, 4),))
+
+    def _from_ipv4(self, packets: U8) -> Handled:
+        reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
+        if packets.shape[1] < 28 or packets.shape[1] + 40 > self.links.left.mtu:
+            return Handled(reason, ())
+        good = is_udp(packets)
+        number = np.zeros(len(packets), dtype=np.uint64)
+        if self.count > 1:
+            number = u32(packets[:, 16:20]) - np.uint64(int(self.first_own))
+            good &= number < np.uint64(self.count)
+        reason[good] = 0
+        reason[good & (packets[:, 8] <= 1)] = EXHAUSTED
+        good = reason == 0
+        if not good.any():
+            return Handled(reason, ())
+        kept = packets[good]
+        if self.count > 1:
+            kept[:, 16:20] = np.frombuffer(self.inner.packed, dtype=np.uint8)
+            _finish(kept)
+        b4 = np.empty((len(kept), 16), dtype=np.uint8)
+        b4[:] = np.frombuffer(self.first_b4.packed, dtype=np.uint8)
+        low = np.uint64(int(self.first_b4) & (1 << 64) - 1) + number[good]
+        b4[:, 8:] = low.astype(">u8").view(np.uint8).reshape(-1, 8)
+        aftr = np.frombuffer(self.aftr.packed, dtype=np.uint8)
+        return Handled(reason, (Leaving(good, encapsulate(kept, aftr, b4), 6),))
+
+
+def _finish(packets: U8) -> None:
+    inet.finish_ipv4(packets, 0)
+    inet.finish_udp(packets, _HEADERS)

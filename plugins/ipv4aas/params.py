@@ -1,0 +1,219 @@
+"""Parameters of the dual-DUT setup: addresses of both devices, port sets, headroom (DD-03)."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from typing import Literal
+
+from pydantic import Field, model_validator
+from v6t.plugins.map.rules import MapRule, PortSet, network6, rule_from_text
+from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports
+from v6t.plugins.translation import rfc6052
+from v6t.profiles.errors import UsageError
+
+Variant = Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"]
+CE_STATEFUL = ("lw4o6", "map-e", "map-t")
+"""Variants whose CE keeps the connections and has a port set; of the others the PE does."""
+HEADROOM = 0.9
+"""Share of a port set above which a NAPT was seen to degrade (DD-03)."""
+WIDEST = 96
+"""Length of the prefixes that hold a whole IPv4 address in their last bits."""
+
+
+class Ipv4aasParams(ConnectionParams):
+    """Everything ``ipv4aas`` can be told."""
+
+    variant: Variant = Field("464xlat", description="464xlat, ds-lite, lw4o6, map-e or map-t")
+    initiator_ports: Ports = Field(
+        Ports(min=4096, max=8191), description="source ports of the Initiator"
+    )
+    responder_ports: Ports = Field(
+        Ports(min=1, max=1000), description="destination ports, those of the Responder"
+    )
+    initiator_ipv4: IPv4Address = Field(
+        IPv4Address("198.18.0.2"), description="first address of the Initiator"
+    )
+    responder_ipv4: IPv4Address = Field(
+        IPv4Address("198.19.0.2"), description="first address of the Responder"
+    )
+    public_ipv4: IPv4Address | None = Field(
+        None,
+        description="first public address: of the PE (198.19.0.1), or the CE's own (192.0.2.35)",
+    )
+    public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
+    public_ports: Ports = Field(
+        Ports(min=LOWEST_PORT, max=65535), description="public ports of a stateful PE"
+    )
+    prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
+    clat_ipv6: str = Field(
+        "2001:2:0:2::/96", description="464xlat: prefix that stands for the customer's IPv4"
+    )
+    rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
+    rule_ipv4: str = Field("192.0.2.0/24", description="map-e, map-t: rule IPv4 prefix")
+    ea_len: int = Field(11, description="map-e, map-t: length of the EA bits")
+    dmr: str = Field("2001:db8:ffff::/64", description="map-t: default mapping rule")
+    b4_prefix: str = Field(
+        "2001:db8:b400::/40", description="lw4o6: IPv6 prefix of the lwB4s, a /64 for each"
+    )
+    psid: int = Field(3, ge=0, description="lw4o6, map-e, map-t: PSID of the CE")
+    psid_len: int = Field(3, ge=0, le=15, description="lw4o6: PSID length; MAP's is the rule's")
+    ce_middle_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::9/64"), description="the CE's address on the middle link"
+    )
+    pe_middle_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::1/64"),
+        description="the PE's address on the middle link; also its tunnel's",
+    )
+    ce_mac: str = Field(
+        "02:00:00:00:03:01",
+        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
+        description="the CE's MAC address on the middle link",
+    )
+    pe_mac: str = Field(
+        "02:00:00:00:03:02",
+        pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
+        description="the PE's MAC address on the middle link",
+    )
+    middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
+    dut_left_ipv4: IPv4Interface = Field(
+        IPv4Interface("192.168.18.1/30"), description="the CE's IPv4 address on the left"
+    )
+    tester_left_ipv4: IPv4Address = Field(
+        IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
+    )
+    dut_right_ipv4: IPv4Interface = Field(
+        IPv4Interface("192.168.19.1/30"), description="the PE's IPv4 address on the right"
+    )
+    tester_right_ipv4: IPv4Address = Field(
+        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
+    )
+
+    @property
+    def ce_stateful(self) -> bool:
+        """Whether the CE keeps the connections (DD-04)."""
+        return self.variant in CE_STATEFUL
+
+    @property
+    def public_first(self) -> IPv4Address:
+        """First public address."""
+        if self.public_ipv4 is not None:
+            return self.public_ipv4
+        return IPv4Address("192.0.2.35" if self.ce_stateful else "198.19.0.1")
+
+    @property
+    def publics(self) -> int:
+        """Number of public addresses."""
+        return 1 if self.ce_stateful else self.public_count
+
+    @property
+    def outside(self) -> Ports:
+        """Ports the connections leave from."""
+        if not self.ce_stateful:
+            return self.public_ports
+        first, last = self.port_set.ranges[0]
+        return Ports(min=first, max=last)
+
+    @property
+    def rule(self) -> MapRule:
+        """The checked mapping rule; its PSID offset is 0, so that a port set is one range."""
+        return rule_from_text(self.rule_ipv6, self.rule_ipv4, self.ea_len, 0)
+
+    @property
+    def port_set(self) -> PortSet:
+        """The CE's ports."""
+        if self.variant == "lw4o6":
+            return PortSet(0, self.psid_len, self.psid)
+        return self.rule.port_set(self.psid)
+
+    @property
+    def plat_prefix(self) -> IPv6Network:
+        """The checked prefix of the PLAT."""
+        return rfc6052.check_prefix(network6(self.prefix, "prefix"))
+
+    @property
+    def clat_prefix(self) -> IPv6Network:
+        """The checked prefix of the CLAT."""
+        return network6(self.clat_ipv6, "clat_ipv6")
+
+    @property
+    def used_ports(self) -> float:
+        """Share of the CE's port set that the Initiator's sources take (DD-03); 0: no port set."""
+        return self.endpoints / self.port_set.count if self.ce_stateful else 0.0
+
+    @model_validator(mode="after")
+    def _possible(self) -> Ipv4aasParams:
+        if self.m != self.n:
+            raise UsageError(
+                "there is no background between two IPv4 networks: it could not be told from the "
+                "foreground (MIX-03)",
+                "set n = m",
+            )
+        if self.variant == "464xlat":
+            self._check_prefixes()
+        if self.ce_stateful:
+            self._check_ports()
+        self._check_room()
+        return self
+
+    def _check_prefixes(self) -> None:
+        for name, net in (("prefix", self.plat_prefix), ("clat_ipv6", self.clat_prefix)):
+            if net.prefixlen != WIDEST:
+                raise UsageError(
+                    f"{name} {net} is no /{WIDEST}, which holds a whole IPv4 address at its end",
+                    f"use a /{WIDEST}",
+                )
+        if self.plat_prefix == self.clat_prefix:
+            raise UsageError("prefix and clat_ipv6 are the same", "choose two prefixes")
+
+    def _check_ports(self) -> None:
+        if self.variant != "lw4o6":
+            rule = self.rule
+            if self.public_first not in rule.ipv4_prefix:
+                raise UsageError(
+                    f"public_ipv4 {self.public_first} is outside the rule's IPv4 prefix "
+                    f"{rule.ipv4_prefix}",
+                    "choose one within it",
+                )
+            if rule.prefix_ce:
+                raise UsageError(
+                    f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix",
+                    f"set ea_len to at least {32 - rule.ipv4_prefix.prefixlen}",
+                )
+        elif self.psid >> self.psid_len:
+            raise UsageError(f"PSID {self.psid} does not fit {self.psid_len} bits")
+        first, last = self.port_set.ranges[0]
+        if first < LOWEST_PORT and not self.low_ports:
+            raise UsageError(
+                f"the port set {first} to {last} of PSID {self.psid} holds ports below "
+                f"{LOWEST_PORT}",
+                "choose another psid, or set low_ports to true",
+            )
+        if self.endpoints > self.port_set.count:
+            raise UsageError(
+                f"{self.endpoints} source ports do not fit the CE's port set of "
+                f"{self.port_set.count} (DD-03)",
+                "shorten initiator_ports, lower initiator_count, or give the CE more ports "
+                "(ea_len, psid_len)",
+            )
+
+    def _check_room(self) -> None:
+        first, last = self.responder_ipv4, self.responder_ipv4 + (self.responder_count - 1)
+        if self.public_first <= last and first <= self.public_first + (self.publics - 1):
+            raise UsageError(
+                "the Responder's addresses are public addresses of the devices",
+                "choose a public_ipv4 or a responder_ipv4 beside them",
+            )
+        room = self.publics * self.outside.count * self.responder_count
+        room *= self.responder_ports.count
+        if self.combinations > room and self.enumerate_ports:
+            raise UsageError(
+                f"{self.combinations} connections do not fit {self.publics} public addresses with "
+                f"{self.outside.count} ports towards {self.responder_ports.count} ports of "
+                f"{self.responder_count} addresses",
+                "raise public_count, or shorten initiator_ports or initiator_count",
+            )
+
+    @property
+    def tunnel_ipv6(self) -> IPv6Address:
+        """Where the PE's tunnels end."""
+        return self.pe_middle_ipv6.ip

@@ -1,0 +1,303 @@
+"""The two devices of each variant as parts with an intent each (DD-01)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any
+
+from v6t.plugins.base import DutIntent, Links, Part, Technology
+from v6t.plugins.common.chain import TAYGA, between, only_ipv4
+from v6t.plugins.customer_edge.plugins import (
+    LwB4,
+    LwB4Params,
+    MapECe,
+    MapECeParams,
+    MapTCe,
+    MapTCeParams,
+)
+from v6t.plugins.dslite.softwire import B4, SoftwireEnd
+from v6t.plugins.ipv4aas.params import Ipv4aasParams
+from v6t.plugins.lw4o6.lwaftr import LightweightAftr
+from v6t.plugins.lw4o6.params import ALL, LwAftrParams
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.map.mape_params import MapEParams
+from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.map.mapt_params import MapTParams
+from v6t.plugins.map.params import ALL_CES
+from v6t.plugins.nat.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat.nat64 import Nat64, Nat64Params
+from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.stateful.params import networks
+from v6t.profiles.model import Direction
+
+CE, PE = "CE", "PE"
+_INNER = ("02:00:00:00:04:01", "02:00:00:00:04:02")
+_INNER_LEFT, _INNER_RIGHT = "192.168.20.1/30", "192.168.20.2/30"
+
+
+def parts_of(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    """The parts from left to right."""
+    return _VARIANTS[params.variant](params, links)
+
+
+def embedded(prefix: IPv6Network, net: IPv4Network) -> IPv6Network:
+    """The IPv6 network behind a /96 that stands for an IPv4 network."""
+    return IPv6Network((int(prefix.network_address) | int(net.network_address), 96 + net.prefixlen))
+
+
+def covering(first: Any, count: int) -> IPv4Network:
+    """The smallest network that holds so many addresses from the first on."""
+    bits = (int(first) ^ (int(first) + count - 1)).bit_length()
+    return IPv4Network((int(first) >> bits << bits, 32 - bits))
+
+
+def _connections(p: Ipv4aasParams) -> dict[str, Any]:
+    """What the NAT's own intent must know of them."""
+    names = (
+        *("initiator_ports", "responder_ports", "initiator_count", "responder_count"),
+        *("enumerate_ports", "enumerate_ips", "low_ports", "responder_ipv4"),
+    )
+    return {
+        **{name: getattr(p, name) for name in names},
+        "pool_first": p.public_first,
+        "pool_count": p.publics,
+        "pool_ports": p.outside,
+    }
+
+
+def _middle(p: Ipv4aasParams) -> tuple[Any, Any]:
+    return between(p.ce_mac, p.pe_mac, p.middle_mtu)
+
+
+def _nat44(p: Ipv4aasParams, links: Links, **given: Any) -> DutIntent:
+    """The NAT44 of either device; IPv4 only."""
+    params = Nat44Params(**_connections(p), initiator_ipv4=p.initiator_ipv4, **given)
+    return only_ipv4(Nat44(params, links).dut_intent())
+
+
+def _napt(p: Ipv4aasParams, links: Links) -> tuple[Part, Any]:
+    """The CE's NAPT to its port set, and the cable behind it as the next part sees it."""
+    here, there = between(*_INNER, links.left.mtu)
+    intent = _nat44(
+        p,
+        Links(links.left, here),
+        dut_left_ipv4=p.dut_left_ipv4,
+        tester_left_ipv4=p.tester_left_ipv4,
+        dut_right_ipv4=_INNER_LEFT,
+        tester_right_ipv4=_INNER_RIGHT.partition("/")[0],
+    )
+    return Part("napt", CE, intent, "nftables", stateful=True), there
+
+
+def _ce(
+    p: Ipv4aasParams,
+    inner: Any,
+    kind: type[Technology],
+    params: Any,
+    to_ipv4: Direction | None = None,
+) -> Part:
+    """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here."""
+    near, _ = _middle(p)
+    made = kind(params, Links(near, inner))
+    given = made.dut_intent()
+    intent = replace(
+        given,
+        links=Links(inner, near),
+        left={**given.right, "routes": {str(p.public_first): _INNER_LEFT.partition("/")[0]}},
+        right=given.left,
+        settings={**given.settings, "ipv6_side": "right"},
+    )
+    return Part("ce", CE, intent, reference=made, turned=True, to_ipv4=to_ipv4)
+
+
+def _pe(
+    p: Ipv4aasParams,
+    links: Links,
+    name: str,
+    kind: type[Technology],
+    params: Any,
+    to_ipv4: Direction | None = None,
+) -> Part:
+    """A stateless PE."""
+    _, near = _middle(p)
+    made = kind(params, Links(near, links.right))
+    right = {
+        "addresses": [str(p.dut_right_ipv4)],
+        "neighbours": {str(p.tester_right_ipv4): links.right.tester_mac},
+        "routes": {
+            str(net): str(p.tester_right_ipv4)
+            for net in networks(p.responder_ipv4, p.responder_count)
+        },
+    }
+    intent = replace(made.dut_intent(), right=right)
+    return Part(name, PE, intent, reference=made, to_ipv4=to_ipv4)
+
+
+def _rule(p: Ipv4aasParams) -> dict[str, Any]:
+    return {
+        "rule_ipv6": p.rule_ipv6,
+        "rule_ipv4": p.rule_ipv4,
+        "ea_len": p.ea_len,
+        "psid_offset": 0,
+        "server_ipv4": p.responder_ipv4,
+    }
+
+
+def _ce_link(p: Ipv4aasParams) -> dict[str, Any]:
+    return {
+        "dut_left_ipv6": p.ce_middle_ipv6,
+        "tester_left_ipv6": p.pe_middle_ipv6.ip,
+        "dut_right_ipv4": _INNER_RIGHT,
+        "tester_right_ipv4": _INNER_LEFT.partition("/")[0],
+    }
+
+
+def _map_e(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    napt, inner = _napt(p, links)
+    rule, own = _rule(p), {"ce_ipv4": p.public_first, "ce_psid": p.psid}
+    ce = MapECeParams(**rule, **own, **_ce_link(p), br_address=p.tunnel_ipv6)
+    br = MapEParams(
+        **rule, ces=ALL_CES, br_address=p.tunnel_ipv6, tester_left_ipv6=p.ce_middle_ipv6.ip
+    )
+    return napt, _ce(p, inner, MapECe, ce), _pe(p, links, "br", MapEBorderRelay, br)
+
+
+def _map_t(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    napt, inner = _napt(p, links)
+    rule, own = _rule(p), {"ce_ipv4": p.public_first, "ce_psid": p.psid}
+    ce = MapTCeParams(**rule, **own, **_ce_link(p), dmr=p.dmr)
+    br = MapTParams(
+        **rule,
+        ces=ALL_CES,
+        dmr=p.dmr,
+        dut_left_ipv6=p.pe_middle_ipv6,
+        tester_left_ipv6=p.ce_middle_ipv6.ip,
+    )
+    return (
+        napt,
+        _ce(p, inner, MapTCe, ce, to_ipv4="reverse"),
+        _pe(p, links, "br", MapTBorderRelay, br, to_ipv4="forward"),
+    )
+
+
+def _lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    napt, inner = _napt(p, links)
+    shared = {"psid_len": p.psid_len, "psid_offset": 0, "br_address": p.tunnel_ipv6}
+    aftr = LwAftrParams(
+        **shared,
+        softwires=1 << p.psid_len,
+        simulated=ALL,
+        ipv4_pool=f"{p.public_first}/32",
+        b4_prefix=p.b4_prefix,
+        server_ipv4=p.responder_ipv4,
+        tester_left_ipv6=p.ce_middle_ipv6.ip,
+    )
+    _, _, address, _ = aftr.table().softwire(p.psid)
+    b4 = LwB4Params(
+        **shared,
+        **_ce_link(p),
+        b4_address=address,
+        ipv4_address=p.public_first,
+        psid=p.psid,
+        server_ipv4=p.responder_ipv4,
+    )
+    return napt, _ce(p, inner, LwB4, b4), _pe(p, links, "lwaftr", LightweightAftr, aftr)
+
+
+def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    near, far = _middle(p)
+    here, there = between(*_INNER, links.right.mtu)
+    b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
+    tunnel = {"b4": str(b4), "aftr": str(aftr), "mtu": p.middle_mtu}
+    inside = networks(p.initiator_ipv4, p.initiator_count)
+    tester = str(p.tester_left_ipv4)
+    left = {
+        "addresses": [str(p.dut_left_ipv4)],
+        "neighbours": {tester: links.left.tester_mac},
+        "routes": {str(net): tester for net in inside},
+    }
+    cable = _cable(p)
+    ce = Part(
+        "b4",
+        CE,
+        DutIntent("b4", tunnel, Links(links.left, near), left, cable[0]),
+        reference=B4(b4, aftr, Links(near, links.left)),
+        turned=True,
+    )
+    own = Links(far, here)
+    inner = {"addresses": [_INNER_LEFT], "neighbours": {}, "routes": {}}
+    softwire = Part(
+        "softwire",
+        PE,
+        DutIntent("softwire", tunnel, own, cable[1], inner),
+        reference=SoftwireEnd(aftr, b4, 1, p.initiator_ipv4, p.initiator_ipv4, own),
+    )
+    nat = _nat44(
+        p,
+        Links(there, links.right),
+        dut_left_ipv4=_INNER_RIGHT,
+        tester_left_ipv4=_INNER_LEFT.partition("/")[0],
+        dut_right_ipv4=p.dut_right_ipv4,
+        tester_right_ipv4=p.tester_right_ipv4,
+    )
+    return ce, softwire, Part("nat", PE, nat, "nftables", stateful=True)
+
+
+def _cable(p: Ipv4aasParams) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The middle link as CE and PE have it, without routes."""
+    ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
+    return (
+        {"addresses": [str(ce)], "neighbours": {str(pe.ip): p.pe_mac}, "routes": {}},
+        {"addresses": [str(pe)], "neighbours": {str(ce.ip): p.ce_mac}, "routes": {}},
+    )
+
+
+def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    near, far = _middle(p)
+    inside = covering(p.initiator_ipv4, p.initiator_count)
+    clients = embedded(p.clat_prefix, inside)
+    servers = networks(p.responder_ipv4, p.responder_count)
+    tester, pe = str(p.tester_left_ipv4), str(p.pe_middle_ipv6.ip)
+    cable = _cable(p)[0]
+    clat = DutIntent(
+        "clat",
+        {
+            "eam": [[str(inside), str(clients)]],
+            "prefix": str(p.plat_prefix),
+            "ipv6_side": "right",
+            "lowest_ipv6_mtu": LOWEST_IPV6_MTU,
+            "mtu": p.middle_mtu,
+        },
+        Links(links.left, near),
+        {
+            "addresses": [str(p.dut_left_ipv4)],
+            "neighbours": {tester: links.left.tester_mac},
+            "routes": {str(inside): tester},
+        },
+        {**cable, "routes": {str(embedded(p.plat_prefix, net)): pe for net in servers}},
+    )
+    plat = Nat64Params(
+        **_connections(p),
+        prefix=p.prefix,
+        initiator_ipv6=clients[int(p.initiator_ipv4) - int(inside.network_address)],
+        dut_left_ipv6=p.pe_middle_ipv6,
+        tester_left_ipv6=p.ce_middle_ipv6.ip,
+        dut_right_ipv4=p.dut_right_ipv4,
+        tester_right_ipv4=p.tester_right_ipv4,
+    )
+    intent = Nat64(plat, Links(far, links.right)).dut_intent()
+    return (
+        Part("clat", CE, clat, "tayga", TAYGA, to_ipv4="reverse"),
+        Part("plat", PE, intent, "tayga-nftables", TAYGA, stateful=True, to_ipv4="forward"),
+    )
+
+
+_VARIANTS: Mapping[str, Callable[[Ipv4aasParams, Links], tuple[Part, ...]]] = {
+    "464xlat": _464xlat,
+    "ds-lite": _ds_lite,
+    "lw4o6": _lw4o6,
+    "map-e": _map_e,
+    "map-t": _map_t,
+}

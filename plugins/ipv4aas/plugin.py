@@ -1,0 +1,202 @@
+"""IPv4 as a service with two devices, CE and PE: together they are a stateful NAT44 (DD-01).
+
+The tester sends IPv4 on both sides (Lencse and Bazsó 2024). Sizes are those of the IPv6 frame on
+the link between the devices, so the medium's rate is that link's (DD-02).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
+from v6t.plugins.common.chain import CHAIN, chained
+from v6t.plugins.common.mixture import ethernet, ipv4
+from v6t.plugins.common.sizes import check_whole, tag_octets, translated_pair
+from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
+from v6t.plugins.ipv4aas.parts import CE, PE, parts_of
+from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.stateful.base import Packets, StatefulTechnology
+from v6t.plugins.stateful.four_tuples import Field as TupleField
+from v6t.plugins.stateful.rewrite import learned_source, rewritten, source_of, within
+from v6t.plugins.translation.vectorised import DF_FROM
+from v6t.profiles.headerpolicy import HeaderPolicy
+from v6t.profiles.model import FramePair, Layer, Role, TrafficClass
+
+if TYPE_CHECKING:
+    from v6t.plugins.common.octets import U8
+    from v6t.profiles.model import Direction
+
+_DEVICES = 2
+_DF = 0x40
+
+
+class Ipv4aas(StatefulTechnology):
+    """CE and PE of one of five technologies, measured together."""
+
+    name = "ipv4aas"
+    title = "IPv4 as a service, CE and PE together: 464XLAT, DS-Lite, lw4o6, MAP-E, MAP-T; stateful"
+    rfcs = (
+        *("RFC 9693", "RFC 8219 section 4.2", "RFC 9313", "RFC 6877"),
+        *("RFC 6333", "RFC 7596", "RFC 7597", "RFC 7599"),
+    )
+    params_model = Ipv4aasParams
+    overhead = 20
+    ip_versions = (4, 4)
+    default_driver = CHAIN
+    mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
+    default_frame_sizes = (84,)
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    params: Ipv4aasParams
+
+    def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
+        """Variants that encapsulate are a class of their own."""
+        del links
+        tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
+        return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
+
+    def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params or Ipv4aasParams(), links)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The devices' parts from left to right."""
+        return parts_of(self.params, self.links)
+
+    @property
+    def roles(self) -> tuple[DeviceRole, ...]:
+        """Which of both is stateful (DD-04)."""
+        ce, variant = self.params.ce_stateful, self.params.variant
+        return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
+
+    @property
+    def ends(self) -> None:
+        """No background (MIX-03)."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Both devices translate."""
+        return HeaderPolicy(retranslated=True)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What must be said beside the results (DD-03, DD-04)."""
+        p, said = self.params, []
+        if p.used_ports > HEADROOM:
+            said.append(
+                f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
+                f"port set of {p.port_set.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
+                "down (DD-03)"
+            )
+        said.append(
+            f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
+            "own rate follows, and the latency of each is lower (DD-04)"
+        )
+        return tuple(said)
+
+    def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
+        """IPv4 on both links, with their VLAN tags."""
+        return (
+            sizes.ipv4 + tag_octets(self.links.left),
+            sizes.ipv4 + tag_octets(self.links.right),
+        )
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """The frame between the devices, and the tester's own without VLAN tag."""
+        middle = Link("", "", mtu=self.params.middle_mtu)
+        for link in (self.links.left, self.links.right):
+            plain = replace(link, vlan=None)
+            pair = translated_pair(
+                ipv6_frame_size, self.overhead, middle, plain, self.params.variant
+            )
+        return pair
+
+    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
+        """See the base class."""
+        p = self.params
+        self._check_whole(sizes)
+        addresses = [
+            TupleField("responders", "IP.dst", 31, int(p.responder_ipv4), p.responder_count),
+            TupleField("initiators", "IP.src", 31, int(p.initiator_ipv4), p.initiator_count),
+        ]
+        variables, bindings = p.varied(addresses, seed)
+        layers = (
+            *ethernet(self.links, "forward"),
+            ipv4(p, p.initiator_ipv4, p.responder_ipv4),
+            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
+        )
+        return TrafficClass(
+            "fg",
+            Role.FOREGROUND,
+            layers,
+            sizes.ipv4 + tag_octets(self.links.left),
+            tuple(variables),
+            tuple(bindings),
+        )
+
+    def responder(self, sizes: FramePair) -> TrafficClass:
+        """See the base class."""
+        p = self.params
+        self._check_whole(sizes)
+        layers = (
+            *ethernet(self.links, "reverse"),
+            ipv4(p, p.responder_ipv4, p.public_first),
+            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.outside.min}),
+        )
+        size = sizes.ipv4 + tag_octets(self.links.right)
+        return TrafficClass("fg", Role.FOREGROUND, layers, size)
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
+        """See the base class; a hop for each device, DF as two translators leave it."""
+        p = self.params
+        reason = within(p.public_first, p.publics, p.outside, learned)
+        way: dict[str, Any] = (
+            {"source": learned_source(learned)}
+            if direction == "forward"
+            else {"destination": source_of(initial, 4)}
+        )
+        out = self._crossed(packets)
+        return Packets(rewritten(out, 4, **way, hops=_DEVICES), 4, reason)
+
+    def dut_intent(self) -> DutIntent:
+        """Both devices, part by part."""
+        p = self.params
+        settings: dict[str, Any] = {
+            "variant": p.variant,
+            "stateful": CE if p.ce_stateful else PE,
+            "mtu": p.middle_mtu,
+        }
+        return chained(self.name, self.parts, settings, self.links)
+
+    def _check_whole(self, sizes: FramePair) -> None:
+        middle = Link("", "", mtu=self.params.middle_mtu)
+        check_whole(self.params.df, sizes.ipv6, middle, LOWEST_IPV6_MTU)
+
+    def _crossed(self, packets: U8) -> U8:
+        """Translation to IPv6 and back loses identification and DF (RFC 7915 section 5.1)."""
+        out = packets.copy()
+        out[:, 4:6] = 0
+        out[:, 6:8] = (_DF if packets.shape[1] >= DF_FROM else 0, 0)
+        return out
+
+
+class Ipv4aasTunnelled(Ipv4aas):
+    """Variants whose packets cross the middle link within IPv6."""
+
+    overhead = 40
+    default_frame_sizes = (104,)
+    rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """What was put in is taken out again."""
+        return HeaderPolicy()
+
+    def _check_whole(self, sizes: FramePair) -> None:
+        """Nothing is fragmented: the sizes fit the middle link."""
+
+    def _crossed(self, packets: U8) -> U8:
+        """A tunnel changes nothing."""
+        return np.asarray(packets)

@@ -1,0 +1,1 @@
+"""Lightweight 4over6 (RFC 7596)."""

@@ -1,0 +1,178 @@
+"""The binding table of a lwAFTR (RFC 7596 section 6.1) in columns, up to millions of rows.
+
+A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4. Addresses that
+are shared by several rows have one PSID length and offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.plugins.common.octets import octets8
+from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.plugins.common.octets import U8, U64
+
+B4_NETWORK_BITS = 64
+"""Every lwB4 of a generated table has a /64 of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class BindingTable:
+    """Rows in ascending order of IPv4 address and PSID.
+
+    Attributes:
+        ipv4, psid: ``(n,)`` uint64.
+        psid_len, psid_offset: ``(n,)`` uint64, equal for equal addresses.
+        b4, br: ``(n, 16)`` uint8, addresses of lwB4 and lwAFTR.
+    """
+
+    ipv4: U64
+    psid: U64
+    psid_len: U64
+    psid_offset: U64
+    b4: U8
+    br: U8
+
+    def __len__(self) -> int:
+        return len(self.ipv4)
+
+    def __post_init__(self) -> None:
+        keys = self.ipv4 << np.uint64(16) | self.psid
+        first = np.flatnonzero(np.append(True, self.ipv4[1:] != self.ipv4[:-1]))
+        object.__setattr__(self, "_keys", keys)
+        object.__setattr__(self, "_first", first)
+        object.__setattr__(self, "_addresses", self.ipv4[first])
+
+    def find(self, ipv4: U64, port: U64) -> NDArray[np.int64]:
+        """Row of each address and port, -1 for none.
+
+        Args:
+            ipv4: ``(n,)``.
+            port: ``(n,)``.
+        """
+        addresses, keys = self._addresses, self._keys  # type: ignore[attr-defined]
+        place = np.minimum(np.searchsorted(addresses, ipv4), len(addresses) - 1)
+        row = self._first[place]  # type: ignore[attr-defined]
+        length, offset = self.psid_len[row], self.psid_offset[row]
+        shared = length > 0
+        low = np.where(shared, np.uint64(16) - offset - length, np.uint64(16))
+        psid = port >> low & (np.uint64(1) << length) - np.uint64(1)
+        excluded = shared & (offset > 0) & (port >> (np.uint64(16) - offset) == 0)
+        wanted = ipv4 << np.uint64(16) | psid
+        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        hit = (addresses[place] == ipv4) & (keys[found] == wanted) & ~excluded
+        return np.where(hit, found, -1).astype(np.int64)
+
+    def softwire(self, row: int) -> tuple[IPv4Address, int, IPv6Address, IPv6Address]:
+        """IPv4 address, PSID, lwB4 and lwAFTR of a row."""
+        return (
+            IPv4Address(int(self.ipv4[row])),
+            int(self.psid[row]),
+            IPv6Address(self.b4[row].tobytes()),
+            IPv6Address(self.br[row].tobytes()),
+        )
+
+
+def generated(
+    count: int,
+    pool: IPv4Network,
+    b4_prefix: IPv6Network,
+    psid_len: int,
+    psid_offset: int,
+    br: IPv6Address,
+) -> BindingTable:
+    """Row ``i``: address ``i >> psid_len`` of the pool, PSID the low bits of ``i``.
+
+    The lwB4 has the ``/64`` number ``i`` of the prefix and RFC 7596's interface identifier (the
+    IPv4 address and the PSID).
+    """
+    index = np.arange(count, dtype=np.uint64)
+    ipv4 = np.uint64(int(pool.network_address)) + (index >> np.uint64(psid_len))
+    psid = index & np.uint64((1 << psid_len) - 1)
+    high = np.uint64(int(b4_prefix.network_address) >> 64) | index
+    b4 = np.concatenate([octets8(high), octets8(ipv4 << np.uint64(16) | psid)], axis=1)
+    same = np.ones(count, dtype=np.uint64)
+    return BindingTable(
+        ipv4,
+        psid,
+        same * np.uint64(psid_len),
+        same * np.uint64(psid_offset),
+        b4,
+        np.broadcast_to(np.frombuffer(br.packed, dtype=np.uint8), (count, 16)),
+    )
+
+
+def read_table(path: Path, br: IPv6Address) -> BindingTable:
+    """A table from a file with a softwire per line.
+
+    Columns, separated by blanks or commas: IPv4 address, PSID, PSID length, PSID offset, lwB4
+    address and, if it is not ``br``, lwAFTR address. ``#`` begins a comment.
+
+    Raises:
+        UsageError: the file cannot be read, or a row is impossible.
+    """
+    try:
+        stamp = path.stat().st_mtime_ns
+    except OSError as exc:
+        raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
+    return _read(path, stamp, br)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
+    rows = list(_rows(path, br))
+    if not rows:
+        raise UsageError(f"the binding table {path} has no row")
+    numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
+    order = np.lexsort((numbers[:, 1], numbers[:, 0]))
+    numbers = numbers[order]
+    same = numbers[1:, 0] == numbers[:-1, 0]
+    twice = same & (numbers[1:, 1] == numbers[:-1, 1])
+    if twice.any():
+        _complain(path, numbers, int(twice.argmax()), "is bound twice")
+    mixed = same & (numbers[1:, 2:4] != numbers[:-1, 2:4]).any(axis=1)
+    if mixed.any():
+        _complain(path, numbers, int(mixed.argmax()), "has several PSID lengths or offsets")
+    b4 = np.frombuffer(b"".join(row[4] for row in rows), np.uint8).reshape(-1, 16)[order]
+    brs = np.frombuffer(b"".join(row[5] for row in rows), np.uint8).reshape(-1, 16)[order]
+    columns = [np.ascontiguousarray(numbers[:, column]) for column in range(4)]
+    return BindingTable(columns[0], columns[1], columns[2], columns[3], b4, brs)
+
+
+def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            words = line.partition("#")[0].replace(",", " ").split()
+            if not words:
+                continue
+            try:
+                ipv4, psid, length, offset, b4 = words[:5]
+                k, a = int(length), int(offset)
+                row = (int(IPv4Address(ipv4)), int(psid, 0), k, a, IPv6Address(b4).packed)
+                own = IPv6Address(words[5]).packed if len(words) > 5 else br.packed
+                possible = len(words) <= 6 and min(k, a) >= 0 and 0 <= row[1] < 1 << k
+                if not possible or a > 16 or (k and a + k > 16):
+                    raise ValueError("no such PSID")
+                if k == 16 and not row[1]:
+                    raise ValueError("PSID 0 of 16 bits owns port 0 and nothing else")
+            except (ValueError, IndexError) as exc:
+                raise UsageError(
+                    f"{path}:{number}: {exc}",
+                    "a row is: IPv4 address, PSID, PSID length, PSID offset, lwB4 address, and "
+                    "the lwAFTR's address if it differs",
+                ) from exc
+            yield (*row, own)
+
+
+def _complain(path: Path, numbers: NDArray[np.uint64], row: int, what: str) -> None:
+    address, psid = IPv4Address(int(numbers[row, 0])), int(numbers[row, 1])
+    raise UsageError(f"{path}: {address} (PSID {psid}) {what}", "correct the binding table")

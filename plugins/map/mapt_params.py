@@ -1,0 +1,68 @@
+"""Parameters of the MAP-T border relay."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import IPv6Interface, IPv6Network
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+from v6t.plugins.map.params import MapParams
+from v6t.plugins.map.rules import network6
+from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.translation.rfc6052 import check_prefix
+from v6t.profiles.errors import UsageError
+
+DROP_REASONS = (
+    "forwarded",
+    "not addressed to this device",
+    "neither UDP to be translated nor native IPv6",
+    "TTL or hop limit exhausted",
+    "source outside every rule",
+    "interface identifier contradicts the EA bits",
+    "source port outside the CE's port set",
+    "no rule for the IPv4 destination",
+    "destination port belongs to no CE",
+    "too big, or to be fragmented",
+)
+
+
+class MapTParams(MapParams):
+    """Everything ``mapt-br`` can be told."""
+
+    measured: ClassVar[str] = "MAP-T"
+
+    dmr: str = Field(
+        "2001:db8:ffff::/64",
+        description="default mapping rule: IPv6 prefix of all other IPv4 addresses (MAP-11)",
+    )
+    dut_left_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:db8:6::1/64"), description="the BR's IPv6 address on the left link"
+    )
+    lowest_ipv6_mtu: int = Field(
+        LOWEST_IPV6_MTU,
+        ge=1280,
+        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
+    )
+
+    @cached_property
+    def dmr_prefix(self) -> IPv6Network:
+        """The checked prefix."""
+        return check_prefix(network6(self.dmr, "dmr"))
+
+    @model_validator(mode="after")
+    def _dmr(self) -> MapTParams:
+        dmr = self.dmr_prefix
+        for domain in self.all_domains:
+            if dmr.overlaps(domain.rule.ipv6_prefix):
+                raise UsageError(
+                    f"the DMR prefix {dmr} and the rule IPv6 prefix {domain.rule_ipv6} overlap",
+                    "choose prefixes beside each other",
+                )
+        for name in ("tester_left_ipv6", "tester_right_ipv6"):
+            if getattr(self, name) in dmr:
+                raise UsageError(
+                    f"{name} lies within the DMR prefix, so background frames would be translated",
+                    "choose an address outside",
+                )
+        return self

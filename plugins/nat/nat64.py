@@ -1,0 +1,210 @@
+"""Stateful NAT64 (RFC 6146): IPv6 clients left, public IPv4 right; servers behind a prefix."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field, model_validator
+from v6t.plugins.base import DutIntent, Links
+from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
+from v6t.plugins.common.sizes import translated_pair
+from v6t.plugins.map.rules import network6
+from v6t.plugins.stateful.base import Packets, StatefulTechnology
+from v6t.plugins.stateful.four_tuples import Field as TupleField
+from v6t.plugins.stateful.params import PoolParams
+from v6t.plugins.stateful.rewrite import HEADERS, learned_source, pool_reasons, source_of
+from v6t.plugins.translation import rfc6052
+from v6t.plugins.translation.address_arrays import Rfc6052Array
+from v6t.plugins.translation.vectorised import four_to_six, six_to_four
+from v6t.profiles import inet
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import Direction, FramePair, Layer, Role, TrafficClass
+
+if TYPE_CHECKING:
+    from v6t.plugins.common.octets import U8
+
+WELL_KNOWN = "64:ff9b::/96"
+TIMERS_S = {
+    "UDP_MIN": 120,
+    "UDP_DEFAULT": 300,
+    "TCP_TRANS": 240,
+    "TCP_EST": 7440,
+    "TCP_INCOMING_SYN": 6,
+    "FRAGMENT_MIN": 2,
+    "ICMP_DEFAULT": 60,
+}
+"""Lifetimes of sessions (RFC 6146 section 4) [s]."""
+_NAMES = {"wkp": WELL_KNOWN, "well-known": WELL_KNOWN}
+
+
+class Nat64Params(PoolParams):
+    """Everything ``nat64`` can be told."""
+
+    prefix: str = Field(
+        "2001:db8:64::/96",
+        description="RFC 6052 prefix of the servers; wkp: the well-known prefix 64:ff9b::/96",
+    )
+    initiator_ipv6: IPv6Address = Field(
+        IPv6Address("2001:2::2"), description="first address of the Initiator"
+    )
+    dut_left_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:2:0:f000::1/64"), description="the device's IPv6 address on the left"
+    )
+    dut_right_ipv6: IPv6Interface = Field(
+        IPv6Interface("2001:2:0:f001::1/64"), description="the device's IPv6 address on the right"
+    )
+    dut_right_ipv4: IPv4Interface = Field(
+        IPv4Interface("192.168.19.1/30"), description="the device's IPv4 address on the right"
+    )
+    tester_left_ipv6: IPv6Address = Field(
+        IPv6Address("2001:2:0:f000::2"), description="tester's IPv6 address on the left link"
+    )
+    tester_right_ipv6: IPv6Address = Field(
+        IPv6Address("2001:2:0:f001::2"), description="background address on the right link"
+    )
+    tester_right_ipv4: IPv4Address = Field(
+        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
+    )
+
+    @cached_property
+    def servers(self) -> IPv6Network:
+        """The checked prefix."""
+        return rfc6052.check_prefix(network6(_NAMES.get(self.prefix, self.prefix), "prefix"))
+
+    @model_validator(mode="after")
+    def _prefix(self) -> Nat64Params:
+        for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
+            if getattr(self, name) in self.servers:
+                raise UsageError(
+                    f"{name} lies within the prefix {self.servers}, so it would be translated",
+                    "choose an address outside",
+                )
+        last = self.responder_ipv4 + (self.responder_count - 1)
+        varying = (int(self.responder_ipv4) ^ int(last)).bit_length()
+        together = self.suffix_last - 71 if self.servers.prefixlen < 64 else 32
+        if varying > together > 0:
+            raise UsageError(
+                f"{self.responder_count} addresses of the Responder do not lie together behind a "
+                f"/{self.servers.prefixlen} (RFC 6052 section 2.2)",
+                "use a /96, or fewer addresses",
+            )
+        return self
+
+    @property
+    def suffix_last(self) -> int:
+        """Bit of an IPv6 address that holds the last one of an embedded IPv4 address."""
+        length = self.servers.prefixlen
+        if length == 96:
+            return 127
+        return length + 31 + (8 if length + 32 > 64 else 0)
+
+
+class Nat64(StatefulTechnology):
+    """Translates IPv6 clients to public IPv4 addresses and ports."""
+
+    name = "nat64"
+    title = "NAT64: IPv6 clients behind public IPv4 addresses, stateful"
+    rfcs = ("RFC 9693", "RFC 6146", "RFC 7915", "RFC 6052")
+    params_model = Nat64Params
+    overhead = 20
+    ip_versions = (6, 4)
+    default_driver = "tayga-nftables"
+    usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
+    mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
+    default_frame_sizes = (84,)
+    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    params: Nat64Params
+
+    def __init__(self, params: Nat64Params | None = None, links: Links | None = None) -> None:
+        super().__init__(params or Nat64Params(), links)
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """Twenty octets apart; see the base class."""
+        left, right = self.links.left, self.links.right
+        return translated_pair(ipv6_frame_size, self.overhead, left, right, "NAT64")
+
+    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
+        """See the base class."""
+        p = self.params
+        low = int(p.initiator_ipv6) & 0xFFFFFFFF
+        addresses = [
+            TupleField(
+                "responders", "IPv6.dst", p.suffix_last, int(p.responder_ipv4), p.responder_count
+            ),
+            TupleField("initiators", "IPv6.src", 127, low, p.initiator_count),
+        ]
+        variables, bindings = p.varied(addresses, seed)
+        layers = (
+            *ethernet(self.links, "forward"),
+            ipv6(p, p.initiator_ipv6, rfc6052.embed(p.servers, p.responder_ipv4)),
+            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
+        )
+        return TrafficClass(
+            "fg", Role.FOREGROUND, layers, sizes.ipv6, tuple(variables), tuple(bindings)
+        )
+
+    def responder(self, sizes: FramePair) -> TrafficClass:
+        """See the base class."""
+        p = self.params
+        layers = (
+            *ethernet(self.links, "reverse"),
+            ipv4(p, p.responder_ipv4, p.pool_first),
+            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.pool_ports.min}),
+        )
+        return TrafficClass("fg", Role.FOREGROUND, layers, sizes.ipv4)
+
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
+        """See the base class."""
+        reason = pool_reasons(self.params, learned)
+        servers = Rfc6052Array(self.params.servers)
+        if direction == "forward":
+            source, port = learned_source(learned)
+            destination, _ = servers.to_ipv4(packets[:, 24:40])
+            made = six_to_four(packets, source, destination)
+            made[:, 20:22] = port
+            inet.finish_udp(made, HEADERS[4])
+            return Packets(made, 4, reason)
+        client, port = source_of(initial, 6)
+        server, _ = servers.to_ipv6(packets[:, 12:16])
+        made = four_to_six(packets, server, np.ascontiguousarray(client))
+        made[:, 42:44] = port
+        inet.finish_udp(made, HEADERS[6])
+        return Packets(made, 6, reason)
+
+    def dut_intent(self) -> DutIntent:
+        """The prefix, public addresses and ports, both links with routes to all test hosts."""
+        p, links = self.params, self.links
+        clients = _covering(p.initiator_ipv6, p.initiator_count)
+        return DutIntent(
+            technology=self.name,
+            settings={
+                "prefix": str(p.servers),
+                "clients": p.initiator_count,
+                "inside6": [str(clients)],
+                "pool4": [str(address) for address in p.pool],
+                "ports": [p.pool_ports.min, p.pool_ports.max],
+                "mtu": links.left.mtu,
+            },
+            links=links,
+            left={
+                "addresses": [str(p.dut_left_ipv6)],
+                "neighbours": {str(p.tester_left_ipv6): links.left.tester_mac},
+                "routes": {str(clients): str(p.tester_left_ipv6)},
+            },
+            right={
+                "addresses": [str(p.dut_right_ipv4), str(p.dut_right_ipv6)],
+                "neighbours": dict.fromkeys(
+                    (str(p.tester_right_ipv4), str(p.tester_right_ipv6)), links.right.tester_mac
+                ),
+                "routes": {str(net): str(p.tester_right_ipv4) for net in p.responder_networks()},
+            },
+        )
+
+
+def _covering(first: IPv6Address, count: int) -> IPv6Network:
+    """The smallest network that holds so many addresses from the first on."""
+    bits = (int(first) ^ (int(first) + count - 1)).bit_length()
+    return IPv6Network((int(first) >> bits << bits, 128 - bits))

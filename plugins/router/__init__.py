@@ -1,0 +1,1 @@
+"""Plain IPv4 and IPv6 forwarding."""

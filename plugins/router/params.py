@@ -1,0 +1,213 @@
+"""Parameters of the router baselines: one network or many, one host or many, on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+)
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from v6t.plugins.base import PluginParams
+from v6t.plugins.common.mixture import LinkParams, negative_share
+from v6t.plugins.common.ports import KINDS, Policy
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import Binding, Variable
+
+Side = Literal["left", "right"]
+
+
+def _number(value: Any) -> Any:
+    """Decimal or, as in siitperf.conf, hexadecimal."""
+    return int(value, 16) if isinstance(value, str) and value.lower().startswith("0x") else value
+
+
+Number = Annotated[int, BeforeValidator(_number)]
+
+
+class HostBits(PluginParams):
+    """Sixteen bits of an IPv6 host's address that change from frame to frame (GEN-11)."""
+
+    policy: Policy = "fixed"
+    min: Number = Field(0, ge=0, le=65535)
+    max: Number = Field(65535, ge=0, le=65535)
+    offset: int = Field(12, description="octet of the address at which the 16 bits begin")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> HostBits:
+        if self.min > self.max:
+            raise ValueError(f"the smallest host {self.min} is larger than the largest {self.max}")
+        return self
+
+
+class Ipv4HostBits(HostBits):
+    """The same for IPv4, without the addresses that RFC 2544 gives to the router."""
+
+    min: Number = Field(2, ge=0, le=65535)
+    max: Number = Field(65534, ge=0, le=65535)
+    offset: int = Field(2, description="octet of the address at which the 16 bits begin")
+
+
+class RouterParams(LinkParams):
+    """What both routers can be told."""
+
+    former_names: ClassVar[Mapping[str, str]] = {"expired_percent": "negative_percent"}
+
+    left_networks: int = Field(
+        1, ge=1, le=256, description="destination networks on the left (GEN-09)"
+    )
+    right_networks: int = Field(
+        1, ge=1, le=256, description="destination networks on the right (GEN-09)"
+    )
+    negative_percent: int = negative_share(
+        "share of frames the router must drop: their TTL or hop limit ends at it [%]"
+    )
+
+    def hosts(self, side: Side) -> HostBits:
+        """The host bits that vary on a side."""
+        hosts: HostBits = getattr(self, f"{side}_hosts")
+        return hosts
+
+    def host(self, side: Side) -> Any:
+        """The address of the side's host; varying bits overwrite it."""
+        raise NotImplementedError
+
+    def networks(self, side: Side) -> int:
+        """Number of destination networks of a side."""
+        return int(getattr(self, f"{side}_networks"))
+
+    def reach(self, side: Side) -> tuple[Any, ...]:
+        """Networks a router must know to reach all hosts of a side."""
+        raise NotImplementedError
+
+    def vary(self, side: Side, field: str, *, destination: bool) -> list[tuple[Variable, Binding]]:
+        """What varies in an address of a side's host."""
+        hosts, networks = self.hosts(side), self.networks(side)
+        if hosts.policy != "fixed":
+            variable = Variable(
+                f"{side}_host", 16, KINDS[hosts.policy], low=hosts.min, high=hosts.max
+            )
+            first = 8 * hosts.offset
+            return [(variable, Binding(variable.name, field, first, first + 15))]
+        if destination and networks > 1:
+            low = self._network(side)
+            variable = Variable(f"{side}_network", 8, low=low, high=low + networks - 1)
+            first = self._network_bit()
+            return [(variable, Binding(variable.name, field, first, first + 7))]
+        return []
+
+    def _network_bit(self) -> int:
+        raise NotImplementedError
+
+    def _network(self, side: Side) -> int:
+        """The octet of the host's address that tells its network."""
+        return int(self.host(side).packed[self._network_bit() // 8])
+
+    def _check(self, offsets: tuple[int, ...]) -> None:
+        for side in ("left", "right"):
+            hosts, networks = self.hosts(side), self.networks(side)
+            if hosts.offset not in offsets:
+                raise UsageError(
+                    f"{side}_hosts cannot begin at octet {hosts.offset} of an address",
+                    "choose " + ", ".join(map(str, offsets)) + " (GEN-11)",
+                )
+            if networks > 1 and hosts.policy != "fixed":
+                raise UsageError(
+                    f"{side}_networks and {side}_hosts cannot both vary (GEN-09)",
+                    f"set {side}_networks to 1, or the policy of {side}_hosts to fixed",
+                )
+            if self._network(side) + networks > 256:
+                raise UsageError(
+                    f"{networks} networks from {self.host(side)} on do not fit the octet that "
+                    "tells them apart",
+                    "choose a host whose network octet is 0",
+                )
+        if set(self.reach("left")) & set(self.reach("right")):
+            raise UsageError("a network would be on the left and on the right of the router")
+
+
+class Ipv4RouterParams(RouterParams):
+    """Everything ``ipv4-router`` can be told."""
+
+    left_ipv4: IPv4Address = Field(
+        IPv4Address("198.18.0.2"), description="the host on the left (RFC 2544 appendix C.2.2)"
+    )
+    right_ipv4: IPv4Address = Field(IPv4Address("198.19.0.2"), description="the host on the right")
+    left_hosts: Ipv4HostBits = Field(
+        default_factory=Ipv4HostBits, description="varying bits of hosts on the left (GEN-11)"
+    )
+    right_hosts: Ipv4HostBits = Field(
+        default_factory=Ipv4HostBits, description="varying bits of hosts on the right (GEN-11)"
+    )
+    dut_left_ipv4: IPv4Interface = Field(
+        IPv4Interface("192.168.18.1/30"), description="the router's IPv4 address on the left"
+    )
+    dut_right_ipv4: IPv4Interface = Field(
+        IPv4Interface("192.168.19.1/30"), description="the router's IPv4 address on the right"
+    )
+    tester_left_ipv4: IPv4Address = Field(
+        IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
+    )
+    tester_right_ipv4: IPv4Address = Field(
+        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Ipv4RouterParams:
+        self._check((2,))
+        return self
+
+    def host(self, side: Side) -> IPv4Address:
+        """See the base class."""
+        return self.left_ipv4 if side == "left" else self.right_ipv4
+
+    def reach(self, side: Side) -> tuple[IPv4Network, ...]:
+        """``/24`` networks, or one ``/16`` where hosts vary."""
+        value = int(self.host(side))
+        if self.hosts(side).policy != "fixed":
+            return (IPv4Network((value >> 16 << 16, 16)),)
+        first = value >> 8 << 8
+        return tuple(IPv4Network((first + (i << 8), 24)) for i in range(self.networks(side)))
+
+    def _network_bit(self) -> int:
+        return 16
+
+
+class Ipv6RouterParams(RouterParams):
+    """Everything ``ipv6-router`` can be told."""
+
+    left_ipv6: IPv6Address = Field(
+        IPv6Address("2001:2::2"), description="the host on the left (RFC 5180)"
+    )
+    right_ipv6: IPv6Address = Field(
+        IPv6Address("2001:2:0:8000::2"), description="the host on the right"
+    )
+    left_hosts: HostBits = Field(
+        default_factory=HostBits, description="varying bits of hosts on the left (GEN-11)"
+    )
+    right_hosts: HostBits = Field(
+        default_factory=HostBits, description="varying bits of hosts on the right (GEN-11)"
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Ipv6RouterParams:
+        self._check((8, 10, 12, 14))
+        return self
+
+    def host(self, side: Side) -> IPv6Address:
+        """See the base class."""
+        return self.left_ipv6 if side == "left" else self.right_ipv6
+
+    def reach(self, side: Side) -> tuple[IPv6Network, ...]:
+        """``/64`` networks."""
+        first = int(self.host(side)) >> 64
+        count = self.networks(side)
+        return tuple(IPv6Network(((first + i) << 64, 64)) for i in range(count))
+
+    def _network_bit(self) -> int:
+        return 56

@@ -1,0 +1,153 @@
+"""Router baselines: IPv4 (RFC 2544) and IPv6 (RFC 5180), nothing is translated."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from v6t.plugins.base import DutIntent, Expected, Links, Technology
+from v6t.plugins.common.mixture import (
+    background_of,
+    ethernet,
+    ipv4,
+    ipv6,
+    mixed,
+    negative_like,
+    replaced,
+)
+from v6t.plugins.common.sizes import routed_pair
+from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams, RouterParams, Side
+from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.plugins.common.reference_device import ReferenceDevice
+
+DROP_REASONS = (
+    "forwarded",
+    "not addressed to this device",
+    "no packet that this device forwards",
+    "TTL or hop limit exhausted",
+    "no route to the destination",
+)
+
+
+class Router(Technology):
+    """Forwards from link to link; stateless."""
+
+    overhead = 0
+    native = True
+    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    spread: ClassVar[dict[str, Any]] = {
+        "left_hosts": {"policy": "random"},
+        "right_hosts": {"policy": "random"},
+    }
+    version: ClassVar[Literal[4, 6]]
+    params: RouterParams
+
+    @property
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
+        """The same on both sides."""
+        return self.version, self.version
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """Equal sizes but for VLAN tags; the listed one is the left frame's."""
+        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, self.version)
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+        """One foreground class, background and exhausted frames as the parameters say."""
+        p = self.params
+        made = self._foreground(direction, sizes)
+        ends = (p.tester_left_ipv6, p.tester_right_ipv6)
+        behind = background_of(p, self.links, direction, sizes, ends, self.links.left)
+        name, field = ("IP", "ttl") if self.version == 4 else ("IPv6", "hlim")
+        expired = negative_like(made, "expired", layers=replaced(made, name, **{field: 1}))
+        return mixed(p, direction, [(made, 1)], behind, [expired], p.negative_percent, seed)
+
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
+        """TTL or hop limit minus one; see the base class."""
+        return self._device.expect(direction, frames)
+
+    def dut_intent(self) -> DutIntent:
+        """Addresses, static neighbours, and a route to every network of either side."""
+        return DutIntent(
+            technology=self.name,
+            settings={"mtu": min(self.links.left.mtu, self.links.right.mtu)},
+            links=self.links,
+            left=self._side("left"),
+            right=self._side("right"),
+        )
+
+    def _side(self, side: Side) -> dict[str, Any]:
+        p = self.params
+        ipv4 = None
+        if self.version == 4:
+            ipv4 = (getattr(p, f"dut_{side}_ipv4"), getattr(p, f"tester_{side}_ipv4"))
+        intent = p.link_intent(side, getattr(self.links, side), ipv4)
+        gateway = next(iter(intent["neighbours"]))
+        return {**intent, "routes": {str(net): gateway for net in p.reach(side)}}
+
+    def _foreground(self, direction: Direction, sizes: FramePair) -> TrafficClass:
+        p = self.params
+        near: Side = "left" if direction == "forward" else "right"
+        far: Side = "right" if direction == "forward" else "left"
+        name, make = ("IP", ipv4) if self.version == 4 else ("IPv6", ipv6)
+        varying = p.vary(near, f"{name}.src", destination=False)
+        varying += p.vary(far, f"{name}.dst", destination=True)
+        udp, variables, bindings = p.udp(direction)
+        return TrafficClass(
+            "fg",
+            Role.FOREGROUND,
+            (*ethernet(self.links, direction), make(p, p.host(near), p.host(far)), udp),
+            sizes.ipv6 if direction == "forward" else sizes.ipv4,
+            (*(v for v, _ in varying), *variables),
+            (*(b for _, b in varying), *bindings),
+        )
+
+    @cached_property
+    def _device(self) -> ReferenceDevice:
+        from v6t.plugins.router.reference import router
+
+        p = self.params
+        ipv4: dict[str, tuple[Any, ...]] = {"left": (), "right": ()}
+        ipv6: dict[str, tuple[Any, ...]] = {
+            "left": (p.dut_left_ipv6.network,),
+            "right": (p.dut_right_ipv6.network,),
+        }
+        for side in ("left", "right"):
+            if self.version == 4:
+                ipv4[side] = p.reach(side)
+            else:
+                ipv6[side] = (*p.reach(side), *ipv6[side])
+        return router(self.links, ipv4, ipv6)
+
+
+class Ipv4Router(Router):
+    """The baseline of RFC 2544."""
+
+    name = "ipv4-router"
+    title = "IPv4 router: the baseline of RFC 2544, one or many networks and hosts"
+    rfcs = ("RFC 2544", "RFC 4814 section 4.5")
+    params_model = Ipv4RouterParams
+    version = 4
+    default_frame_sizes = (64,)
+    rfc_frame_sizes = (64, 128, 256, 512, 768, 1024, 1280, 1518)
+
+    def __init__(self, params: Ipv4RouterParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params or Ipv4RouterParams(), links)
+
+
+class Ipv6Router(Router):
+    """The baseline of RFC 5180."""
+
+    name = "ipv6-router"
+    title = "IPv6 router: the baseline of RFC 5180, one or many networks and hosts"
+    rfcs = ("RFC 5180", "RFC 4814 section 4.5")
+    params_model = Ipv6RouterParams
+    version = 6
+    default_frame_sizes = (84,)
+    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+
+    def __init__(self, params: Ipv6RouterParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params or Ipv6RouterParams(), links)

@@ -1,0 +1,1 @@
+"""Stateless translation: SIIT and CLAT."""

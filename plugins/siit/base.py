@@ -1,0 +1,206 @@
+"""Stateless translators between an IPv6 and an IPv4 link: what SIIT and CLAT have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from ipaddress import IPv4Address, IPv6Network
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from v6t.plugins.base import DutIntent, Expected, Link, Technology
+from v6t.plugins.common.hosts import Host, host, ipv6_networks, outside
+from v6t.plugins.common.mixture import (
+    background_of,
+    ethernet,
+    ipv4,
+    ipv6,
+    mixed,
+    negative_like,
+    replaced,
+)
+from v6t.plugins.common.sizes import check_whole, translated_pair
+from v6t.plugins.siit.params import TranslatorParams
+from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.plugins.common.reference_device import ReferenceDevice
+
+DROP_REASONS = (
+    "forwarded",
+    "not addressed to this device",
+    "no packet that this device forwards",
+    "TTL or hop limit exhausted",
+    "no mapping for an address",
+    "too big, and not to be fragmented",
+    "cannot be translated",
+    "leaves as fragments",
+)
+
+
+class StatelessTranslator(Technology):
+    """Translates headers by RFC 7915; addresses by mappings that the parameters give."""
+
+    overhead = 20
+    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    default_frame_sizes = (84,)
+    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    params: TranslatorParams
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """Twenty octets apart; see the base class."""
+        return translated_pair(
+            ipv6_frame_size, self.overhead, self._ipv6_link, self._ipv4_link, "translation"
+        )
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+        """One foreground class, background, and frames with unmapped addresses."""
+        p = self.params
+        ends = (p.bg_ipv6_side, p.bg_ipv4_side)
+        behind = background_of(
+            p,
+            self.links,
+            direction,
+            sizes,
+            ends if self.ipv6_is_left else ends[::-1],
+            self._ipv6_link,
+        )
+        made = self._foreground(direction, sizes, seed)
+        negative = self._unmapped(made) if p.negative_percent else []
+        return mixed(p, direction, [(made, 1)], behind, negative, p.negative_percent, seed)
+
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
+        """The reference translation; see :mod:`v6t.plugins.siit.reference`."""
+        return self._device.expect(direction, frames)
+
+    def dut_intent(self) -> DutIntent:
+        """The address table, both links, static neighbours and routes to all test hosts."""
+        p = self.params
+        prefix = p.mappings.prefix
+        sides: dict[str, dict[str, Any]] = {}
+        for side, is_ipv6 in (("left", self.ipv6_is_left), ("right", not self.ipv6_is_left)):
+            addresses = None if is_ipv6 else (p.dut_ipv4, p.tester_ipv4)
+            intent = p.link_intent(side, getattr(self.links, side), addresses)
+            via6 = str(getattr(p, f"tester_{side}_ipv6"))
+            if is_ipv6:
+                hosts = {str(net): via6 for net in ipv6_networks(p.ipv6_hosts, p.mappings)}
+                hosts[f"{p.bg_ipv6_side}/128"] = via6
+            else:
+                hosts = {str(net): str(p.tester_ipv4) for net in p.ipv4_hosts.networks()}
+                hosts[f"{p.bg_ipv4_side}/128"] = via6
+            sides[side] = {**intent, "routes": hosts}
+        return DutIntent(
+            technology=self.name,
+            settings={
+                "eam": [[str(e.ipv4), str(e.ipv6)] for e in p.mappings.eams],
+                "prefix": None if prefix is None else str(prefix.ipv6),
+                "ipv6_side": "left" if self.ipv6_is_left else "right",
+                "lowest_ipv6_mtu": p.lowest_ipv6_mtu,
+                "mtu": self._ipv6_link.mtu,
+            },
+            links=self.links,
+            left=sides["left"],
+            right=sides["right"],
+        )
+
+    @property
+    def ipv6_is_left(self) -> bool:
+        """Whether the left link carries IPv6."""
+        return self.ip_versions[0] == 6
+
+    @property
+    def _ipv6_link(self) -> Link:
+        return self.links.left if self.ipv6_is_left else self.links.right
+
+    @property
+    def _ipv4_link(self) -> Link:
+        return self.links.right if self.ipv6_is_left else self.links.left
+
+    def _version(self, direction: Direction) -> int:
+        """IP version of what is sent in a direction."""
+        return 6 if (direction == "forward") == self.ipv6_is_left else 4
+
+    def _ends(self, seed: int) -> tuple[Host, Host]:
+        p = self.params
+        return (
+            host("ipv6_host", p.ipv6_hosts, p.mappings, seed),
+            host("ipv4_host", p.ipv4_hosts, p.mappings, seed),
+        )
+
+    def _foreground(self, direction: Direction, sizes: FramePair, seed: int) -> TrafficClass:
+        p = self.params
+        six, four = self._ends(seed)
+        version = self._version(direction)
+        if version == 6:
+            name, header, size = "IPv6", ipv6(p, six.ipv6, four.ipv6), sizes.ipv6
+            source, destination = six, four
+        else:
+            check_whole(p.df, sizes.ipv6, self._ipv6_link, p.lowest_ipv6_mtu)
+            name, header, size = "IP", ipv4(p, four.ipv4, six.ipv4), sizes.ipv4
+            source, destination = four, six
+        sources, at_source = source.vary(version, f"{name}.src")
+        destinations, at_destination = destination.vary(version, f"{name}.dst")
+        udp, ports, at_ports = p.udp(direction)
+        return TrafficClass(
+            "fg",
+            Role.FOREGROUND,
+            (*ethernet(self.links, direction), header, udp),
+            size,
+            (*sources, *destinations, *ports),
+            (*at_source, *at_destination, *at_ports),
+        )
+
+    def _unmapped(self, made: TrafficClass) -> list[TrafficClass]:
+        """Frames like the foreground's whose source no mapping holds."""
+        mappings = self.params.mappings
+        name = next(layer.name for layer in made.layers if layer.name in {"IP", "IPv6"})
+        source: Any
+        if name == "IPv6":
+            nets = [e.ipv6 for e in mappings.eams]
+            nets += [mappings.prefix.ipv6] if mappings.prefix else []
+            source = outside(nets, _template_source(nets, made))
+        else:
+            source = _unmapped_ipv4(self.params)
+        if source is None:
+            return []
+        kept = tuple(b for b in made.bindings if b.field != f"{name}.src")
+        layers = replaced(made, name, src=str(source))
+        return [negative_like(made, "unmapped", layers=layers, bindings=kept)]
+
+    @cached_property
+    def _device(self) -> ReferenceDevice:
+        from v6t.plugins.siit.reference import translator_device
+
+        p = self.params
+        return translator_device(
+            p.mappings,
+            self.links,
+            ipv6_is_left=self.ipv6_is_left,
+            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+            native=_native(p),
+        )
+
+
+def _template_source(nets: Sequence[IPv6Network], made: TrafficClass) -> Any:
+    from ipaddress import IPv6Address
+
+    layer = next(each for each in made.layers if each.name == "IPv6")
+    return IPv6Address(str(layer.fields["src"]))
+
+
+def _unmapped_ipv4(params: TranslatorParams) -> IPv4Address | None:
+    """An IPv4 address near the hosts' without a mapping."""
+    for bit in range(31, -1, -1):
+        near = IPv4Address(int(params.ipv4_hosts.first) ^ 1 << bit)
+        if params.mappings.to_ipv6(near) is None:
+            return near
+    return None
+
+
+def _native(params: TranslatorParams) -> dict[str, tuple[IPv6Network, ...]]:
+    """Networks of IPv6 that is not translated, by the kind of link they are behind."""
+    return {
+        "ipv6": (IPv6Network(params.bg_ipv6_side),),
+        "ipv4": (IPv6Network(params.bg_ipv4_side),),
+    }

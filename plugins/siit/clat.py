@@ -1,0 +1,70 @@
+"""The customer side of 464XLAT (RFC 6877): a stateless translator, private IPv4 behind it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import IPv4Address, IPv6Address
+
+from pydantic import Field, model_validator
+from v6t.plugins.base import Links
+from v6t.plugins.common.hosts import HostRange
+from v6t.plugins.siit.base import StatelessTranslator
+from v6t.plugins.siit.params import TranslatorParams
+from v6t.plugins.translation.eam import Mappings, mappings_from_text
+from v6t.profiles.errors import UsageError
+
+
+class ClatParams(TranslatorParams):
+    """Everything ``clat`` can be told; the defaults are those of Lencse and Bazsó (2024)."""
+
+    clat_ipv4: str = Field("198.18.0.0/24", description="IPv4 network of the customer")
+    clat_ipv6: str = Field(
+        "2001:2:0:2::/120", description="IPv6 prefix that stands for it (RFC 6877 section 6)"
+    )
+    plat_prefix: str = Field(
+        "64:ff9b::/96", description="RFC 6052 prefix of the PLAT, for all other IPv4 addresses"
+    )
+    ipv6_hosts: HostRange = Field(
+        HostRange(first=IPv4Address("198.19.0.2")), description="servers beyond the PLAT"
+    )
+    ipv4_hosts: HostRange = Field(
+        HostRange(first=IPv4Address("198.18.0.2")), description="hosts of the customer"
+    )
+    bg_ipv6_side: IPv6Address = Field(
+        IPv6Address("2001:2:0:3::2"), description="background address beyond the IPv6 link"
+    )
+
+    @cached_property
+    def mappings(self) -> Mappings:
+        """See the base class."""
+        return mappings_from_text([(self.clat_ipv4, self.clat_ipv6)], self.plat_prefix)
+
+    @model_validator(mode="after")
+    def _sides(self) -> ClatParams:
+        own = self.mappings.eams[0].ipv4
+        if self.ipv4_hosts.first not in own or self.ipv4_hosts.top not in own:
+            raise UsageError(
+                f"the customer's hosts are not within clat_ipv4 {own}",
+                "choose ipv4_hosts within it",
+            )
+        if any(net.overlaps(own) for net in self.ipv6_hosts.networks()):
+            raise UsageError(
+                f"the servers beyond the PLAT lie within clat_ipv4 {own}",
+                "choose ipv6_hosts outside it",
+            )
+        return self
+
+
+class Clat(StatelessTranslator):
+    """Left is IPv6 towards the PLAT, right the customer's IPv4; stateless."""
+
+    name = "clat"
+    title = "CLAT of 464XLAT: the customer's IPv4 translated statelessly towards a PLAT"
+    rfcs = ("RFC 6877 section 6", "RFC 7915 sections 4 and 5", "RFC 6052 section 2")
+    params_model = ClatParams
+    ip_versions = (6, 4)
+    sides = ("PLAT", "customer")
+    params: ClatParams
+
+    def __init__(self, params: ClatParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params or ClatParams(), links)

@@ -1,0 +1,75 @@
+"""Stateless IP/ICMP translation (RFC 7915) by explicit address mappings and by prefix."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+from v6t.plugins.base import Links, PluginParams
+from v6t.plugins.siit.base import StatelessTranslator
+from v6t.plugins.siit.params import TranslatorParams
+from v6t.plugins.translation.eam import Mappings, mappings_from_text, read_pairs
+
+
+class EamEntry(PluginParams):
+    """One explicit address mapping (RFC 7757)."""
+
+    ipv4: str
+    ipv6: str
+
+    def __repr__(self) -> str:
+        return f"{self.ipv4} = {self.ipv6}"
+
+
+PAPER = (
+    EamEntry(ipv4="198.18.0.0/24", ipv6="2001:2::/120"),
+    EamEntry(ipv4="198.19.0.0/24", ipv6="2001:2:0:1000::/120"),
+)
+"""Test bed of Lencse and Shima (2020), as the README of siitperf has it."""
+
+
+class SiitParams(TranslatorParams):
+    """Everything ``siit`` can be told."""
+
+    orientation: Literal["nat64", "nat46"] = Field(
+        "nat64", description="nat64: IPv6 on the left link; nat46: IPv4 on the left link"
+    )
+    eam: tuple[EamEntry, ...] = Field(PAPER, description="explicit address mappings (RFC 7757)")
+    eam_file: Path | None = Field(
+        None, description="file with further mappings, an IPv4 and an IPv6 prefix per line"
+    )
+    prefix: str | None = Field(
+        None, description="RFC 6052 prefix for addresses without explicit mapping"
+    )
+
+    @cached_property
+    def mappings(self) -> Mappings:
+        """See the base class."""
+        pairs = [(e.ipv4, e.ipv6) for e in self.eam]
+        if self.eam_file is not None:
+            pairs += read_pairs(self.eam_file)
+        return mappings_from_text(pairs, self.prefix)
+
+
+class Siit(StatelessTranslator):
+    """Translates between an IPv6-only and an IPv4-only network; stateless."""
+
+    name = "siit"
+    title = "SIIT: stateless IPv4/IPv6 translation by address mappings or prefix, either way round"
+    rfcs = ("RFC 7915 sections 4 and 5", "RFC 7757 section 3", "RFC 6052 section 2")
+    params_model = SiitParams
+    spread: ClassVar[dict[str, Any]] = {
+        "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.254"},
+        "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"},
+    }
+    params: SiitParams
+
+    def __init__(self, params: SiitParams | None = None, links: Links | None = None) -> None:
+        super().__init__(params or SiitParams(), links)
+
+    @property
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
+        """By the orientation."""
+        return (6, 4) if self.params.orientation == "nat64" else (4, 6)

@@ -1,0 +1,1 @@
+"""What stateful technologies share (RFC 9693)."""

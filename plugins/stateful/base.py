@@ -1,0 +1,156 @@
+"""What stateful technologies add to the contract: connections, and frames that belong to one.
+
+Forward is from the Initiator (left) to the Responder (right). The forward foreground enumerates
+four-tuples, so its first N frames are N connections; the reverse foreground is a template whose
+addresses and ports come from the Responder's table (see ``v6t.drivers.oracle.replay``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from v6t.plugins.base import Expected, Links, Technology
+from v6t.plugins.common.mixture import background_of, mixed
+from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
+from v6t.plugins.common.reference_device import ReferenceDevice, route_all
+from v6t.plugins.stateful.params import ConnectionParams
+from v6t.plugins.tunnel.ipip import UNMARKABLE
+from v6t.profiles.model import Direction, FramePair, Traffic, TrafficClass
+
+if TYPE_CHECKING:
+    from ipaddress import IPv6Address
+
+    from v6t.plugins.base import Link
+    from v6t.plugins.common.octets import U8
+
+DROP_REASONS = (
+    "forwarded",
+    "not addressed to this device",
+    "no packet that this device forwards",
+    "TTL or hop limit exhausted",
+    "belongs to no connection",
+    "outside the public addresses and ports",
+    UNMARKABLE,
+)
+NO_CONNECTION, OUTSIDE_POOL, UNMARKED = 4, 5, 6
+
+
+class StatefulTechnology(Technology):
+    """A device that makes a state for every connection."""
+
+    stateful = True
+    sides = ("Initiator", "Responder")
+    drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
+    mapping: ClassVar[str] = ""
+    """What the technology's RFC asks of address and port mapping, for the report (ST-15)."""
+    usual_timeout_s: ClassVar[float] = 300.0
+    """UDP connections live so long unless the device is told otherwise: RFC 4787 section 4.3
+    recommends 5 minutes (the same as RFC 6146 section 4)."""
+    params: ConnectionParams
+
+    @property
+    def combinations(self) -> int:
+        """Connections there are four-tuples for."""
+        return self.params.combinations
+
+    @property
+    def endpoints(self) -> int:
+        """Pairs of address and port the Initiator has: the BIB entries of all connections where
+        mapping is endpoint-independent (ST-15).
+        """
+        return self.params.endpoints
+
+    @property
+    def ends(self) -> tuple[IPv6Address, IPv6Address] | None:
+        """Background addresses left and right; None: there is no background."""
+        p: Any = self.params
+        return p.tester_left_ipv6, p.tester_right_ipv6
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+        """The Initiator's connections or the Responder's template, and background."""
+        made = self.initiator(sizes, seed) if direction == "forward" else self.responder(sizes)
+        behind = []
+        if self.ends is not None:
+            behind = background_of(
+                self.params, self.links, direction, sizes, self.ends, self._ipv6_link
+            )
+        return mixed(self.params, direction, [(made, 1)], behind, [], 0, seed)
+
+    @abstractmethod
+    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
+        """Class ``fg`` of the forward direction: every connection once per cycle."""
+
+    @abstractmethod
+    def responder(self, sizes: FramePair) -> TrafficClass:
+        """Class ``fg`` of the reverse direction: a template without variables."""
+
+    @abstractmethod
+    def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
+        """What a correct device makes of packets of known connections.
+
+        Args:
+            direction: which way.
+            packets: ``(n, length)`` IP packets as sent.
+            initial: ``(n, length)`` IP packets with which the Initiator opened the connections.
+            learned: ``(n, 12)`` or ``(n, 36)`` rows of the Responder's table.
+        """
+
+    def connected(self, direction: Direction, frames: U8, initial: U8, learned: U8) -> Expected:
+        """The reference translation of frames that belong to known connections.
+
+        Args:
+            direction: which way.
+            frames: ``(n, length)`` as sent.
+            initial: ``(n, length)`` frames that opened the connections.
+            learned: ``(n, octets)`` rows of the Responder's table.
+        """
+        left, right = self._sides
+        here, there = (left, right) if direction == "forward" else (right, left)
+        made = self.translate(direction, frames[:, here.l3 :], initial[:, left.l3 :], learned)
+        head = np.frombuffer(there.leaving + ETHERTYPE[made.version], dtype=np.uint8)
+        out = np.empty((len(frames), len(head) + made.packets.shape[1]), dtype=np.uint8)
+        out[:, : len(head)] = head
+        out[:, len(head) :] = made.packets
+        length = np.where(made.reason == 0, out.shape[1], 0).astype(np.int32)
+        length[~here.ours(frames)] = 0
+        return Expected(out, length, made.reason)
+
+    def expect(self, direction: Direction, frames: U8) -> Expected:
+        """Without a connection only native IPv6 is forwarded."""
+        return self._native.expect(direction, frames)
+
+    @property
+    def _ipv6_link(self) -> Link:
+        """The link whose frames are the listed size."""
+        return self.links.left
+
+    @cached_property
+    def _sides(self) -> tuple[Side, Side]:
+        return side_of(self.links.left), side_of(self.links.right)
+
+    @cached_property
+    def _native(self) -> ReferenceDevice:
+        handlers = {6: route_all(6)}
+        return ReferenceDevice(self.links, handlers, handlers)
+
+    def __init__(self, params: ConnectionParams, links: Links | None = None) -> None:
+        super().__init__(params, links)
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Packets that leave a device.
+
+    Attributes:
+        packets: ``(n, length)`` uint8.
+        version: of IP.
+        reason: ``(n,)`` uint8, 0 where it is forwarded.
+    """
+
+    packets: U8
+    version: int
+    reason: U8

@@ -1,0 +1,199 @@
+"""Enumeration of four-tuples: every combination exactly once, on any number of cores (GEN-13).
+
+A field of ``2^k * odd`` values takes its low k bits from one variable over the bits of all fields
+and the rest from a list. A list may serve several fields, and lengths of lists are coprime to each
+other; the bits have a power of two as their period. So the frame number modulo each period gives
+every combination once (Chinese remainder theorem), and frame j holds combination j whatever the
+number of cores. Lists and bits are in pseudorandom order.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from v6t.profiles.compiler.instructions import MAX_LIST
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import Binding, Kind, Variable
+
+_LISTED_BITS = 15
+"""So many bits and fewer are a shuffled list; more are enumerated by the compiler."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Consecutive values of one header field.
+
+    Attributes:
+        name: of the field, in messages and variables.
+        field: in scapy's names, for example ``UDP.sport``.
+        last: bit of the field that is the least significant one of the value.
+        first: smallest value.
+        count: how many.
+    """
+
+    name: str
+    field: str
+    last: int
+    first: int
+    count: int
+
+    @property
+    def top(self) -> int:
+        """Largest value."""
+        return self.first + self.count - 1
+
+    @property
+    def bits(self) -> int:
+        """Low bits that differ between the values."""
+        return (self.first ^ self.top).bit_length()
+
+
+Varied = tuple[list[Variable], list[Binding]]
+
+
+def combinations(fields: Sequence[Field]) -> int:
+    """Number of combinations, exact however large."""
+    return math.prod(f.count for f in fields)
+
+
+def shuffled_tuples(fields: Sequence[Field], seed: int) -> Varied:
+    """All combinations in pseudorandom order.
+
+    Raises:
+        UsageError: a list would be too long for TRex.
+    """
+    varying = [_Split.of(f) for f in fields if f.count > 1]
+    even = sum(s.even for s in varying)
+    variables, bindings = _bits([s for s in varying if s.low], even, seed)
+    for number, group in enumerate(_groups([s for s in varying if s.rest > 1])):
+        more, bound = _listed(group, f"{seed}/{number}")
+        variables += more
+        bindings += bound
+    return variables, bindings
+
+
+def linear_tuples(fields: Sequence[Field], down: bool) -> Varied:
+    """All combinations in order, the first field's values changing slowest.
+
+    Raises:
+        UsageError: a counter of TRex cannot carry from field to field.
+    """
+    varying = [f for f in fields if f.count > 1]
+    if not varying:
+        return [], []
+    for f in varying[1:] if len(varying) > 1 else ():
+        if f.count & (f.count - 1) or f.first % f.count:
+            raise UsageError(
+                f"counting up or down needs 2^k values from a multiple of 2^k on in every field "
+                f"but the slowest: {f.name} has {f.count} from {f.first} on",
+                "enumerate in pseudorandom order (3), or choose such a range",
+            )
+    top = varying[0]
+    below = sum(f.bits for f in varying[1:])
+    width = top.bits + below
+    base = top.first % (1 << top.bits) << below
+    variable = Variable(
+        "tuple",
+        width,
+        Kind.DEC if down else Kind.INC,
+        low=base,
+        high=base + (top.count << below) - 1,
+    )
+    bindings, used = [], 0
+    for f in varying:
+        bindings.append(
+            Binding("tuple", f.field, f.last - f.bits + 1, f.last, used, used + f.bits - 1)
+        )
+        used += f.bits
+    return [variable], bindings
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A field cut into ``low`` bits of the common variable and the ``rest``, ``2^even * odd``."""
+
+    field: Field
+    low: int
+    rest: int
+
+    @classmethod
+    def of(cls, field: Field) -> _Split:
+        low = min(_zeros(field.count), _zeros(field.first) if field.first else 64)
+        return cls(field, low, field.count >> low)
+
+    @property
+    def even(self) -> int:
+        return _zeros(self.rest)
+
+    @property
+    def odd(self) -> int:
+        return self.rest >> self.even
+
+
+def _zeros(value: int) -> int:
+    return (value & -value).bit_length() - 1
+
+
+def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
+    """The low bits of all fields; ``even`` further bits tell the place in the even list."""
+    width = sum(s.low for s in splits)
+    if not width:
+        return [], []
+    period = width + even
+    if period > _LISTED_BITS:
+        variable = Variable("tuple_bits", period, Kind.PERMUTATION)
+    else:
+        chance = random.Random(f"{seed}/bits")  # noqa: S311
+        orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
+        values = [orders[j % (1 << even)][j >> even] for j in range(1 << period)]
+        variable = Variable("tuple_bits", width, Kind.LIST, values=values)
+    bindings, used = [], 0
+    for s in splits:
+        f = s.field
+        bindings.append(
+            Binding(variable.name, f.field, f.last - s.low + 1, f.last, used, used + s.low - 1)
+        )
+        used += s.low
+    return [variable], bindings
+
+
+def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
+    """Fields whose lists must be one: those with a common factor, and all with an even one."""
+    groups: list[list[_Split]] = []
+    for s in splits:
+        related = [
+            g for g in groups if any(math.gcd(s.odd, o.odd) > 1 or (s.even and o.even) for o in g)
+        ]
+        merged = [s, *(o for g in related for o in g)]
+        groups = [g for g in groups if g not in related] + [merged]
+    return groups
+
+
+def _listed(group: Sequence[_Split], seed: str) -> Varied:
+    length = math.prod(s.rest for s in group)
+    if length > MAX_LIST:
+        names = " and ".join(f"{s.field.count} values of {s.field.name}" for s in group)
+        raise UsageError(
+            f"{names} cannot be enumerated together: a list of {length} entries is longer than "
+            f"the {MAX_LIST} of TRex",
+            "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
+            "common divisor",
+        )
+    rows = list(product(*(range(s.rest) for s in group)))
+    random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
+    variables, bindings = [], []
+    for place, s in enumerate(group):
+        f = s.field
+        first = f.first >> s.low
+        bits = (first ^ (first + s.rest - 1)).bit_length()
+        ones = (1 << bits) - 1
+        name = f"tuple_{f.name}"
+        values = [(first + row[place]) & ones for row in rows]
+        variables.append(Variable(name, bits, Kind.LIST, values=values))
+        low = f.last - s.low
+        bindings.append(Binding(name, f.field, low - bits + 1, low, 0, bits - 1))
+    return variables, bindings

@@ -1,0 +1,189 @@
+"""Which connections a stateful device sees: ranges, enumeration, public addresses (GEN-13)."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, summarize_address_range
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+from v6t.plugins.base import PluginParams
+from v6t.plugins.common.mixture import Mixture
+from v6t.plugins.stateful import four_tuples
+from v6t.profiles.errors import UsageError
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number)]
+"""siitperf's: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
+LOWEST_PORT = 1024
+
+
+class Ports(PluginParams):
+    """A range of ports, both ends included."""
+
+    min: int = Field(ge=0, le=65535)
+    max: int = Field(ge=0, le=65535)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Ports:
+        if self.min > self.max:
+            raise ValueError(f"the smallest port {self.min} is larger than the largest {self.max}")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Ports in it."""
+        return self.max - self.min + 1
+
+
+class ConnectionParams(Mixture):
+    """What all stateful technologies can be told."""
+
+    reference: ClassVar[bool] = False
+
+    initiator_ports: Ports = Field(
+        Ports(min=LOWEST_PORT, max=41023), description="source ports of the Initiator"
+    )
+    responder_ports: Ports = Field(
+        Ports(min=1, max=100), description="destination ports, those of the Responder"
+    )
+    initiator_count: int = Field(1, ge=1, le=65536, description="addresses of the Initiator")
+    responder_count: int = Field(1, ge=1, le=65536, description="addresses of the Responder")
+    enumerate_ports: Enumeration = Field(
+        3, description="ports take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
+    )
+    enumerate_ips: Enumeration = Field(
+        0, description="addresses take all values: 0 not at all, 1 up, 2 down, 3 pseudorandom"
+    )
+    low_ports: bool = Field(
+        False, description="initiator ports below 1024 are meant: RFC 6146 keeps them below 1024"
+    )
+
+    @model_validator(mode="after")
+    def _enumerated(self) -> ConnectionParams:
+        ports, ips = self.enumerate_ports, self.enumerate_ips
+        if ports and ips and ports != ips:
+            raise UsageError(
+                f"enumerate_ports = {ports} and enumerate_ips = {ips} are different modes",
+                "four-tuples are enumerated in one order: write the same number for both",
+            )
+        varied = self.initiator_count > 1 or self.responder_count > 1
+        if ips and not (self.initiator_count > 1 and self.responder_count > 1):
+            raise UsageError(
+                "enumerate_ips needs more than one address on both sides",
+                "raise initiator_count and responder_count, or set enumerate_ips to 0",
+            )
+        if varied and not ips:
+            raise UsageError(
+                "several addresses without enumerate_ips would repeat four-tuples",
+                f"set enumerate_ips to {ports or 3}, or both counts to 1",
+            )
+        if not ports and not ips:
+            raise UsageError(
+                "with enumerate_ports = 0 and enumerate_ips = 0 all frames are one connection",
+                "set one of them to 3",
+            )
+        if self.initiator_ports.min < LOWEST_PORT and not self.low_ports:
+            raise UsageError(
+                f"initiator ports from {self.initiator_ports.min} on: a NAT maps ports below "
+                f"{LOWEST_PORT} to ports below {LOWEST_PORT}, of which there are few",
+                f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true",
+            )
+        return self
+
+    @property
+    def combinations(self) -> int:
+        """Four-tuples there are (ST-04)."""
+        return four_tuples.combinations(self.port_fields()) * self._addresses
+
+    @property
+    def endpoints(self) -> int:
+        """Pairs of address and port of the Initiator."""
+        ports = self.initiator_ports.count if self.enumerate_ports else 1
+        return ports * (self.initiator_count if self.enumerate_ips else 1)
+
+    @property
+    def _addresses(self) -> int:
+        return self.initiator_count * self.responder_count if self.enumerate_ips else 1
+
+    def port_fields(self) -> list[four_tuples.Field]:
+        """Destination port, source port: the slower first."""
+        if not self.enumerate_ports:
+            return []
+        return [
+            four_tuples.Field(
+                "responder_ports", "UDP.dport", 15, self.responder_ports.min,
+                self.responder_ports.count,
+            ),
+            four_tuples.Field(
+                "initiator_ports", "UDP.sport", 15, self.initiator_ports.min,
+                self.initiator_ports.count,
+            ),
+        ]  # fmt: skip
+
+    def varied(self, addresses: list[four_tuples.Field], seed: int) -> four_tuples.Varied:
+        """Variables and bindings of the Initiator's frames.
+
+        Args:
+            addresses: fields of destination and source address.
+            seed: of the pseudorandom order.
+
+        Raises:
+            UsageError: TRex has no such enumeration.
+        """
+        fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
+        mode = self.enumerate_ports or self.enumerate_ips
+        if mode == 3:
+            return four_tuples.shuffled_tuples(fields, seed)
+        return four_tuples.linear_tuples(fields, down=mode == 2)
+
+
+class PoolParams(ConnectionParams):
+    """A device with public IPv4 addresses."""
+
+    pool_first: IPv4Address = Field(
+        IPv4Address("198.19.0.1"), description="first public address of the device"
+    )
+    pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
+    pool_ports: Ports = Field(
+        Ports(min=LOWEST_PORT, max=65535), description="public ports of each address"
+    )
+    responder_ipv4: IPv4Address = Field(
+        IPv4Address("198.19.0.2"), description="first address of the Responder"
+    )
+
+    @model_validator(mode="after")
+    def _pool(self) -> PoolParams:
+        first, last = self.responder_ipv4, self.responder_ipv4 + (self.responder_count - 1)
+        if self.pool_first <= last and first <= self.pool[-1]:
+            raise UsageError(
+                "the Responder's addresses are public addresses of the device",
+                "choose a pool_first or a responder_ipv4 beside them",
+            )
+        room = self.pool_count * self.pool_ports.count * self.responder_count
+        room *= self.responder_ports.count
+        if self.combinations > room and self.enumerate_ports:
+            raise UsageError(
+                f"{self.combinations} connections do not fit {self.pool_count} public addresses "
+                f"with {self.pool_ports.count} ports towards {self.responder_ports.count} ports of "
+                f"{self.responder_count} addresses",
+                "raise pool_count, or shorten initiator_ports or initiator_count",
+            )
+        return self
+
+    @property
+    def pool(self) -> list[IPv4Address]:
+        """All public addresses."""
+        return [self.pool_first + i for i in range(self.pool_count)]
+
+    def responder_networks(self) -> list[IPv4Network]:
+        """Networks that hold exactly the Responder's addresses."""
+        return networks(self.responder_ipv4, self.responder_count)
+
+
+def networks(first: IPv4Address, count: int) -> list[IPv4Network]:
+    """Networks that hold exactly these addresses."""
+    return list(summarize_address_range(first, first + (count - 1)))

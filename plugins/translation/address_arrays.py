@@ -1,0 +1,115 @@
+"""Address mappings for whole arrays: octets in, octets out, and which rows have a mapping."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Network
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.plugins.common.octets import octets4, octets8, u32, u64
+from v6t.plugins.common.prefixes import LongestMatch
+from v6t.plugins.translation import rfc6052
+from v6t.plugins.translation.eam import Eam, Mappings
+
+if TYPE_CHECKING:
+    from v6t.plugins.common.octets import U8, Mask
+
+
+class Rfc6052Array:
+    """RFC 6052 addresses behind one prefix: a matter of moving four octets."""
+
+    def __init__(self, prefix: IPv6Network) -> None:
+        """Find the places.
+
+        Args:
+            prefix: of one of RFC 6052's lengths.
+        """
+        rfc6052.check_prefix(prefix)
+        self._octets = prefix.prefixlen // 8
+        self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
+        self._places = [p // 8 for p in rfc6052.places(prefix.prefixlen)[::8]]
+
+    def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
+        """``(n, 4)`` to ``(n, 16)``; every address has a form."""
+        out = np.empty((len(ipv4), 16), dtype=np.uint8)
+        out[:] = self._prefix
+        out[:, self._places] = ipv4
+        return out, np.ones(len(ipv4), dtype=bool)
+
+    def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
+        """``(n, 16)`` to ``(n, 4)``; octets behind the embedded address are ignored."""
+        inside: Mask = (ipv6[:, : self._octets] == self._prefix[: self._octets]).all(axis=1)
+        return ipv6[:, self._places], inside
+
+
+class EamArray:
+    """Explicit address mappings, longest prefix first in each direction (RFC 7757)."""
+
+    def __init__(self, eams: tuple[Eam, ...]) -> None:
+        """Lay the table out in columns.
+
+        Args:
+            eams: at least one.
+        """
+        self._by_ipv4 = LongestMatch([e.ipv4 for e in eams])
+        self._by_ipv6 = LongestMatch([e.ipv6 for e in eams])
+        numbers = [int(e.ipv6.network_address) for e in eams]
+        self._high = np.array([n >> 64 for n in numbers], dtype=np.uint64)
+        self._low = np.array([n & (1 << 64) - 1 for n in numbers], dtype=np.uint64)
+        self._ipv4 = np.array([int(e.ipv4.network_address) for e in eams], dtype=np.uint64)
+        self._mask = np.array([(1 << e.suffix_len) - 1 for e in eams], dtype=np.uint64)
+        # NumPy defines shifts by 64 bits and more as 0, which is what is meant here; a shift
+        # below 0 would be a huge number and is one of these, too
+        shift = np.array([e.shift for e in eams], dtype=np.int64)
+        self._up = shift.astype(np.uint64)
+        self._over = (64 - shift).astype(np.uint64)
+        self._beyond = (shift - 64).astype(np.uint64)
+
+    def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
+        """``(n, 4)`` to ``(n, 16)``."""
+        row = self._by_ipv4.find(ipv4)
+        found = row >= 0
+        row = np.where(found, row, 0)
+        suffix = u32(ipv4) & self._mask[row]
+        low = self._low[row] | suffix << self._up[row]
+        high = self._high[row] | suffix >> self._over[row] | suffix << self._beyond[row]
+        return np.concatenate([octets8(high), octets8(low)], axis=1), found
+
+    def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
+        """``(n, 16)`` to ``(n, 4)``; what follows the suffix is ignored."""
+        row = self._by_ipv6.find(ipv6)
+        found = row >= 0
+        row = np.where(found, row, 0)
+        high, low = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
+        suffix = low >> self._up[row] | high << self._over[row] | high >> self._beyond[row]
+        return octets4(self._ipv4[row] | suffix & self._mask[row]), found
+
+
+class MappingsArray:
+    """A whole address table; see :class:`v6t.plugins.translation.eam.Mappings`."""
+
+    def __init__(self, mappings: Mappings) -> None:
+        """Prepare both parts.
+
+        Args:
+            mappings: the table.
+        """
+        self._eams = EamArray(mappings.eams) if mappings.eams else None
+        self._prefix = Rfc6052Array(mappings.prefix.ipv6) if mappings.prefix else None
+
+    def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
+        """``(n, 4)`` to ``(n, 16)``."""
+        return self._map(ipv4, "to_ipv6")
+
+    def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
+        """``(n, 16)`` to ``(n, 4)``."""
+        return self._map(ipv6, "to_ipv4")
+
+    def _map(self, addresses: U8, way: str) -> tuple[U8, Mask]:
+        if self._eams is None:
+            return getattr(self._prefix, way)(addresses)  # type: ignore[no-any-return]
+        out, found = getattr(self._eams, way)(addresses)
+        if self._prefix is None or found.all():
+            return out, found
+        other, inside = getattr(self._prefix, way)(addresses)
+        return np.where(found[:, None], out, other), found | inside

@@ -1,0 +1,197 @@
+"""Explicit address mappings (RFC 7757): which IPv6 prefix stands for which IPv4 prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+
+from v6t.plugins.map.rules import network4, network6
+from v6t.plugins.translation import rfc6052
+from v6t.profiles.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Eam:
+    """One mapping; the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix."""
+
+    ipv4: IPv4Network
+    ipv6: IPv6Network
+
+    def __post_init__(self) -> None:
+        if 128 - self.ipv6.prefixlen < self.suffix_len:
+            raise UsageError(
+                f"the {self.suffix_len} host bits of {self.ipv4} do not fit behind {self.ipv6} "
+                "(RFC 7757 section 3)",
+                f"use an IPv6 prefix of at most /{128 - self.suffix_len}",
+            )
+
+    @property
+    def suffix_len(self) -> int:
+        """Bits that are copied."""
+        return 32 - self.ipv4.prefixlen
+
+    @property
+    def shift(self) -> int:
+        """Bits behind the suffix in the IPv6 address."""
+        return 128 - self.ipv6.prefixlen - self.suffix_len
+
+    def place(self, bit: int) -> int:
+        """Bit of the IPv6 address that holds a bit of the IPv4 suffix, both from 0 on the left."""
+        return self.ipv6.prefixlen + bit - self.ipv4.prefixlen
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
+        """The IPv6 address of an address within the IPv4 prefix."""
+        suffix = int(ipv4) & ((1 << self.suffix_len) - 1)
+        return IPv6Address(int(self.ipv6.network_address) | suffix << self.shift)
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
+        """The IPv4 address of an address within the IPv6 prefix; what follows is ignored."""
+        suffix = int(ipv6) >> self.shift & ((1 << self.suffix_len) - 1)
+        return IPv4Address(int(self.ipv4.network_address) | suffix)
+
+
+@dataclass(frozen=True)
+class Rfc6052:
+    """A prefix of RFC 6052 as a mapping of all IPv4 addresses."""
+
+    ipv6: IPv6Network
+
+    ipv4 = IPv4Network("0.0.0.0/0")
+
+    def __post_init__(self) -> None:
+        rfc6052.check_prefix(self.ipv6)
+
+    def place(self, bit: int) -> int:
+        """Bit of the IPv6 address that holds a bit of the IPv4 address."""
+        return rfc6052.places(self.ipv6.prefixlen)[bit]
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
+        """See :func:`v6t.plugins.translation.rfc6052.embed`."""
+        return rfc6052.embed(self.ipv6, ipv4)
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
+        """See :func:`v6t.plugins.translation.rfc6052.extract`."""
+        return rfc6052.extract(self.ipv6, ipv6)
+
+
+Mapping = Eam | Rfc6052
+
+
+@dataclass(frozen=True)
+class Mappings:
+    """A translator's address table: EAMs first, by longest prefix, then an RFC 6052 prefix.
+
+    Attributes:
+        eams: explicit mappings; their order is of no importance.
+        prefix: for addresses no EAM holds (RFC 7757 section 3); None: they are not translated.
+    """
+
+    eams: tuple[Eam, ...] = ()
+    prefix: Rfc6052 | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("ipv4", "ipv6"):
+            nets = [getattr(e, what) for e in self.eams]
+            if len(set(nets)) < len(nets):
+                twice = next(n for n in nets if nets.count(n) > 1)
+                raise UsageError(
+                    f"two explicit address mappings have the same prefix {twice}",
+                    "leave one out; a longer prefix within another is fine",
+                )
+        if not self.eams and self.prefix is None:
+            raise UsageError(
+                "without explicit address mappings and without a prefix nothing can be translated",
+                "give eam entries, or a prefix such as 64:ff9b::/96",
+            )
+
+    def of_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
+        """The mapping an IPv4 address falls under."""
+        hits = [e for e in self.eams if ipv4 in e.ipv4]
+        return max(hits, key=lambda e: e.ipv4.prefixlen, default=None) or self.prefix
+
+    def of_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
+        """The mapping an IPv6 address falls under."""
+        hits = [e for e in self.eams if ipv6 in e.ipv6]
+        if hits:
+            return max(hits, key=lambda e: e.ipv6.prefixlen)
+        return self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
+
+    def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+        """IPv6 form of an IPv4 address, None if there is none."""
+        mapping = self.of_ipv4(ipv4)
+        return None if mapping is None else mapping.to_ipv6(ipv4)
+
+    def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        """IPv4 form of an IPv6 address, None if there is none."""
+        mapping = self.of_ipv6(ipv6)
+        return None if mapping is None else mapping.to_ipv4(ipv6)
+
+    def uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
+        """The one mapping that holds ``first..last`` both ways, None if several take part."""
+        mapping = self.of_ipv4(first)
+        if mapping is None or last not in mapping.ipv4:
+            return None
+        low, high = mapping.to_ipv6(first), mapping.to_ipv6(last)
+        for other in self.eams:
+            if other is mapping:
+                continue
+            if _meets(other.ipv4, first, last) and _longer(other.ipv4, mapping.ipv4):
+                return None
+            if isinstance(mapping, Rfc6052) and _meets(other.ipv4, first, last):
+                return None
+            overlaps = _meets(other.ipv6, low, high)
+            if overlaps and (isinstance(mapping, Rfc6052) or _longer(other.ipv6, mapping.ipv6)):
+                return None
+        return mapping
+
+
+def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
+    """A table from what a user writes.
+
+    Raises:
+        UsageError: a prefix is none, has host bits, or the table is impossible.
+    """
+    eams = tuple(
+        Eam(network4(four, "EAM IPv4 prefix"), network6(six, "EAM IPv6 prefix"))
+        for four, six in pairs
+    )
+    return Mappings(eams, Rfc6052(network6(prefix, "prefix")) if prefix else None)
+
+
+def read_pairs(path: Path) -> list[tuple[str, str]]:
+    """IPv4 and IPv6 prefixes, one pair a line, in either order; ``#`` begins a comment.
+
+    Raises:
+        UsageError: the file cannot be read, or a line is no pair.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise UsageError(f"the EAM file {path} cannot be read: {exc}") from exc
+    pairs = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        if len(words) != 2 or (":" in words[0]) == (":" in words[1]):
+            raise UsageError(
+                f"{path}:{number}: an IPv4 and an IPv6 prefix are expected",
+                "write for example 198.18.0.0/24 2001:2::/120",
+            )
+        four, six = words if ":" in words[1] else words[::-1]
+        pairs.append((four, six))
+    return pairs
+
+
+def _meets(
+    net: IPv4Network | IPv6Network,
+    first: IPv4Address | IPv6Address,
+    last: IPv4Address | IPv6Address,
+) -> bool:
+    return int(net.network_address) <= int(last) and int(first) <= int(net.broadcast_address)
+
+
+def _longer(net: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
+    return net.prefixlen > other.prefixlen

@@ -1,0 +1,1 @@
+"""IPv4 in IPv6 tunnels (RFC 2473)."""

@@ -1,0 +1,1 @@
+"""Procedures of RFC 9693 for stateful devices."""

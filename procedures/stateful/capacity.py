@@ -1,0 +1,179 @@
+"""Connection tracking table capacity (RFC 9693 section 4.9): ST-12.
+
+First the number of connections doubles until the maximum establishment rate collapses below
+``beta`` of the one before. Between the last number that was carried and the first that was not,
+a binary search finds the largest that is established at ``gamma`` of the rate or more. Every rate
+on the way is validated and begins with an empty table. Rates at which the tester faltered say nothing
+of the table: a number of connections fails only where the device did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from v6t.procedures.conditions import Attempt, Conditions, Watch
+from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
+from v6t.procedures.stateful.phases import Filling
+from v6t.procedures.trial import Measure
+
+BENCHMARK = "capacity"
+
+
+@dataclass(frozen=True)
+class CapacitySpec:
+    """One point.
+
+    Attributes:
+        conditions: frame sizes and waits.
+        first: connections to begin with, C0.
+        most: connections there are four-tuples for, and the tester's table holds.
+        beta: below this share of the last rate the table is too small.
+        gamma: at this share and above it is large enough.
+        error: the search ends when it is known to so many connections, E.
+        upper_bound_cps: highest rate offered [connections/s].
+        upper_bound_reason: ``media``, ``tester`` or ``given``.
+        resolution_cps: error of the rate searches.
+        filling: waits and validation (alpha).
+    """
+
+    conditions: Conditions
+    first: int
+    most: int
+    upper_bound_cps: float
+    upper_bound_reason: str
+    resolution_cps: float
+    beta: float = 0.1
+    gamma: float = 0.5
+    error: int = 1
+    filling: Filling = field(default_factory=Filling)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            ValueError: shares out of range or out of order, nothing to begin with.
+        """
+        if not 0 < self.beta <= self.gamma <= 1:
+            raise ValueError("0 < beta <= gamma <= 1 must hold")
+        if not 1 <= self.first <= self.most or self.error < 1:
+            raise ValueError("first and error must be at least 1, and first at most most")
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(BENCHMARK)
+
+
+@dataclass(frozen=True)
+class CapacityStep:
+    """One number of connections.
+
+    Attributes:
+        name: within the keys.
+        phase: ``first``, ``exponential`` or ``binary``.
+        connections: C.
+        rate_cps: the rate found, 0.0 if none; below the floor it was not looked for to the end.
+        carried: it is large enough a rate.
+    """
+
+    name: str
+    phase: str
+    connections: int
+    rate_cps: float
+    carried: bool
+
+
+@dataclass(frozen=True)
+class CapacityResult:
+    """The search.
+
+    Attributes:
+        spec: what was asked.
+        capacity: the largest number carried, C_S; 0 if none was.
+        rate_cps: its rate, R_S.
+        first_failed: the smallest number that was not; None: all there was was carried.
+        first_connections, first_rate_cps: C0 and R0 as they came out: where not even the first
+            number is carried, it is halved until one is.
+        steps: everything tried.
+        attempts: every trial.
+    """
+
+    spec: CapacitySpec
+    capacity: int
+    rate_cps: float
+    first_failed: int | None
+    first_connections: int
+    first_rate_cps: float
+    steps: tuple[CapacityStep, ...]
+    attempts: tuple[Attempt, ...]
+
+
+def measure_capacity(
+    spec: CapacitySpec, measure: Measure, watch: Watch | None = None
+) -> CapacityResult:
+    """Search the capacity; deterministic given the trial results, so a journal can replay it."""
+    return _Search(spec, measure, watch).run()
+
+
+class _Search:
+    def __init__(self, spec: CapacitySpec, measure: Measure, watch: Watch | None) -> None:
+        self._spec = spec
+        self._measure = measure
+        self._watch = watch
+        self._steps: list[CapacityStep] = []
+        self._attempts: list[Attempt] = []
+
+    def run(self) -> CapacityResult:
+        spec = self._spec
+        good, rate, bad = self._begin()
+        first, first_rate = good, rate
+        while good and bad is None and good < spec.most:
+            wanted = min(2 * good, spec.most)
+            found = self._rate(wanted, "exponential", rate, spec.beta * rate)
+            if found is None:
+                bad = wanted
+            else:
+                good, rate = wanted, found
+        while good and bad is not None and bad - good > spec.error:
+            middle = (good + bad) // 2
+            found = self._rate(middle, "binary", rate, spec.gamma * rate)
+            if found is None:
+                bad = middle
+            else:
+                good, rate = middle, found
+        return CapacityResult(
+            spec, good, rate, bad, first, first_rate, tuple(self._steps), tuple(self._attempts)
+        )
+
+    def _begin(self) -> tuple[int, float, int | None]:
+        """The first number that is carried at all, and the one above it that is not."""
+        spec = self._spec
+        count, failed = spec.first, None
+        while count:
+            found = self._rate(count, "first", spec.upper_bound_cps, 0.0)
+            if found:
+                return count, found, failed
+            count, failed = count // 2, count
+        return 0, 0.0, failed
+
+    def _rate(self, count: int, phase: str, upper_cps: float, floor_cps: float) -> float | None:
+        """Rate for so many connections if it is not below the floor."""
+        spec = self._spec
+        name = f"c{len(self._steps):03d}"
+        search = ConnectionRateSpec(
+            conditions=spec.conditions,
+            connections=count,
+            upper_bound_cps=upper_cps,
+            upper_bound_reason=spec.upper_bound_reason,
+            resolution_cps=min(spec.resolution_cps, upper_cps / 2),
+            filling=spec.filling,
+            floor_cps=floor_cps,
+            benchmark=BENCHMARK,
+            step=f"{name}-{count}/",
+        )
+        done = search_connection_rate(search, 1, self._measure, self._watch)
+        self._attempts += done.attempts
+        enough = done.rate_cps >= floor_cps or not done.device_failed
+        carried = done.rate_cps > 0 and enough
+        self._steps.append(CapacityStep(name, phase, count, done.rate_cps, carried))
+        return done.rate_cps if carried else None

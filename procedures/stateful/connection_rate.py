@@ -1,0 +1,168 @@
+"""Maximum connection establishment rate (RFC 9693): ST-06, ST-07, ST-11.
+
+The highest rate at which every new connection is forwarded, and at which every one of them stands
+afterwards: the Responder tries each once (validation). The device's table is empty before every
+step. Nothing may be lost; no tolerance can be set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch
+from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
+from v6t.procedures.stateful.phases import Filling, attempt_connections
+from v6t.procedures.trial import Measure
+from v6t.procedures.validity import Verdict
+
+BENCHMARK = "connection-rate"
+BELOW = 9
+"""Further steps where no rate passed: many devices make far fewer connections than the tester."""
+
+
+@dataclass(frozen=True)
+class ConnectionRateSpec:
+    """One point.
+
+    Attributes:
+        conditions: frame sizes and waits; mode and loss tolerance have no meaning here.
+        connections: N.
+        upper_bound_cps: highest rate offered [connections/s].
+        upper_bound_reason: ``media``, ``tester`` or ``given``.
+        resolution_cps: error of the search.
+        repetitions: searches; the RFC asks for 20.
+        filling: waits and validation.
+        floor_cps: stop when the rate is known to be below this; 0: never.
+        benchmark: who asks.
+        step: before the steps of each search in their keys.
+    """
+
+    conditions: Conditions
+    connections: int
+    upper_bound_cps: float
+    upper_bound_reason: str
+    resolution_cps: float
+    repetitions: int = 1
+    filling: Filling = field(default_factory=Filling)
+    floor_cps: float = 0.0
+    benchmark: str = BENCHMARK
+    step: str = ""
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(self.benchmark)
+
+    @property
+    def steps(self) -> int:
+        """Trials of one search when every one is valid."""
+        return halvings(self.upper_bound_cps, self.resolution_cps) + 1
+
+
+@dataclass(frozen=True)
+class ConnectionRateRepetition:
+    """One search.
+
+    Attributes:
+        number: from 1.
+        search: the steps and the rate found.
+        below_floor: it was given up, the rate is below the floor.
+        attempts: every trial, invalid ones included.
+    """
+
+    number: int
+    search: SearchResult
+    below_floor: bool
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def device_failed(self) -> bool:
+        """Whether a valid trial failed."""
+        return any(a.verdict.valid and not a.verdict.passed for a in self.attempts)
+
+    @property
+    def rate_cps(self) -> float:
+        """The rate found [connections/s]; 0.0 if none passed."""
+        return self.search.rate_fps
+
+
+@dataclass(frozen=True)
+class ConnectionRateResult:
+    """All repetitions of one point."""
+
+    spec: ConnectionRateSpec
+    repetitions: tuple[ConnectionRateRepetition, ...]
+
+
+def measure_connection_rate(
+    spec: ConnectionRateSpec, measure: Measure, watch: Watch | None = None
+) -> ConnectionRateResult:
+    """Repeat the search; deterministic given the trial results, so a journal can replay it."""
+    done = [
+        search_connection_rate(spec, number, measure, watch)
+        for number in range(1, spec.repetitions + 1)
+    ]
+    return ConnectionRateResult(spec, tuple(done))
+
+
+class _BelowFloorError(Exception):
+    """The bracket is below the floor: what is left of the search decides nothing."""
+
+
+def search_connection_rate(
+    spec: ConnectionRateSpec, number: int, measure: Measure, watch: Watch | None = None
+) -> ConnectionRateRepetition:
+    """One search.
+
+    Args:
+        spec: the point.
+        number: of the repetition.
+        measure: the door.
+        watch: told of every trial.
+    """
+    attempts: list[Attempt] = []
+    steps: list[Step] = []
+    bracket = (0.0, spec.upper_bound_cps)
+
+    def narrowed(step: Step) -> None:
+        nonlocal bracket
+        steps.append(step)
+        bracket = step.low_fps, step.high_fps
+        ended = step.high_fps <= spec.floor_cps or len(steps) >= spec.steps
+        below = step.low_fps < spec.floor_cps and ended
+        # where only the tester faltered, lower rates have to tell
+        if below and any(s.verdict.valid and not s.verdict.passed for s in steps):
+            raise _BelowFloorError
+
+    def try_rate(rate_cps: float, name: str) -> Verdict:
+        progress = Progress(
+            spec.point, number, spec.repetitions, len(steps) + 1,
+            max(spec.steps, len(steps) + 1), *bracket, rate_cps,
+        )  # fmt: skip
+        if watch:
+            watch(progress)
+        outcome = attempt_connections(
+            spec.conditions,
+            measure,
+            spec.filling.connections(spec.connections, rate_cps),
+            benchmark=spec.benchmark,
+            step=f"r{number:02d}/{spec.step}{name}",
+        )
+        attempts.extend(outcome.attempts)
+        if watch:
+            watch(replace(progress, verdict=outcome.verdict))
+        return outcome.verdict
+
+    below = False
+    try:
+        search = binary_search(
+            try_rate,
+            upper_fps=spec.upper_bound_cps,
+            resolution_fps=spec.resolution_cps,
+            on_step=narrowed,
+            below=BELOW,
+        )
+    except _BelowFloorError:
+        below = True
+        search = SearchResult(bracket[0], bracket[1], False, tuple(steps))
+    return ConnectionRateRepetition(number, search, below, tuple(attempts))

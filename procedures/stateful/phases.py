@@ -1,0 +1,267 @@
+"""Phase 1 as a trial, its judgement, and trials that need connections first (ST-02 to ST-08).
+
+A connection either stands or it does not: no share of them may be missing, whatever loss phase 2
+tolerates. A percentage would let ever more connections be lost the more there are, and made a
+published curve rise where the device got slower (ST-06).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from v6t.procedures.conditions import Attempt, Conditions, Outcome
+from v6t.procedures.connection_types import Connections, Established
+from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
+from v6t.procedures.validity import Verdict
+
+RETAKES = 3
+"""Times phase 1 is taken again before a phase 2 is given up (ST-08)."""
+
+
+class TableNotFilled(RuntimeError):
+    """Phase 1 lost connections every time it was taken.
+
+    Attributes:
+        tester: it was the tester that faltered, at least the last time.
+    """
+
+    def __init__(self, message: str, *, tester: bool = False) -> None:
+        """Say what was lost."""
+        super().__init__(message)
+        self.tester = tester
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How connections come about in every trial of a procedure.
+
+    Attributes:
+        wait_s, gap_s, alpha, entries, reading, keep: see
+            :class:`~v6t.procedures.connection_types.Connections`.
+    """
+
+    wait_s: float = 0.5
+    gap_s: float = 0.0
+    alpha: float | None = 1.0
+    entries: int | None = None
+    keep: bool = False
+
+    def connections(self, count: int, rate_cps: float) -> Connections:
+        """The request for so many connections at a rate."""
+        return Connections(
+            count=count,
+            rate_cps=rate_cps,
+            wait_s=self.wait_s,
+            gap_s=self.gap_s,
+            alpha=self.alpha,
+            entries=None if self.entries is None else min(self.entries, count),
+            keep=self.keep,
+        )
+
+
+def judge_connections(
+    trial: Trial, result: TrialResult, *, sending_time_tolerance: float = 1.00001
+) -> Verdict:
+    """Oracle a trial that is phase 1 and, if asked for, validation; see the module's text.
+
+    Args:
+        trial: what was asked, with ``connections``.
+        result: what was counted.
+        sending_time_tolerance: longest sending time as a multiple of what was asked (GEN-23).
+    """
+    asked, found = trial.connections, result.connections
+    faults = list(result.faults)
+    if asked is None or found is None:
+        faults.append("the tester established no connections")
+        return Verdict(False, False, tuple(faults))
+    faults += _tester_faults(asked, found, sending_time_tolerance)
+    failures = _failures(asked, found)
+    mismatch = None
+    for direction, counted in result.directions.items():
+        if counted.mismatch is not None and mismatch is None:
+            mismatch = {"direction": direction, **counted.mismatch}
+            failures.append(f"{direction}: a frame differs from the reference translation")
+    lost = 1 - found.established / found.required if found.required else 0.0
+    return Verdict(
+        passed=not faults and not failures,
+        valid=not faults,
+        reasons=tuple(faults or failures),
+        loss={"connections": lost},
+        mismatch=mismatch,
+    )
+
+
+def _tester_faults(asked: Connections, found: Established, tolerance: float) -> list[str]:
+    faults = []
+    if found.sent < found.required:
+        faults.append(f"the Initiator sent {found.sent} of {found.required} frames")
+    limit = asked.filling_s * tolerance
+    if found.sending_time_s > limit:
+        faults.append(f"phase 1 took {found.sending_time_s:.6f} s, allowed {limit:.6f} s")
+    if found.validated is not None and found.validation_time_s is not None:
+        limit = asked.validation_s * tolerance
+        if found.validation_time_s > limit:
+            faults.append(
+                f"the validation took {found.validation_time_s:.6f} s, allowed {limit:.6f} s"
+            )
+        if (found.validation_sent or 0) < found.learned:
+            faults.append(f"the Responder sent {found.validation_sent} of {found.learned} frames")
+    return faults
+
+
+def _failures(asked: Connections, found: Established) -> list[str]:
+    failures = []
+    if found.learned < found.required:
+        failures.append(
+            f"{found.required - found.learned} of {found.required} connections were not forwarded"
+        )
+    if found.surplus:
+        failures.append(f"surplus of {found.surplus} frames in phase 1")
+    if found.repeated:
+        failures.append(
+            f"{found.repeated} connections have the outside four-tuple of another: the device "
+            "reuses ports"
+        )
+    if found.sessions is not None and found.sessions < found.learned:
+        failures.append(
+            f"the device counts {found.sessions} connections, the Responder learned {found.learned}"
+        )
+    short = found.sessions is not None and found.sessions < found.learned
+    if asked.alpha is not None and found.filled and not short:
+        if found.validated is None:
+            failures.append("the connections were not validated")
+        elif found.validated < found.learned:
+            failures.append(
+                f"{found.learned - found.validated} of {found.learned} connections failed "
+                "validation"
+            )
+    return failures
+
+
+def attempt_connections(
+    conditions: Conditions,
+    measure: Measure,
+    connections: Connections,
+    *,
+    benchmark: str,
+    step: str,
+) -> Outcome:
+    """Run phase 1 as a trial of its own, again while the tester falters.
+
+    Args:
+        conditions: of the point; its loss tolerance is for phase 2 only.
+        measure: the door.
+        connections: what to establish.
+        benchmark: who asks.
+        step: the rest of the key.
+    """
+    attempts: list[Attempt] = []
+    for again in range(1, conditions.invalid_retries + 2):
+        key = f"{conditions.point(benchmark)}/{step}/a{again}"
+        trial = establishing_trial(conditions, connections, benchmark=benchmark, key=key)
+        result = measure(trial)
+        verdict = judge_connections(
+            trial, result, sending_time_tolerance=conditions.sending_time_tolerance
+        )
+        attempts.append(Attempt(trial, verdict))
+        if verdict.valid:
+            break
+    return Outcome(tuple(attempts), result)
+
+
+def establishing_trial(
+    conditions: Conditions, connections: Connections, *, benchmark: str, key: str
+) -> Trial:
+    """A trial that is phase 1 alone; its directions are the Initiator's and the validation's."""
+    mode: Mode = "forward" if connections.alpha is None else "bidirectional"
+    if connections.purpose == "prepare":
+        connections = replace(connections, purpose="establish")
+    connections = replace(connections, keep=False)  # an empty table before every step (ST-11)
+    return Trial(
+        benchmark=benchmark,
+        key=key,
+        ipv6_frame_size=conditions.ipv6_frame_size,
+        ipv4_frame_size=conditions.ipv4_frame_size,
+        mode=mode,
+        rate_fps=connections.rate_cps,
+        duration_s=connections.filling_s,
+        residual_wait_s=conditions.residual_wait_s,
+        pause_s=conditions.pause_s,
+        connections=connections,
+    )
+
+
+class Prepared:
+    """The door for phase 2: every trial gets its connections first (ST-08, ST-09).
+
+    A trial whose table was not filled says nothing about phase 2: it is taken again, a bounded
+    number of times.
+    """
+
+    def __init__(self, measure: Measure, connections: Connections, retakes: int = RETAKES) -> None:
+        """Wrap.
+
+        Args:
+            measure: the door.
+            connections: phase 1 of each trial.
+            retakes: how often phase 1 is taken again.
+        """
+        self._measure = measure
+        self._connections = connections
+        self._retakes = retakes
+        self.taken: dict[str, str] = {}
+        """Keys under which trials that were retaken finally succeeded."""
+
+    def __call__(self, trial: Trial) -> TrialResult:
+        """Run a trial with connections.
+
+        Raises:
+            TableNotFilled: phase 1 lost connections every time.
+        """
+        why = ""
+        faults: tuple[str, ...] = ()
+        for again in range(self._retakes + 1):
+            key = f"{trial.key}/p{again + 1}" if again else trial.key
+            # a reset may take the connections with it (RST-03)
+            keep = self._connections.keep and trial.event is None
+            asked = replace(trial, key=key, connections=replace(self._connections, keep=keep))
+            result = self._measure(asked)
+            found = result.connections
+            if found is not None and found.filled:
+                if again:
+                    self.taken[trial.key] = key
+                return result
+            faults = result.faults
+            why = faults[0] if faults else _shortfall(found)
+        raise TableNotFilled(
+            f"phase 1 at {self._connections.rate_cps:,.0f} connections per second failed "
+            f"{self._retakes + 1} times: {why}",
+            tester=bool(faults),
+        )
+
+    def found(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:
+        """A finder of results by key that knows of retaken trials."""
+        return lambda key: find(self.taken.get(key, key))
+
+
+def _shortfall(found: Established | None) -> str:
+    if found is None:
+        return "the tester established no connections"
+    if found.repeated:
+        return (
+            f"{found.repeated} connections have the outside four-tuple of another: the device "
+            "reuses ports"
+        )
+    return f"{found.learned} of {found.required} connections were forwarded"
+
+
+__all__ = [
+    "RETAKES",
+    "Filling",
+    "Prepared",
+    "TableNotFilled",
+    "attempt_connections",
+    "establishing_trial",
+    "judge_connections",
+]

@@ -1,0 +1,125 @@
+"""Connection tear-down rate (RFC 9693 section 4.8): ST-10.
+
+The table is filled, then the device empties it by command and the time is taken; that of an empty
+table is subtracted. Frames alone cannot show it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch
+from v6t.procedures.stateful.phases import RETAKES, Filling, TableNotFilled, attempt_connections
+from v6t.procedures.trial import Measure
+
+BENCHMARK = "teardown"
+
+
+@dataclass(frozen=True)
+class TeardownSpec:
+    """One point.
+
+    Attributes:
+        conditions: frame sizes and waits.
+        connections: N.
+        rate_cps: at which they are established.
+        rate_source: where that rate comes from, in words.
+        repetitions: times the table is filled and emptied.
+        filling: waits and validation.
+        retakes: how often phase 1 is taken again when it loses connections.
+    """
+
+    conditions: Conditions
+    connections: int
+    rate_cps: float
+    rate_source: str
+    repetitions: int
+    filling: Filling = field(default_factory=Filling)
+    retakes: int = RETAKES
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(BENCHMARK)
+
+
+@dataclass(frozen=True)
+class TeardownRepetition:
+    """One tear-down.
+
+    Attributes:
+        number: from 1.
+        full_s, idle_s: time to empty the table with all connections, and an empty one [s]; None:
+            the device or tester did not tell.
+        sessions: the device's own count before it was emptied.
+        attempts: every trial.
+    """
+
+    number: int
+    full_s: float | None
+    idle_s: float | None
+    sessions: int | None
+    attempts: tuple[Attempt, ...]
+
+    def rate_cps(self, connections: int) -> float | None:
+        """Connections torn down per second; None where the times do not differ."""
+        if self.full_s is None or self.idle_s is None or self.full_s <= self.idle_s:
+            return None
+        return connections / (self.full_s - self.idle_s)
+
+
+@dataclass(frozen=True)
+class TeardownResult:
+    """All repetitions of one point."""
+
+    spec: TeardownSpec
+    repetitions: tuple[TeardownRepetition, ...]
+
+
+def measure_teardown(
+    spec: TeardownSpec, measure: Measure, watch: Watch | None = None
+) -> TeardownResult:
+    """Fill and empty, as often as asked; deterministic given the trial results.
+
+    Raises:
+        TableNotFilled: phase 1 lost connections every time.
+    """
+    done = []
+    for number in range(1, spec.repetitions + 1):
+        done.append(_tear_down(spec, number, measure, watch))
+    return TeardownResult(spec, tuple(done))
+
+
+def _tear_down(
+    spec: TeardownSpec, number: int, measure: Measure, watch: Watch | None
+) -> TeardownRepetition:
+    asked = spec.filling.connections(spec.connections, spec.rate_cps)
+    asked = replace(asked, purpose="tear-down", keep=False)
+    attempts: list[Attempt] = []
+    for again in range(spec.retakes + 1):
+        progress = Progress(
+            spec.point, number, spec.repetitions, again + 1, again + 1,
+            spec.rate_cps, spec.rate_cps, spec.rate_cps,
+        )  # fmt: skip
+        if watch:
+            watch(progress)
+        outcome = attempt_connections(
+            spec.conditions,
+            measure,
+            asked,
+            benchmark=BENCHMARK,
+            step=f"r{number:02d}/t{again + 1}",
+        )
+        attempts += outcome.attempts
+        if watch:
+            watch(replace(progress, verdict=outcome.verdict))
+        found = outcome.result.connections
+        if found is not None and found.filled:
+            return TeardownRepetition(
+                number, found.emptied_s, found.idle_emptied_s, found.sessions, tuple(attempts)
+            )
+    raise TableNotFilled(
+        f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "
+        + (attempts[-1].verdict.reasons or ("unknown",))[0],
+        tester=not attempts[-1].verdict.valid,
+    )

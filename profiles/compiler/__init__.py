@@ -1,0 +1,1 @@
+"""From the traffic model to TRex streams."""

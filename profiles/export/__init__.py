@@ -1,0 +1,1 @@
+"""Stream sets as files."""

@@ -1,0 +1,250 @@
+"""Compiled streams as files a TRex user can start, and in words.
+
+``trex-console`` loads all of them with ``start -f``: a ``.json`` holds the list of stream objects,
+a ``.py`` a class whose ``get_streams`` makes them. TRex wants exactly one dot in the file's name.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import keyword
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import PurePath
+from typing import Any
+
+from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, variable_octets
+from v6t.profiles.errors import UsageError
+from v6t.profiles.fields import Layout, layout_of
+from v6t.profiles.model import DIRECTIONS, Role
+from v6t.profiles.streams import Checksum, Stream, StreamSet
+from v6t.profiles.template import final_checksum
+
+_OWN = "v6t"
+"""Key of what TRex does not know; its client ignores unknown keys."""
+
+_PROFILE = '''\
+"""{title}
+
+Made by v6t. In trex-console: start -f THIS_FILE -p PORT (the name may have one dot only).
+"""
+
+import argparse
+import json
+
+from trex.stl.api import STLStream
+
+STREAMS = json.loads(r"""
+{streams}
+""")
+
+
+class Profile(object):
+    def get_streams(self, direction=0, tunables=(), **kwargs):
+        parser = argparse.ArgumentParser(description=__doc__)
+        parser.parse_args(list(tunables))
+        return [STLStream.from_json(stream) for stream in STREAMS]
+
+
+def register():
+    return Profile()
+'''
+
+
+def to_stl_json(streams: StreamSet) -> str:
+    """The set as a file for ``STLProfile.load`` (``start -f x.json``)."""
+    return _dump(streams, own=True) + "\n"
+
+
+def to_stl_py(streams: StreamSet) -> str:
+    """The set as a self-contained profile module (``start -f x.py``)."""
+    title = f"Traffic of direction {streams.direction}, {len(streams.streams)} streams."
+    return _PROFILE.format(title=title, streams=_dump(streams, own=False))
+
+
+def from_stl_json(text: str) -> StreamSet:
+    """What :func:`to_stl_json` wrote.
+
+    Raises:
+        UsageError: the text is something else.
+    """
+    try:
+        objects = json.loads(text)
+        streams = []
+        for trex in objects:
+            own = trex.pop(_OWN)
+            streams.append(
+                Stream(
+                    str(trex["name"]),
+                    Role(own["role"]),
+                    int(own["stream_id"]),
+                    int(own["weight"]),
+                    trex,
+                    _checksum(own, trex),
+                    tuple(own["notes"]),
+                )
+            )
+            direction = own["direction"]
+        if direction not in DIRECTIONS:
+            raise ValueError(direction)
+    except (ValueError, KeyError, TypeError, AttributeError, UnboundLocalError) as exc:
+        raise UsageError("the text holds no streams written by v6t") from exc
+    return StreamSet(direction, tuple(streams))
+
+
+def _checksum(own: Mapping[str, Any], trex: Mapping[str, Any]) -> Checksum | None:
+    """As written; earlier versions did not: then what the packet itself tells."""
+    if "checksum" not in own:
+        return final_checksum(_dissect(base64.b64decode(trex["packet"]["binary"])))
+    return Checksum(**own["checksum"]) if own["checksum"] else None
+
+
+def check_file_name(name: str) -> None:
+    """Refuse a name under which ``trex-console`` would not load an exported file.
+
+    TRex reads the type after the only dot of the name, and imports a ``.py`` by its bare name.
+
+    Raises:
+        UsageError: a second dot, or a module name that is taken or no identifier.
+    """
+    base = PurePath(name).name
+    stem, _, kind = base.partition(".")
+    if kind not in {"json", "py"} or not stem:
+        raise UsageError(
+            f"trex-console cannot load '{base}': the only dot has to stand before 'json' or 'py'"
+        )
+    taken = stem in sys.stdlib_module_names or stem in {"trex", "scapy", "yaml", "zmq"}
+    if kind == "py" and (taken or not stem.isidentifier() or keyword.iskeyword(stem)):
+        raise UsageError(
+            f"trex-console cannot import '{base}': its name has to be a free Python module name",
+            "use letters, digits and underscores, for example mape_br_forward.py",
+        )
+
+
+def explain(streams: StreamSet) -> str:
+    """Each instruction of each stream in words, with the names of the fields it changes."""
+    return "\n".join(
+        line for stream in streams.streams for line in _explain(stream, streams.direction)
+    )
+
+
+def _dump(streams: StreamSet, *, own: bool) -> str:
+    objects = []
+    for stream in streams.streams:
+        extra: dict[str, Any] = {
+            "direction": streams.direction,
+            "role": stream.role.value,
+            "stream_id": stream.stream_id,
+            "weight": stream.weight,
+            "checksum": stream.checksum and asdict(stream.checksum),
+            "notes": list(stream.notes),
+        }
+        objects.append({**stream.trex, **({_OWN: extra} if own else {})})
+    return "[\n" + ",\n".join(_pretty(o) for o in objects) + "\n]"
+
+
+def _pretty(trex: Mapping[str, Any]) -> str:
+    """One line per key and instruction: a diff of two files shows what changed."""
+    lines = []
+    for key, value in trex.items():
+        if key == "vm":
+            inner = ",\n".join("   " + json.dumps(i) for i in value["instructions"])
+            lines.append('  "vm": {"instructions": [\n' + inner + "\n  ]}")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
+    return " {\n" + ",\n".join(lines) + "\n }"
+
+
+def _explain(stream: Stream, direction: str) -> Iterable[str]:
+    trex = stream.trex
+    packet = base64.b64decode(trex["packet"]["binary"])
+    layout = _dissect(packet)
+    program = trex["vm"]["instructions"]
+    sizes = {i["name"]: int(i["size"]) for i in program if i["type"] == "flow_var"}
+    yield f"stream {stream.stream_id} '{stream.name}' ({stream.role.value}, {direction})"
+    names = "/".join(h.label for h in layout.headers)
+    yield f"  frame: {names}, {len(packet) + 4} octets with FCS; weight {stream.weight}"
+    rate = f"{trex['mode']['rate']['value']:g} frames/s"
+    total = trex["mode"].get("total_pkts")
+    amount = "without end" if total is None else f"{total} frames"
+    if not trex["enabled"]:
+        amount = "no frame in this burst"
+    yield f"  sends {rate}, {amount}, from {trex['isg']:g} us on; seed {trex['random_seed']}"
+    used = variable_octets(program)
+    yield f"  program: {len(program)} instructions, {used} of {MAX_VARIABLE_OCTETS} octets"
+    for instruction in program:
+        yield f"    {_words(instruction, layout, sizes)}"
+    for note in stream.notes:
+        yield f"  note: {note}"
+
+
+def _words(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> str:
+    kind = i["type"]
+    if kind == "flow_var":
+        return _variable(i)
+    if kind in {"write_flow_var", "write_mask_flow_var"}:
+        return _write(i, layout, sizes)
+    if kind == "fix_checksum_ipv4":
+        return f"compute the checksum of the IPv4 header at octet {i['pkt_offset']}"
+    l4 = i["l2_len"] + i["l3_len"]
+    if kind == "fix_checksum_hw":
+        return (
+            f"let the NIC compute the checksums of the IP header at octet {i['l2_len']} and the "
+            f"transport header at octet {l4}"
+        )
+    return f"compute the ICMPv6 checksum at octet {l4}"
+
+
+def _variable(i: Mapping[str, Any]) -> str:
+    head = f"variable {i['name']} ({i['size']} octets): "
+    if "value_list" in i:
+        values = i["value_list"]
+        shown = ", ".join(str(v) for v in values[:6]) + (", ..." if len(values) > 6 else "")
+        return head + f"the {len(values)} values {shown} in turn"
+    if i["op"] == "random":
+        return head + f"random {i['min_value']}..{i['max_value']}"
+    verb = "counts up" if i["op"] == "inc" else "counts down"
+    return head + f"{verb} within {i['min_value']}..{i['max_value']} by {i['step']}"
+
+
+def _write(i: Mapping[str, Any], layout: Layout, sizes: Mapping[str, int]) -> str:
+    offset, size = touched(i, sizes[i["name"]])
+    add = f" + {i['add_value']}" if i["add_value"] > 0 else ""
+    add = f" - {-i['add_value']}" if i["add_value"] < 0 else add
+    value = f"{i['name']}{add}"
+    where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")
+    if i["type"] == "write_flow_var":
+        named = layout.describe(8 * offset, 8 * (offset + size) - 1)
+        return f"store {value} in {where}: {named}"
+    shift = i["shift"]
+    if shift:
+        value = f"({value}) {'<<' if shift > 0 else '>>'} {abs(shift)}"
+    if sizes[i["name"]] == 8:
+        value = value.replace(i["name"], f"high half of {i['name']}")
+    named = ", ".join(
+        layout.describe(8 * offset + first, 8 * offset + last)
+        for first, last in _runs(i["mask"], 8 * size)
+    )
+    return f"set bits 0x{i['mask']:0{2 * size}x} of {where} to {value}: {named}"
+
+
+def _runs(mask: int, width: int) -> list[tuple[int, int]]:
+    """Runs of ones in a mask, as first and last bit, bit 0 most significant."""
+    runs: list[tuple[int, int]] = []
+    for bit in range(width):
+        if mask >> width - 1 - bit & 1:
+            if runs and runs[-1][1] == bit - 1:
+                runs[-1] = (runs[-1][0], bit)
+            else:
+                runs.append((bit, bit))
+    return runs
+
+
+def _dissect(packet: bytes) -> Layout:
+    """Headers of a compiled packet, as scapy recognises them."""
+    from scapy.layers import inet, inet6  # noqa: F401  (teach Ether what may follow)
+    from scapy.layers.l2 import Ether
+
+    return layout_of(Ether(packet))

@@ -1,0 +1,191 @@
+"""What is added by entry points: found, loaded by name, listed when broken, blamed for its errors.
+
+One mechanism for technologies, device drivers, testers and benchmarks, v6t's own included.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import pkgutil
+import sys
+import traceback
+from abc import ABCMeta
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint, distributions
+from typing import Generic, TypeVar
+
+from v6t.profiles.errors import ExtensionError, UsageError, V6tError
+
+T = TypeVar("T")
+OWN = "v6t"
+"""The distribution, and the package, whose errors are its own."""
+BLAMED = "a defect of that extension, not of v6t; `v6t --debug ...` shows the traceback"
+
+
+@dataclass(frozen=True)
+class Listed(Generic[T]):
+    """One extension; ``error`` says why it cannot be used."""
+
+    name: str
+    distribution: str
+    kind: type[T] | None = None
+    error: str = ""
+
+
+class Extensions(Generic[T]):
+    """All extensions of one kind. Each is imported when it is asked for."""
+
+    def __init__(self, group: str, base: str, what: str) -> None:
+        """Remember; nothing is imported.
+
+        Args:
+            group: of the entry points.
+            base: ``module:Class`` that every one of them inherits from.
+            what: it is, in messages.
+        """
+        self.group = group
+        self.what = what
+        self._base = base
+
+    def names(self) -> list[str]:
+        """All names; none is imported."""
+        return sorted({e.name for e in self._entries()})
+
+    def load(self, name: str) -> type[T]:
+        """The class of this name.
+
+        Raises:
+            UsageError: there is none, or there are two.
+            ExtensionError: it cannot be imported, or is incomplete.
+        """
+        found = [e for e in self._entries() if e.name == name]
+        if not found:
+            raise UsageError(
+                f"there is no {self.what} '{name}'", nearest(name, self.names(), "installed")
+            )
+        if len(found) > 1:
+            owners = " and ".join(_owner(e) for e in found)
+            raise UsageError(
+                f"two {self.what}s are called '{name}': from {owners}", "uninstall one"
+            )
+        return self._load(found[0])
+
+    def listing(self, *, foreign: bool = False) -> list[Listed[T]]:
+        """All of them, or other distributions' only; broken ones are rows, not failures."""
+        rows = []
+        for entry in sorted(self._entries(), key=lambda e: e.name):
+            if foreign and _owner(entry) == OWN:
+                continue
+            try:
+                rows.append(Listed(entry.name, _owner(entry), self.load(entry.name)))
+            except V6tError as exc:
+                rows.append(Listed(entry.name, _owner(entry), error=exc.message))
+        return rows
+
+    def _entries(self) -> list[EntryPoint]:
+        return [e for e in _installed(tuple(sys.path)) if e.group == self.group]
+
+    def _load(self, entry: EntryPoint) -> type[T]:
+        said = f"the {self.what} '{entry.name}' of {_owner(entry)}"
+        try:
+            kind = entry.load()
+        except (Exception, SystemExit) as exc:  # a foreign module may raise anything
+            raise ExtensionError(
+                f"{said} cannot be loaded: {_words(exc)}{_place(exc, entry)}"
+            ) from exc
+        base: type[T] = pkgutil.resolve_name(self._base)
+        if not (isinstance(kind, type) and issubclass(kind, base)):
+            raise ExtensionError(f"{said} is no {base.__name__} class")
+        lacking = sorted({*_abstract(kind), *_unset(base, kind)})
+        if lacking:
+            raise ExtensionError(f"{said} lacks {', '.join(lacking)}")
+        return kind
+
+
+@contextmanager
+def blaming() -> Iterator[None]:
+    """Errors out of an extension's own code name its distribution, file and line."""
+    try:
+        yield
+    except (V6tError, BrokenPipeError):
+        raise
+    except Exception as exc:
+        said = blame(exc)
+        if said is None:
+            raise
+        raise ExtensionError(said, BLAMED) from exc
+
+
+def blame(exc: BaseException) -> str | None:
+    """Which extension's code an error comes from, with file and line; None: no extension's."""
+    for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):
+        entry = _foreign().get(_root(frame.f_globals.get("__name__", "")))
+        if entry is not None:
+            where = f"{frame.f_code.co_filename}, line {line}"
+            return f"'{entry.name}' of {_owner(entry)} failed: {_words(exc)} ({where})"
+    return None
+
+
+def nearest(name: str, known: Iterable[str], word: str = "known") -> str:
+    """A hint at the known names that this one may stand for, or at all of them."""
+    known = list(known)
+    near = [k for k in known if k.startswith(name)] or difflib.get_close_matches(name, known, 1)
+    meant = " or ".join(f"'{n}'" for n in near)
+    return f"did you mean {meant}?" if near else f"{word}: {', '.join(known)}"
+
+
+@lru_cache(maxsize=4)
+def _installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """What is installed along a search path; reading it takes long."""
+    found: dict[tuple[str, str, str, str], EntryPoint] = {}
+    for distribution in distributions():
+        if f"[{OWN}." in (distribution.read_text("entry_points.txt") or ""):
+            for entry in distribution.entry_points:
+                found.setdefault((entry.group, entry.name, entry.value, distribution.name), entry)
+    return tuple(found.values())
+
+
+def _foreign() -> dict[str, EntryPoint]:
+    """Other distributions' extensions by the package they are in."""
+    entries = _installed(tuple(sys.path))
+    return {_root(e.value): e for e in entries if _root(e.value) != OWN}
+
+
+def _owner(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else "an unknown distribution"
+
+
+def _root(module: str) -> str:
+    return module.partition(":")[0].partition(".")[0]
+
+
+def _words(exc: BaseException) -> str:
+    return f"{type(exc).__name__}: {exc}"
+
+
+def _place(exc: BaseException, entry: EntryPoint) -> str:
+    """File and line of the extension's own code where loading failed, if it came so far."""
+    if isinstance(exc, SyntaxError) and exc.filename:
+        return ""  # its words say so
+    own = [
+        f" ({frame.f_code.co_filename}, line {line})"
+        for frame, line in traceback.walk_tb(exc.__traceback__)
+        if _root(frame.f_globals.get("__name__", "")) == _root(entry.value)
+    ]
+    return own[-1] if own else ""
+
+
+def _abstract(kind: type) -> frozenset[str]:
+    return kind.__abstractmethods__ if isinstance(kind, ABCMeta) else frozenset()
+
+
+def _unset(base: type, kind: type) -> Iterator[str]:
+    """Class attributes that the base only announces, and the class does not have."""
+    for part in base.__mro__:
+        for name, annotation in inspect.get_annotations(part).items():
+            if str(annotation).startswith("ClassVar") and not hasattr(kind, name):
+                yield name

@@ -1,0 +1,1 @@
+"""Stream sets made into others that mean the same."""

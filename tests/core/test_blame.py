@@ -1,0 +1,144 @@
+"""Errors in the code of an added plugin or driver name who wrote it, and where."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from v6t.drivers.duts.registry import DRIVERS
+from v6t.drivers.lab.privilege import available
+
+from .support import complaint, v6t
+
+PLUGIN = """
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.plugins.map.mape_params import MapEParams
+from pydantic import field_validator
+
+class Params(MapEParams):
+    @field_validator("seed_of_trouble", mode="after", check_fields=False)
+    @classmethod
+    def _odd(cls, value):
+        return {}["validators"]
+
+    seed_of_trouble: int = 0
+
+class Faulty(MapEBorderRelay):
+    name = "faulty"
+    params_model = Params
+"""
+FAULTS = {
+    "constructor": "def __init__(self, params, links=None):\n        {}['here']",
+    "traffic": "def traffic(self, direction, sizes, seed=1):\n        {}['here']",
+    "dut_intent": "def dut_intent(self):\n        {}['here']",
+}
+CAN, WHY = available()
+lab = pytest.mark.skipif(not CAN, reason=WHY)
+RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode", "forward")
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Installs one module as a distribution of its own, as a technology and as a driver."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def make(text: str, **points: str) -> Path:
+        info = tmp_path / "odd_things-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-things\nVersion: 1\n")
+        lines = [f"[v6t.{group}]\n{point}" for group, point in points.items()]
+        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        module = tmp_path / "odd_things.py"
+        module.write_text(text)
+        return module
+
+    yield make
+    sys.modules.pop("odd_things", None)
+
+
+def line_of(module: Path, text: str) -> int:
+    lines = module.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+@pytest.mark.parametrize("where", FAULTS)
+def test_an_error_of_a_plugins_own_code(where, install, tmp_path):
+    module = install(PLUGIN + f"\n    {FAULTS[where]}\n", plugins="faulty = odd_things:Faulty")
+    arguments = (*RUN, "--tester", "sim", "-o", str(tmp_path / "out"))
+    if where == "dut_intent":
+        arguments = (*RUN, "--tester", "sim", "--dry-run")
+    done = v6t(*arguments)
+    said = complaint(done)
+    assert done.status == 2
+    assert "'faulty' of odd-things failed: KeyError: 'here'" in said
+    assert f"{module}, line {line_of(module, 'here')}" in said
+    assert "not of v6t" in said
+    assert "defect of v6t" not in said
+
+
+@lab
+@pytest.mark.lab
+def test_an_error_in_a_receivers_process(install, tmp_path):
+    text = "def expect(self, direction, frames):\n        {}['here']"
+    module = install(f"{PLUGIN}\n    {text}\n", plugins="faulty = odd_things:Faulty")
+    done = v6t(*RUN, "-o", str(tmp_path / "out"))
+    assert done.status == 2, done.err
+    assert "'faulty' of odd-things failed: KeyError: 'here'" in done.err
+    assert f"{module}, line {line_of(module, 'here')}" in done.err
+    assert "defect of v6t" not in done.err
+
+
+def test_an_error_of_a_validator(install):
+    module = install(PLUGIN, plugins="faulty = odd_things:Faulty")
+    done = v6t(*RUN, "--tester", "sim", "--set", "seed_of_trouble=1", "--dry-run")
+    assert done.status == 2
+    assert f"({module}, line {line_of(module, 'validators')})" in complaint(done)
+
+
+def test_where_a_module_fails_to_load(install):
+    module = install("import json\n\n1 / 0\n", plugins="faulty = odd_things:Faulty")
+    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
+    assert f"ZeroDivisionError: division by zero ({module}, line 3)" in rows["faulty"]["error"]
+    assert rows["faulty"]["distribution"] == "odd-things"
+
+
+def test_a_module_that_ends_the_program_does_not(install):
+    install("raise SystemExit(7)\n", plugins="faulty = odd_things:Faulty")
+    done = v6t("plugins")
+    assert done.status == 0
+    assert "BROKEN: the plugin 'faulty' of odd-things cannot be loaded: SystemExit: 7" in done.out
+
+
+def test_what_an_incomplete_class_lacks(install):
+    text = (
+        "from v6t.plugins.base import Technology\nclass Faulty(Technology):\n    name = 'faulty'\n"
+    )
+    install(text, plugins="faulty = odd_things:Faulty")
+    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
+    assert "lacks dut_intent, expect, frame_pair" in rows["faulty"]["error"]
+    assert "title" in rows["faulty"]["error"]
+
+
+def test_doctor_lists_a_broken_driver(install):
+    install("1 / 0\n", duts="faulty = odd_things:Faulty")
+    said = v6t("doctor").out
+    assert "device driver faulty" in said
+    assert "the device driver 'faulty' of odd-things cannot be loaded: ZeroDivisionError" in said
+    rows = {row.name: row for row in DRIVERS.listing()}
+    assert rows["faulty"].kind is None
+    assert rows["nftables"].kind is not None
+    refused = v6t("dut", "plan", "--plugin", "nat44", "--driver", "faulty")
+    assert refused.status == 2
+    assert "ZeroDivisionError" in complaint(refused)
+
+
+def test_completion_lists_a_broken_one_with_its_error(install):
+    from v6t.core.cli import shell_completion
+
+    install("1 / 0\n", plugins="faulty = odd_things:Faulty")
+    items = {item.value: item.help for item in shell_completion.plugin_names(None, None, "")}
+    assert items["faulty"].startswith("BROKEN: the plugin 'faulty' of odd-things")
+    assert items["mape-br"] is None

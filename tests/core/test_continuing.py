@@ -1,0 +1,236 @@
+"""Results are never lost: a complete run is only read, and nothing known is replaced by less.
+
+``earlier`` holds directories of two runs made by the first version, whose journals bear no marks.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from pathlib import Path
+
+import pytest
+from v6t.core.cli.progress import Silent
+from v6t.core.runs.journal import Journal, JournaledMeasure
+from v6t.core.runs.runner import execute, resume
+from v6t.procedures.trial import Trial, TrialResult
+from v6t.profiles.errors import TesterError, UsageError
+
+from .support import bound_by_permissions, complaint, tree, v6t, v6t_process
+from .test_run import comparable, journal_keys, results, simulated
+
+EARLIER = Path(__file__).parent / "earlier"
+
+
+def entries(path):
+    lines = (path / "journal.jsonl").read_text().splitlines()
+    return [json.loads(line.partition(" ")[2]) for line in lines]
+
+
+def rewrite(path, change):
+    """The journal with another content, its checksums right."""
+    changed = [change(entry) for entry in entries(path)]
+    text = b""
+    for entry in changed:
+        body = json.dumps(entry, separators=(",", ":"), sort_keys=True).encode()
+        text += f"{zlib.crc32(body):08x} ".encode() + body + b"\n"
+    (path / "journal.jsonl").write_bytes(text)
+
+
+def unmarked(entry):
+    return {k: v for k, v in entry.items() if k not in ("schema", "run")}
+
+
+def with_another_field(entry):
+    return {**entry, "trial": {**entry["trial"], "colour": "blue"}}
+
+
+@pytest.fixture
+def complete(tmp_path):
+    execute(simulated(), tmp_path / "out", Silent())
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A run whose tester failed when one direction of three was known."""
+    with pytest.raises(TesterError):
+        execute(simulated(crash_at=60), tmp_path / "out", Silent())
+    assert 1 <= len(results(tmp_path / "out")["results"]) < 3
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    config["tester"]["options"].pop("crash_at")
+    (tmp_path / "out" / "config.json").write_text(json.dumps(config))
+    return tmp_path / "out"
+
+
+def test_a_complete_run_is_only_read(complete):
+    before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()}
+    assert "nothing was measured" in v6t("resume", complete).err
+    assert resume(complete, Silent()).replayed == len(journal_keys(complete))
+    assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()} == before
+
+
+def test_a_complete_run_that_may_not_be_written_can_be_read(complete):
+    for path in complete.iterdir():
+        if path.name != ".lock":
+            path.chmod(0o400)
+    complete.chmod(0o500)
+    done = v6t_process("resume", complete, "--json", preexec=bound_by_permissions)
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["status"] == "complete"
+
+
+@pytest.mark.parametrize("directory", ["complete", "begun"])
+@pytest.mark.parametrize("what", ["trials asked otherwise", "another run", "missing", "empty"])
+def test_a_journal_that_does_not_belong_here_costs_nothing(what, directory, tmp_path, request):
+    path = request.getfixturevalue(directory)
+    if what == "trials asked otherwise":
+        rewrite(path, lambda e: unmarked(with_another_field(e)))
+    elif what == "another run":
+        execute(simulated(delay_us=30), tmp_path / "other", Silent())
+        shutil.copy(tmp_path / "other" / "journal.jsonl", path)
+    elif what == "missing":
+        (path / "journal.jsonl").unlink()
+    else:
+        (path / "journal.jsonl").write_text("")
+    before = tree(path)
+    said = complaint(v6t("resume", path))
+    assert str(path / "journal.jsonl") in said
+    assert tree(path) == before
+
+
+def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(complete):
+    """A version that marks nothing, or a run whose manifest is lost: replaying finds it."""
+    (complete / "manifest.json").unlink()
+    rewrite(complete, lambda e: unmarked(with_another_field(e)))
+    content = results(complete) | {"status": "running"}
+    (complete / "results.json").write_text(json.dumps(content))
+    before = tree(complete)
+    with pytest.raises(UsageError, match="not the one this run asks for"):
+        resume(complete, Silent())
+    kept = {name: text for name, text in tree(complete).items() if name != "log.txt"}
+    assert kept == {name: text for name, text in before.items() if name != "log.txt"}
+
+
+def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatch):
+    """At no moment of a resumed run does results.json hold less than before."""
+    from v6t.core.runs.results_file import ResultsFile
+
+    known = [len(results(begun)["results"])]
+    write = ResultsFile.write
+
+    def watched(self, content):
+        write(self, content)
+        known.append(len(results(begun)["results"]))
+
+    monkeypatch.setattr(ResultsFile, "write", watched)
+    resume(begun, Silent())
+    assert known == sorted(known)
+    assert known[-1] == 3
+
+
+def test_results_that_are_lost_come_from_the_journal_again(complete):
+    before = (complete / "results.json").read_bytes()
+    (complete / "results.json").unlink()
+    assert resume(complete, Silent()).measured == 0
+    assert (complete / "results.json").read_bytes() == before
+
+
+def test_a_journal_goes_on_where_the_manifest_is_lost(begun, tmp_path):
+    (begun / "manifest.json").unlink()
+    resume(begun, Silent())
+    execute(simulated(), tmp_path / "whole", Silent())
+    assert comparable(begun) == comparable(tmp_path / "whole")
+    assert resume(begun, Silent()).measured == 0
+    assert len({e["run"] for e in entries(begun)}) == 1
+
+
+def of_the_future(entry):
+    return {**entry, "schema": "v6t-trial/9"}
+
+
+def without_a_count(entry):
+    for direction in entry["result"]["directions"].values():
+        for count in direction["classes"].values():
+            count.pop("received")
+    return entry
+
+
+@pytest.mark.parametrize("change", [of_the_future, without_a_count])
+@pytest.mark.parametrize("command", ["resume", "report", "compare"])
+def test_a_journal_of_another_version_is_a_sentence(command, change, complete):
+    rewrite(complete, change)
+    before = tree(complete)
+    said = complaint(v6t(command, *([complete] * (2 if command == "compare" else 1))))
+    assert f"{complete / 'journal.jsonl'}:1: " in said
+    assert ("another version" in said) == (change is of_the_future)
+    assert tree(complete) == before
+
+
+@pytest.mark.parametrize("command", ["resume", "report", "compare"])
+@pytest.mark.parametrize("schema", ["v6t-results/9", None, 7])
+def test_results_of_another_version_are_a_sentence(schema, command, complete):
+    content = results(complete) | {"schema": schema}
+    (complete / "results.json").write_text(json.dumps(content))
+    before = tree(complete)
+    said = complaint(v6t(command, *([complete] * (2 if command == "compare" else 1))))
+    assert "results.json is of another version" in said
+    assert tree(complete) == before
+
+
+def test_a_complete_run_of_the_first_version_is_read(tmp_path):
+    shutil.copytree(EARLIER / "complete", tmp_path / "run")
+    done = v6t("resume", tmp_path / "run", "--json")
+    assert done.status == 0, done.err
+    assert done.out == (EARLIER / "complete" / "results.json").read_text()
+    assert v6t("report", tmp_path / "run", "--format", "md,json", "--no-figures").status == 0
+    assert v6t("compare", tmp_path / "run", tmp_path / "run").status == 0
+
+
+def test_an_interrupted_run_of_the_first_version_goes_on(tmp_path):
+    """Its trials are taken from it, torn last line and all; the rest is measured and marked."""
+    path = tmp_path / "run"
+    shutil.copytree(EARLIER / "interrupted", path)
+    before = (path / "journal.jsonl").read_bytes()
+    with (path / "journal.jsonl").open("ab") as journal:
+        journal.write(before.splitlines()[0][:100])
+    done = v6t("resume", path, "--no-report")
+    assert done.status == 0, done.err
+    assert (path / "journal.jsonl").read_bytes().startswith(before)
+    marks = [e.get("schema") for e in entries(path)]
+    assert marks[: before.count(b"\n")] == [None] * before.count(b"\n")
+    assert set(marks[before.count(b"\n") :]) == {"v6t-trial/1"}
+    known = json.loads((EARLIER / "interrupted" / "results.json").read_text())["results"]
+    assert [r["benchmark"] for r in known] == ["throughput"]
+    now = results(path)
+    assert now["status"] == "complete"
+    assert [r["benchmark"] for r in now["results"]] == ["throughput", "latency"]
+    assert now["results"][0]["rates"] == known[0]["rates"]
+    assert resume(path, Silent()).measured == 0
+
+
+@pytest.mark.parametrize(("waits", "same"), [(2.0, True), (3.0, False)])
+def test_a_setting_that_trials_did_not_have_is_at_its_default(waits, same, tmp_path):
+    """A later version knows one more setting of trials and asks for its default."""
+    asked = Trial("throughput", "t", 104, 64, "forward", 1000.0, 1.0, residual_wait_s=waits)
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(asked, TrialResult({}))
+    journal.trials["t"].pop("residual_wait_s")
+    measure = JournaledMeasure(journal, never_measured)
+    if same:
+        assert measure(asked) == TrialResult({})
+    else:
+        with pytest.raises(UsageError, match="not the one this run asks for"):
+            measure(asked)
+
+
+def never_measured(trial):
+    raise AssertionError(f"{trial.key} was measured")
+
+
+def test_a_marked_journal_in_a_run_of_the_first_version_is_foreign(tmp_path, complete):
+    shutil.copytree(EARLIER / "complete", tmp_path / "run")
+    shutil.copy(complete / "journal.jsonl", tmp_path / "run")
+    with pytest.raises(UsageError, match="another run"):
+        resume(tmp_path / "run", Silent())

@@ -1,0 +1,168 @@
+"""A device as it stands in the field: behind a router, with a management link of its own.
+
+    operator 10.9.9.2 -- router -- 10.8.8.2 mgmt, device, left and right -- nothing
+
+Each is a network namespace; the device has process and mount namespaces and an sshd, too. The
+operator's v6t is a process; the device's console is reached without any network.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from v6t.drivers.lab import host
+
+from . import intents, sshserver
+
+COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
+DEVICE, CLIENT, GATEWAY, PORT = "10.8.8.2", "10.9.9.2", "10.8.8.1", 2222
+LINK_LOCAL = "fe80::8%to-device"
+SSHD = """\
+Port 2222
+AddressFamily any
+HostKey /run/v6t-lab/hostkey
+PidFile /run/sshd-field.pid
+AuthorizedKeysFile /run/v6t-lab/authorized_keys
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+PrintMotd no
+SetEnv SHLVL=9
+"""
+STATE = (
+    "ip -o link | sed 's/^[0-9]*: //; s/ qdisc .*//'; "
+    "ip -o addr | sed 's/ tentative//; s/^[0-9]*: //; s/valid_lft.*//'; "
+    "ip route; ip -6 route | grep -v ^unreachable; ip neigh show nud permanent; nft list ruleset; "
+    "sysctl -a 2>/dev/null -r 'net.ipv[46].(conf|neigh).*' | grep -v -e _nonce -e stable_secret "
+    "-e base_reachable; ls /run/v6t 2>/dev/null; true"
+)
+
+
+class Place:
+    """One more network namespace, which ends with this process."""
+
+    def __init__(self) -> None:
+        self._process, self.pid = host.start(persistent=False)
+
+    def run(self, command: str) -> str:
+        words = ["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", command]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Field:
+    """The device, its router, and an operator."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.directory = directory
+        self.device = sshserver.Server(name)
+        self.router, self.operator = Place(), Place()
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self) -> None:
+        device = self.device.pid
+        self.operator.run(
+            f"ip link set lo up; ip link add uplink type veth peer name ops netns {self.router.pid}; "
+            "ip addr add 10.9.9.2/24 dev uplink; ip link set uplink up; "
+            "ip link add to-device type veth peer name near netns "
+            f"{device}; ip addr add fe80::9/64 dev to-device nodad; ip link set to-device up"
+        )
+        self.operator.run("ip route add default via 10.9.9.1")
+        self.router.run(
+            f"ip link add dev0 type veth peer name mgmt netns {device}; "
+            "ip addr add 10.9.9.1/24 dev ops; ip addr add 10.8.8.1/24 dev dev0; "
+            "ip link set ops up; ip link set dev0 up; sysctl -q -w net.ipv4.ip_forward=1"
+        )
+        self.device.shell(
+            "ip addr add 10.8.8.2/24 dev mgmt; ip link set mgmt up; "
+            "ip addr add fe80::8/64 dev near nodad; ip link set near up; "
+            "ip route add default via 10.8.8.1; "
+            "printf 'nameserver 10.7.7.53\\n' >/run/resolv; mount --bind /run/resolv /etc/resolv.conf"
+        )
+        for side in ("left", "right"):
+            mac = getattr(intents.LINKS, side).dut_mac
+            self.device.shell(
+                f"ip link add {side} address {mac} type veth peer name {side}-cable; "
+                f"ip link set {side} up; ip link set {side}-cable up"
+            )
+        self.configure_sshd(SSHD)
+        kind, key = (self.device.place / "hostkey.pub").read_text().split()[:2]
+        names = (DEVICE, LINK_LOCAL)
+        (self.directory / "known").write_text(
+            "".join(f"[{name}]:{PORT} {kind} {key}\n" for name in names)
+        )
+
+        settled = self.state()
+        for _ in range(100):
+            time.sleep(0.1)
+            before, settled = settled, self.state()
+            if before == settled and "NO-CARRIER" not in str(settled):
+                return
+        raise AssertionError("the links do not come up")
+
+    def configure_sshd(self, text: str) -> None:
+        """Start the device's sshd anew with another configuration."""
+        self.device.shell("cat >/run/sshd-field", text)
+        self.device.shell(
+            "[ ! -e /run/sshd-field.pid ] || kill $(cat /run/sshd-field.pid); "
+            "while [ -e /run/sshd-field.pid ]; do sleep 0.1; done; "
+            "/usr/sbin/sshd -f /run/sshd-field -E /run/sshd-field.log; "
+            "while ! [ -e /run/sshd-field.pid ]; do sleep 0.1; done"
+        )
+
+    def testbed(self, driver: str = "linux-router", host: str = DEVICE, **options: object) -> Path:
+        """A testbed file of the operator's."""
+        import json
+
+        ssh = {
+            "host": host,
+            "port": PORT,
+            "user": "root",
+            "identity": [str(self.device.place / "id")],
+            "known_hosts": str(self.directory / "known"),
+            "config": "",
+        }
+        ssh.update(options.pop("ssh", {}))  # type: ignore[call-overload]
+        path = self.directory / "testbed.yaml"
+        path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
+        return path
+
+    def start(self, *words: object, **popen: object) -> subprocess.Popen[str]:
+        """``v6t WORDS`` at the operator's."""
+        return subprocess.Popen(
+            ["nsenter", "-t", str(self.operator.pid), "-n", "--", *COMMAND, *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **popen,  # type: ignore[call-overload]
+        )
+
+    def v6t(self, *words: object, status: int = 0) -> str:
+        """The same to its end; what it said."""
+        process = self.start(*words)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == status, (process.returncode, out, err)
+        return out + err
+
+    def state(self) -> list[str]:
+        """What the device's console shows."""
+        return self.device.shell(STATE).splitlines()
+
+    def close(self) -> None:
+        self.router.close()
+        self.operator.close()
+        sshserver.end(self.device)

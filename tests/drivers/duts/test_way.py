@@ -1,0 +1,386 @@
+"""The operator's own way to a device is never taken: by no route, address, pool or interface."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from ipaddress import ip_address
+
+import pytest
+from v6t.drivers.duts import way
+from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.kinds.openbsd_pf import way_back
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.way import Peer, Way
+from v6t.profiles.errors import DutError
+
+from . import field, intents, sshserver
+
+SSH = {"ssh": {"host": "device"}}
+SESSION = "10.9.9.2 50000 10.8.8.2 22"
+LOOKED = """\
+client 10.9.9.2 matched default via 10.8.8.1 dev mgmt
+gateway 10.8.8.1 matched 10.8.8.0/24 dev mgmt proto kernel scope link src 10.8.8.2
+nameserver 10.7.7.53 matched default via 10.8.8.1 dev mgmt
+nameserver 10.7.7.54 host
+nameserver 127.0.0.53 matched local 127.0.0.0/8 dev lo table local proto kernel scope host
+jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cache
+"""
+
+
+def facts(driver, intent, seen):
+    return replace(driver.example(intent), way=seen)
+
+
+def planned(driver, intent, seen, **options):
+    made = make_driver(driver, {**SSH, **options})
+    return made.plan(intent, facts(made, intent, seen))
+
+
+def routed(net, side="left"):
+    given = {**getattr(intents.ROUTER4, side)}
+    given["routes"] = {net: given["addresses"][0].partition("/")[0].rpartition(".")[0] + ".2"}
+    return replace(intents.ROUTER4, **{side: given})
+
+
+def addressed(text):
+    return replace(intents.ROUTER4, left={**intents.ROUTER4.left, "addresses": [text]})
+
+
+# ---------------------------------------------------------- what a device says
+
+
+def test_what_the_device_says_of_its_way():
+    seen = way.way_of(SESSION, LOOKED, ["mgmt"])
+    assert seen.unknown == ""
+    assert [(p.who, str(p.address), p.length, p.devices) for p in seen.peers] == [
+        ("client", "10.9.9.2", 0, ("mgmt",)),
+        ("gateway", "10.8.8.1", 24, ("mgmt",)),
+        ("nameserver", "10.7.7.53", 0, ("mgmt",)),
+        ("nameserver", "127.0.0.53", 8, ("lo",)),
+        ("jump", "192.0.2.9", 0, ("mgmt",)),
+        ("server", "10.8.8.2", 32, ()),
+    ]
+    assert set(seen.devices) == {"mgmt"}
+
+
+@pytest.mark.parametrize(
+    ("line", "length", "devices"),
+    [
+        (
+            "default metric 1024 pref medium\\\tnexthop via 2001:db8::3 dev one weight 1 "
+            "\\\tnexthop via 2001:db8::1 dev two weight 1",
+            0,
+            ("one", "two"),
+        ),
+        ("2001:db8:1::/64 dev one proto kernel metric 256", 64, ("one",)),
+        ("2001:db8:9::9 via fe80::1 dev one", 128, ("one",)),
+    ],
+)
+def test_every_next_hop_is_part_of_it(line, length, devices):
+    text = f"client 2001:db8:9::9 matched {line}\n"
+    (client, _) = way.way_of("2001:db8:9::9 5 2001:db8:1::2 22", text, ["one"]).peers
+    assert (client.length, client.devices) == (length, devices)
+
+
+@pytest.mark.parametrize(
+    ("session", "looked", "management", "why"),
+    [
+        ("", "", [], "does not say where it comes from"),
+        ("10.9.9.2 5", LOOKED, ["mgmt"], "does not say where it comes from"),
+        (SESSION, LOOKED, [], "no interface of the device has 10.8.8.2"),
+        (SESSION, "", ["mgmt"], "no way back to 10.9.9.2"),
+        (SESSION, "client 10.9.9.2 host\n", ["mgmt"], "no way back to 10.9.9.2"),
+        (SESSION, "client 10.9.9.2 matched unreachable 10.9.9.2\n", ["mgmt"], "no way back"),
+    ],
+)
+@pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
+def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management, why):
+    seen = way.way_of(session, looked, management)
+    assert why in seen.unknown
+    with pytest.raises(DutError, match="cannot be determined") as info:
+        planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
+    assert "nothing was changed" in info.value.hint
+
+
+def test_a_device_of_the_lab_has_no_operator():
+    made = make_driver("linux-router", {})
+    made.plan(intents.ROUTER4, facts(made, intents.ROUTER4, Way(unknown="nobody is there")))
+
+
+# -------------------------------------------------------------------- collisions
+
+
+@pytest.fixture
+def seen():
+    return way.way_of(SESSION, LOOKED, ["mgmt"])
+
+
+def refused(text, driver, intent, seen, **options):
+    with pytest.raises(DutError) as info:
+        planned(driver, intent, seen, **options)
+    assert text in info.value.message
+    assert "nothing was changed" in info.value.hint
+
+
+@pytest.mark.parametrize(
+    ("net", "who"),
+    [
+        ("10.9.9.0/24", "10.9.9.2, where this SSH session comes from"),
+        ("10.0.0.0/8", "10.9.9.2, where this SSH session comes from"),
+        ("10.9.9.2/32", "10.9.9.2, where this SSH session comes from"),
+        ("10.8.8.0/25", "10.8.8.1, the device's default gateway"),
+        ("10.8.8.0/24", "10.8.8.1, the device's default gateway"),
+        ("10.7.0.0/16", "10.7.7.53, the device's name server"),
+        ("192.0.2.0/24", "192.0.2.9, a jump host"),
+        ("10.8.8.2/32", "10.8.8.2, the address this SSH session came to"),
+    ],
+)
+def test_a_route_that_would_take_the_way_is_refused_by_name(net, who, seen):
+    refused(f"left route {net} would take the way to {who}", "linux-router", routed(net), seen)
+    refused(
+        f"right route {net} would take the way to {who}",
+        "linux-router",
+        routed(net, "right"),
+        seen,
+    )
+
+
+@pytest.mark.parametrize("net", ["10.8.0.0/16", "10.9.8.0/24", "198.18.0.0/15"])
+def test_a_route_that_takes_nothing_is_none_of_our_business(net, seen):
+    alone = Way(tuple(p for p in seen.peers if p.who in ("gateway", "server")))
+    planned("linux-router", routed(net), alone if net == "10.8.0.0/16" else seen)
+
+
+def test_a_more_specific_route_of_the_devices_own_stays(seen):
+    """The device reaches the client by 10.9.9.0/25, whatever the test does with 10.9.0.0/16."""
+    client = replace(seen.peers[0], length=25)
+    planned("linux-router", routed("10.9.0.0/16"), Way((client,)))
+    refused("10.9.9.2", "linux-router", routed("10.9.9.0/25"), Way((client,)))
+
+
+def test_an_address_attracts_its_network(seen):
+    """The command of the finding: ``--set left_ipv4=10.9.9.77``."""
+    refused("left address 10.9.9.77/24", "linux-router", addressed("10.9.9.77/24"), seen)
+    planned("linux-router", addressed("10.9.9.77/32"), seen)
+
+
+def test_ipv6_as_well():
+    peer = Peer("client", ip_address("2001:db8:5::9"), 0, ("mgmt",))
+    given = replace(
+        intents.ROUTER6,
+        right={**intents.ROUTER6.right, "routes": {"2001:db8::/32": "2001:2:0:1::2"}},
+    )
+    refused("2001:db8:5::9, where this", "linux-router", given, Way((peer,)))
+
+
+@pytest.mark.parametrize(
+    ("driver", "intent", "client", "what"),
+    [
+        ("nftables", intents.nat44(), "198.18.0.77", "inside4 198.18.0.0/24"),
+        ("nftables", intents.nat44(), "198.19.0.1", "pool4 198.19.0.1/32"),
+        ("jool", intents.nat64("64:ff9b::/96"), "64:ff9b::5", "prefix 64:ff9b::/96"),
+        ("jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), "192.0.2.9",
+         "rules.ipv4_prefix 192.0.2.0/24"),
+    ],
+)  # fmt: skip
+def test_a_pool_or_rule_that_holds_a_peer_is_refused(driver, intent, client, what):
+    """Whatever route leads there: a translator takes the packets before they are routed."""
+    peer = Peer("client", ip_address(client), ip_address(client).max_prefixlen, ("mgmt",))
+    quiet = replace(intent, left={**intent.left, "routes": {}, "addresses": []},
+                    right={**intent.right, "routes": {}, "addresses": []})  # fmt: skip
+    refused(what, driver, quiet, Way((peer,)))
+
+
+def test_what_a_driver_adds_of_its_own_counts():
+    """TAYGA's pool between its two parts is in no intent."""
+    peer = Peer("client", ip_address("192.168.255.9"), 0, ("mgmt",))
+    refused("192.168.255.", "tayga-nftables", intents.nat64(), Way((peer,)))
+
+
+@pytest.mark.parametrize("base", [True, False])
+@pytest.mark.parametrize(
+    "line", ["ip route add 10.9.9.2 via 198.18.0.2", "ip route replace 10.0.0.0/8 dev left"]
+)
+def test_the_users_own_lines_count(line, base, seen):
+    steps = [{"command": line, "why": "mine", "undo": ""}]
+    if not base:
+        seen = way.client_alone(SESSION)
+    refused("step", "command", intents.ROUTER4, seen, steps=steps, base=base)
+
+
+def test_routes_of_another_routing_domain_take_nothing(seen):
+    planned("linux-router", routed("10.9.9.0/24"), replace(seen, vrf="management"))
+
+
+@pytest.mark.parametrize("driver", ["vpp", "snabb-lwaftr"])
+def test_routes_outside_of_the_kernel_take_nothing(driver):
+    intent = intents.ROUTER4 if driver == "vpp" else intents.lwaftr()
+    peer = Peer("client", ip_address("192.0.2.80"), 0, ("mgmt",))
+    options = {"start": False} if driver == "vpp" else {}
+    planned(driver, intent, Way((peer,)), **options)
+
+
+# -------------------------------------------------------------------- interfaces
+
+
+def test_the_interface_of_the_way_back_is_not_touched(seen):
+    """Packets may leave by another interface than they came in by."""
+    aside = Way((Peer("client", ip_address("10.9.9.2"), 0, ("left",)),))
+    with pytest.raises(DutError, match="left is not touched: the way to 10.9.9.2, where this SSH"):
+        planned("linux-router", intents.ROUTER4, aside)
+
+
+def test_a_bridge_over_a_vlan_over_an_interface():
+    ports = {
+        "br0": Interface("02:00:00:00:00:10"),
+        "eth0.10": Interface("02:00:00:00:00:11", master="br0", lower="eth0"),
+        "eth0": Interface("02:00:00:00:00:12", master="bond0"),
+        "eth1": Interface("02:00:00:00:00:13", master="bond0"),
+        "bond0": Interface("02:00:00:00:00:14"),
+        "eth2": Interface("02:00:00:00:00:15"),
+    }
+    found = Facts("Linux", "6", interfaces=ports, management=frozenset({"br0"})).untouchable()
+    assert set(found) == {"br0", "eth0.10", "eth0"}
+    assert found["eth0"] == (
+        "eth0.10 is made of it, and it belongs to br0: it carries this connection"
+    )
+    over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower="bond0")}
+    found = Facts("Linux", "6", interfaces=over, management=frozenset({"bond0.7"})).untouchable()
+    assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
+
+
+# ------------------------------------------------------------------- shell lines
+
+
+def shell(line, tmp_path, answers, session):
+    """The line with an ``ip`` that knows only these answers."""
+    cases = "".join(f"'{asked}') printf '%s\\n' '{said}';;\n" for asked, said in answers.items())
+    fake = tmp_path / "ip"
+    fake.write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) exit 2;;\nesac\n')
+    fake.chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", line],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "SSH_CONNECTION": session},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [line for line in done.stdout.splitlines() if not line.startswith("nameserver")]
+
+
+def test_a_virtual_routing_domain_is_asked_for_its_own_routes(tmp_path):
+    answers = {
+        "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
+        "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue master red state UP",
+        "-d -o link show dev red": "5: red: <UP> mtu 65575 \\    vrf table 10 addrgenmode eui64",
+        "-o -4 route get fibmatch 10.9.9.2 vrf red": "default via 10.8.8.1 dev mgmt table 10",
+        "-o -4 route show default vrf red": "default via 10.8.8.1 dev mgmt",
+        "-o -4 route get fibmatch 10.8.8.1 oif mgmt vrf red": "10.8.8.0/24 dev mgmt table 10",
+    }
+    said = shell(way.survey(), tmp_path, answers, SESSION)
+    assert said == [
+        "vrf red",
+        "client 10.9.9.2 matched default via 10.8.8.1 dev mgmt table 10",
+        "gateway 10.8.8.1 matched 10.8.8.0/24 dev mgmt table 10",
+    ]
+    assert way.way_of(SESSION, "\n".join(said), ["mgmt"]).vrf == "red"
+
+
+def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
+    answers = {
+        "-o addr show to 10.8.8.2": "3: mgmt    inet 10.8.8.2/24 scope global mgmt",
+        "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue state UP",
+        "-o -4 route get 10.9.9.2": "10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2",
+    }
+    said = shell(way.survey(), tmp_path, answers, SESSION)
+    assert said == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
+
+
+def test_openbsds_words():
+    said = """\
+   route to: 10.9.9.2
+destination: 10.9.0.0
+       mask: 255.255.0.0
+    gateway: 10.8.8.1
+  interface: em0
+ if address: 10.8.8.2
+"""
+    (client, _) = way.way_of(SESSION, way_back("10.9.9.2", said), ["em0"]).peers
+    assert (client.length, client.devices) == (16, ("em0",))
+    away = said.replace("10.9.0.0", "default").replace("255.255.0.0", "default")
+    (client, _) = way.way_of(SESSION, way_back("10.9.9.2", away), ["em0"]).peers
+    assert client.length == 0
+    six = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
+    session = "2001:db8::9 5 2001:db8::2 22"
+    (client, _) = way.way_of(session, way_back("2001:db8::9", six), ["em0"]).peers
+    assert client.length == 32
+    assert way_back("10.9.9.2", "route: writing to routing socket: not in table") == ""
+
+
+# -------------------------------------------------- a device behind a router
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if sshserver.lacking() is not None:
+        pytest.skip(f"needs {sshserver.lacking()}")
+    made = field.Field("test-way", tmp_path_factory.mktemp("field"))
+    yield made
+    made.close()
+
+
+ROUTER = ("--plugin", "ipv4-router")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--set", "left_ipv4=10.9.9.77"), "10.9.9.2, where this SSH session comes from"),
+        (("--set", "right_ipv4=10.8.8.77"), "10.8.8.1, the device's default gateway"),
+        (("--set", "left_ipv4=10.7.7.1"), "10.7.7.53, the device's name server"),
+    ],
+)
+def test_s1_the_way_to_a_device_behind_a_router_is_not_taken(site, words, what):
+    before = site.state()
+    said = site.v6t("dut", "apply", "--testbed", site.testbed(), *ROUTER, *words, status=4)
+    assert what in said
+    assert "nothing was changed" in said
+    assert site.state() == before
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("host", [field.DEVICE, field.LINK_LOCAL])
+def test_s6_the_interface_of_the_session_is_not_touched(site, host):
+    """A link-local login has a zone; the interface it names is protected like any other."""
+    port = "mgmt" if host == field.DEVICE else "near"
+    before = site.state()
+    bed = site.testbed(host=host, left=port)
+    said = site.v6t("dut", "apply", "--testbed", bed, *ROUTER, status=4)
+    assert f"the left interface {port} is not touched: it carries this connection" in said
+    assert site.state() == before
+
+
+@pytest.mark.lab
+def test_s6_a_session_that_hides_where_it_comes_from(site):
+    hide = """ForceCommand exec env -u SSH_CONNECTION sh -c "$SSH_ORIGINAL_COMMAND"\n"""
+    site.configure_sshd(field.SSHD + hide)
+    try:
+        before = site.state()
+        said = site.v6t("dut", "apply", "--testbed", site.testbed(), *ROUTER, status=4)
+        assert "what carries this SSH session cannot be determined" in said
+        assert site.state() == before
+    finally:
+        site.configure_sshd(field.SSHD)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("host", [field.DEVICE, field.LINK_LOCAL])
+def test_a_test_that_takes_nothing_is_configured_and_restored(site, host):
+    before = site.state()
+    bed = site.testbed(host=host)
+    assert "stays so" in site.v6t("dut", "apply", "--testbed", bed, *ROUTER)
+    assert site.state() != before
+    site.v6t("dut", "restore", "--testbed", bed, *ROUTER)
+    assert site.state() == before

@@ -1,0 +1,51 @@
+"""How a TRex server that v6t starts is told of its ports."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.server_config import PortConfig, linux_port, server_config
+
+
+def arguments(port):
+    """The words of a --vdev port after its name."""
+    return dict(word.split("=") for word in port.partition(",")[2].split(","))
+
+
+def test_a_linux_interface_gets_rings_that_outlast_a_busy_moment():
+    port = linux_port(3, "veth0")
+    assert port.startswith("--vdev=net_af_packet3,")
+    given = arguments(port)
+    assert given["iface"] == "veth0"
+    assert int(given["framecnt"]) >= 8192
+
+
+@pytest.mark.parametrize("mtu", [1500, 2000, 9000, 9216])
+def test_a_ring_holds_whole_blocks_and_the_longest_frame_of_the_link(mtu):
+    given = arguments(linux_port(0, "eth1", ring=1024, mtu=mtu))
+    slot, block, count = (int(given[k]) for k in ("framesz", "blocksz", "framecnt"))
+    # before the packet: the kernel's header of a slot (TPACKET2), then Ethernet with a VLAN tag
+    assert slot >= mtu + 18 + 66
+    assert block % slot == 0 and block % 4096 == 0
+    assert count % (block // slot) == 0, "the kernel refuses a ring of broken blocks"
+
+
+@pytest.mark.parametrize(
+    "own", ["03:00.0", "0000:03:00.1", "--vdev=net_memif0,id=0,role=server", "dummy"]
+)
+def test_what_the_user_spelled_out_stays(own):
+    assert linux_port(0, own) == own
+
+
+def test_the_names_stand_in_the_configuration():
+    macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+    ports = [PortConfig(linux_port(n, name), *macs) for n, name in enumerate(("a0", "a1"))]
+    text = server_config(ports, [])
+    assert "net_af_packet0,iface=a0," in text and "net_af_packet1,iface=a1," in text
+
+
+@pytest.mark.parametrize("ring", [0, 511, 1000, 100_000])
+def test_rings_that_no_block_fits_are_refused(ring):
+    with pytest.raises(ValidationError):
+        TrexOptions(ring=ring)

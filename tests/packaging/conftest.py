@@ -1,0 +1,62 @@
+"""What these tests share: a wheel of the checkout, and a fresh environment with it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from .support import CHECKOUT, run
+
+ANYWHERE = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
+ON_TOP = {"build", "dist", "out", "runs"}
+"""Made by tools; below the rooms such a name is a package's."""
+
+
+def not_shipped(folder, names):
+    """What a checkout holds and its repository does not."""
+    return ANYWHERE(folder, names) | (ON_TOP if Path(folder) == CHECKOUT else set())
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Directory with the sdist and the wheel made from it; needs no network."""
+    home = tmp_path_factory.mktemp("packaging")
+    shutil.copytree(CHECKOUT, home / "source", ignore=not_shipped)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", home / "dist", home / "source")
+    return home / "dist"
+
+
+@pytest.fixture(scope="session")
+def wheel(built):
+    (path,) = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def fresh(wheel, tmp_path_factory):
+    """Makes fresh environments with the wheel, and this one's dependencies behind it."""
+
+    def make(name: str) -> Path:
+        home = tmp_path_factory.mktemp(name) / "venv"
+        venv.create(home, with_pip=False, symlinks=True)
+        python = home / "bin" / "python"
+        pip = (sys.executable, "-m", "pip", "--python", python)
+        run(*pip, "install", "--no-deps", "--no-index", wheel)
+        # a directory in a .pth file is searched, its own .pth files are not: no editable v6t
+        where = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+        paths = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        (Path(where) / "dependencies.pth").write_text("\n".join(sorted(paths)) + "\n")
+        return home / "bin"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def installed(fresh):
+    """A fresh environment with the wheel."""
+    return fresh("fresh")

@@ -1,0 +1,45 @@
+"""What the tutorials build is built and installed by pip, in a fresh environment, and runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .support import CHECKOUT, elsewhere, pip_install, run
+
+TESTS = CHECKOUT / "tests"
+
+
+@pytest.fixture(scope="session")
+def extended(fresh, tmp_path_factory):
+    """A fresh environment with v6t and the packages of the tutorials."""
+    bin_ = fresh("extended")
+    for name in ("example_plugin", "example_driver"):
+        pip_install(TESTS / name, tmp_path_factory.mktemp("sources"), python=bin_ / "python")
+    return bin_
+
+
+def test_the_plugin_of_the_tutorial(extended, tmp_path):
+    rest = elsewhere(tmp_path)
+    shown = run(extended / "v6t", "plugins", "nptv6", **rest)
+    assert shown.startswith("nptv6: NPTv6: a site's IPv6 prefix translated to a provider's")
+    run(
+        *(extended / "v6t", "run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1"),
+        *("-o", "out"),
+        **rest,
+    )
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["frame_sizes"]["ipv6"] for r in results["results"]} == {84}
+
+
+def test_the_driver_of_the_tutorial(extended, tmp_path):
+    driven = ("--driver", "nft-filter", "--plugin", "ipv4-router", "--set-dut", "rules=3")
+    plan = run(extended / "v6t", "dut", "plan", *driven, **elsewhere(tmp_path))
+    assert plan.count(" drop\n") == 3
+
+
+def test_both_come_from_their_own_distributions(extended, tmp_path):
+    rows = json.loads(run(extended / "v6t", "plugins", "--json", **elsewhere(tmp_path)))
+    assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6"}
