@@ -20,6 +20,7 @@ FIXED = {
     "method",
     "compliance",
     "requirements",
+    "matrix",
     "troubleshooting",
     "operations",
 }
@@ -35,6 +36,7 @@ def on_config(config: Any) -> Any:
         {"Method": "method.md"},
         {"Compliance": "compliance.md"},
         {"Requirements": "requirements.md"},
+        {"Measured with what": "matrix.md"},
         {"Troubleshooting": "troubleshooting.md"},
         {"Operations": "operations.md"},
         {"Technologies": _pages("plugins")},

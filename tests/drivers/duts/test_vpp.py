@@ -28,7 +28,7 @@ from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
-from .bench import Port, standing
+from .bench import Port, standing, traffic_classes
 
 POSSIBLE, WHY = available()
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
@@ -87,6 +87,45 @@ def test_every_frame_is_the_reference_translation(case):
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
+
+
+SEEN = {
+    "mape-br": {
+        "reverse outer DSCP: copied from the inner header",
+        "reverse outer ECN: copied from the inner header",
+    },
+    "lwaftr": {
+        "reverse outer DSCP: copied from the inner header",
+        "reverse outer ECN: copied from the inner header",
+    },
+    "mapt-br": {
+        "forward TOS: copied from the traffic class",
+        "reverse traffic class: copied from the TOS",
+    },
+    "nat64": {
+        "forward TOS: copied from the traffic class",
+        "reverse traffic class: copied from the TOS",
+    },
+}
+
+
+@pytest.mark.parametrize("plugin", SEEN)
+def test_traffic_classes_go_where_rfcs_have_them(plugin):
+    params = MAPT if plugin == "mapt-br" else {}
+    octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+    found = traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
+    assert {pair: why for pair, (why, _) in found.items() if why} == {}
+    seen = set().union(*(told for _, told in found.values()))
+    words = ("DSCP", "ECN", "TOS", "traffic class")
+    assert {s for s in seen if any(w in s for w in words)} == SEEN[plugin]
+
+
+@pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
+def test_it_loses_congestion_marks_of_tunnels_and_that_is_seen(plugin):
+    """RFC 6040 section 4.2: CE outside must be carried over. VPP looks at the inner ECN only."""
+    found = traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
+    assert "inner ECN: received 2, allowed: 3 (combined as in RFC 6040)" in found[3, 2][0]
+    assert (found[2, 2][0], found[2, 0][0]) == ("", "")
 
 
 @contextmanager
