@@ -15,7 +15,7 @@ TESTS = CHECKOUT / "tests"
 def extended(fresh, tmp_path_factory):
     """A fresh environment with v6t and the packages of the tutorials."""
     bin_ = fresh("extended")
-    for name in ("example_plugin", "example_driver"):
+    for name in ("example_plugin", "example_driver", "example_benchmark"):
         pip_install(TESTS / name, tmp_path_factory.mktemp("sources"), python=bin_ / "python")
     return bin_
 
@@ -38,6 +38,15 @@ def test_the_driver_of_the_tutorial(extended, tmp_path):
     driven = ("--driver", "nft-filter", "--plugin", "ipv4-router", "--set-dut", "rules=3")
     plan = run(extended / "v6t", "dut", "plan", *driven, **elsewhere(tmp_path))
     assert plan.count(" drop\n") == 3
+
+
+def test_the_benchmark_of_the_tutorial(extended, tmp_path):
+    rest = elsewhere(tmp_path)
+    measured = ("--plugin", "siit", "--measure", "mrr", "--tester", "sim", "--frame-size", "84")
+    run(extended / "v6t", "run", *measured, "-o", "out", **rest)
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["benchmark"] for r in results["results"]} == {"mrr"}
 
 
 def test_both_come_from_their_own_distributions(extended, tmp_path):
