@@ -21,13 +21,16 @@ def plugin_names(
     return _extensions(TECHNOLOGIES, incomplete)
 
 
-def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Benchmarks, after a comma too."""
-    from v6t.core.benchmarks import registry
+    from v6t.core.benchmarks.registry import BENCHMARKS
 
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(registry.names(), last)]
+    found = _extensions(BENCHMARKS, last)
+    for item in found:
+        item.value = f"{before}{comma}{item.value}"
+    return found
 
 
 def testers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

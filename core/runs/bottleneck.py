@@ -14,6 +14,7 @@ from v6t.core.runs.device import in_lab
 from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.connection_types import Connections
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import UsageError
 
@@ -138,7 +139,7 @@ def _found(results: dict[str, Any]) -> list[dict[str, Any]]:
     records = [
         r
         for r in results.get("results", [])
-        if r.get("benchmark") == "throughput" and r.get("median")
+        if r.get("benchmark") == THROUGHPUT and r.get("median")
     ]
     if not records:
         raise UsageError("this run found no throughput", "a finished `v6t run` is needed")

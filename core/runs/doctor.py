@@ -94,10 +94,16 @@ def _results() -> Finding:
 
 
 def _extensions() -> Iterator[Finding]:
+    from v6t.core.benchmarks.registry import BENCHMARKS
     from v6t.core.config.plugins import TECHNOLOGIES
     from v6t.drivers.duts.registry import DRIVERS
 
-    for title, found in (("technologies", TECHNOLOGIES), ("device drivers", DRIVERS)):
+    kinds = (
+        ("technologies", TECHNOLOGIES),
+        ("benchmarks", BENCHMARKS),
+        ("device drivers", DRIVERS),
+    )
+    for title, found in kinds:
         rows = found.listing()
         good = sum(not row.error for row in rows)
         yield Finding(title, "ok" if good else "missing", f"{good} {found.what}s")
