@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from v6t.profiles.extensions import Extensions
@@ -18,11 +16,7 @@ if TYPE_CHECKING:
 BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.core.benchmarks.base:Benchmark", "benchmark"
 )
-
-
-def names() -> list[str]:
-    """Names of all benchmarks; none is imported."""
-    return BENCHMARKS.names()
+names = BENCHMARKS.names
 
 
 def load(name: str) -> Benchmark[Any, Any]:
@@ -32,12 +26,12 @@ def load(name: str) -> Benchmark[Any, Any]:
         UsageError: there is none of this name.
         ExtensionError: it cannot be loaded.
     """
-    return _load(name, tuple(sys.path))
+    return BENCHMARKS.load(name)()
 
 
 def installed() -> list[Benchmark[Any, Any]]:
     """Every benchmark that can be loaded, in the order they are measured."""
-    return _in_order(load(row.name) for row in BENCHMARKS.listing() if not row.error)
+    return _in_order(row.kind() for row in BENCHMARKS.listing() if row.kind is not None)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
@@ -78,8 +72,3 @@ def results_schema() -> dict[str, Any]:
 
 def _in_order(found: Iterable[Benchmark[Any, Any]]) -> list[Benchmark[Any, Any]]:
     return sorted(found, key=lambda b: (b.phase, b.order, b.name))
-
-
-@lru_cache(maxsize=64)
-def _load(name: str, _path: tuple[str, ...]) -> Benchmark[Any, Any]:
-    return BENCHMARKS.load(name)()

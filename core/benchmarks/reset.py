@@ -44,7 +44,7 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
 
     def check(self, bound: BoundRun) -> None:
         """Refuse a reset that nobody can carry out, or outside the stream."""
-        run, r = bound.settings, self.own(bound)
+        r = self.own(bound)
         if r.hook not in HOOKS:
             raise UsageError(f"there is no reset '{r.hook}'", "one of " + ", ".join(HOOKS))
         if r.at_s >= r.duration_s:
@@ -52,7 +52,7 @@ class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
                 f"a reset at {r.at_s:g} s is not within a stream of {r.duration_s:g} s",
                 "raise reset.duration_s",
             )
-        if run.tester.kind != "sim" and r.hook not in run.dut.options.get("hooks", {}):
+        if not bound.tester.simulates and r.hook not in bound.driver.hooks:
             raise UsageError(
                 f"the device has no hook '{r.hook}'",
                 "give its command in the testbed file: dut.options.hooks",

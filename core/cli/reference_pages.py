@@ -149,34 +149,30 @@ def _run_file() -> Iterator[str]:
 def _testbed_file() -> Iterator[str]:
     from v6t.core.config.files import TestbedFile
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import driver_type, names
-    from v6t.drivers.lab.reference_device import Faults
-    from v6t.drivers.sim.device import SimOptions
-    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.duts.registry import REFERENCE, driver_type, names
+    from v6t.drivers.testers import TESTERS
 
     yield "# Testbed file\n"
     yield "`v6t run --testbed testbed.yaml`: on what to measure. `v6t init` writes a commented"
     yield "example; `v6t doctor --testbed FILE` checks what it names.\n"
     yield from _table(settings_of(TestbedFile))
-    yield "## tester: trex\n"
-    yield summary_of(TrexOptions) + " [TRex owner's guide](../trex.md)\n"
-    yield from _table(settings_of(TrexOptions, "tester.options."))
-    yield "## tester: sim\n"
-    yield "The simulated device and the faults of device and tester; rates and times are virtual.\n"
-    yield from _table(settings_of(SimOptions, "tester.options."))
-    yield "## tester: embedded\n"
-    yield "No options: it builds its lab itself.\n"
-    yield "## dut: reference\n"
-    yield "The plugin's own reference translation behind two interfaces of the lab.\n"
-    faults = settings_of(Faults, "dut.options.faults.")
-    yield from _table([*REFERENCE, *faults])
+    for tester in TESTERS.names():
+        kind = TESTERS.load(tester)
+        options = list(settings_of(kind.options_model, "tester.options."))
+        yield f"## tester: {tester}\n"
+        yield f"{kind.title[0].upper()}{kind.title[1:]}. {summary_of(kind.options_model)}\n"
+        yield from _table(options) if options else ()
+    reference = driver_type(REFERENCE)
+    yield f"## dut: {REFERENCE}\n"
+    yield summary_of(reference.options_model) + "\n"
+    yield from _table(settings_of(reference.options_model, "dut.options."))
     every, linux = (list(settings_of(m, "dut.options.")) for m in (DutOptions, LinuxOptions))
     yield "\n## dut: every driver\n"
     yield from _table(every)
     yield "## dut: every Linux device\n"
     yield summary_of(LinuxOptions) + "\n"
     yield from _table(row for row in linux if row not in every)
-    for name in names():
+    for name in (n for n in names() if driver_type(n).configures):
         made = driver_type(name)
         yield f"## dut: {name}\n"
         yield f"{made.title}. [Its page](../duts/{name}.md)\n"
@@ -185,14 +181,6 @@ def _testbed_file() -> Iterator[str]:
         common = linux if also else every
         own = [row for row in settings_of(made.options_model, "dut.options.") if row not in common]
         yield from _table(own) if own else ()
-
-
-REFERENCE = (
-    Setting("dut.options.params", "names with values", "", "plugin parameters that the device "
-            "alone believes: a wrong device, to see it caught"),
-    Setting("dut.options.hooks", "names with commands", "", "shell commands for the reset "
-            "benchmark, by name"),
-)  # fmt: skip
 
 
 def _campaign_file() -> Iterator[str]:

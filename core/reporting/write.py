@@ -147,11 +147,13 @@ def _texts(
 
 def _technology(run: Any) -> dict[str, Any]:
     """What the plugin says about itself; nothing where it is no longer installed."""
-    from v6t.core.config.resolve import technology
+    from v6t.core.config.plugins import load_plugin
+    from v6t.core.config.technology import links_of, params_of
     from v6t.core.runs.manifest import setup
 
     try:
-        plugin = technology(run)
+        kind = load_plugin(run.plugin)
+        plugin = kind(params_of(kind, run.params), links_of(run.links_left, run.links_right))
     except UsageError:
         return {"params": run.params}
     return {

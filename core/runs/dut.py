@@ -7,28 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.config.resolve import technology
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.device import driver_of, in_lab, session_over_ssh
+from v6t.core.config.bound import BoundRun
 from v6t.profiles.errors import DutError, TesterError, TranslationError, UsageError
 
 if TYPE_CHECKING:
+    from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.plan import Plan
-    from v6t.drivers.duts.session import Session
 
 Say = Callable[[str], None]
 
 
-def plan_without_device(run: ResolvedRun) -> tuple[Driver, Plan]:
+def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
     """What the driver would do to a device as it should be, before the first change.
 
     Raises:
         UsageError: there is no driver, or it cannot be this technology.
     """
-    driver = _driver(run)
-    intent = technology(run).dut_intent()
-    return driver, driver.plan(intent, driver.example(intent))
+    intent = bound.technology.dut_intent()
+    return bound.driver, bound.driver.plan(intent, bound.driver.example(intent))
 
 
 def plan_text(driver: Driver, plan: Plan) -> str:
@@ -85,14 +82,14 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 
 @contextmanager
-def session(run: ResolvedRun, say: Say) -> Iterator[Session]:
+def session(bound: BoundRun, say: Say) -> Iterator[DeviceSession]:
     """An open session with a device elsewhere, or with a lab device that stands.
 
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
     """
-    opened = _session(run, say)
+    opened = _session(bound, say)
     opened.open()
     try:
         yield opened
@@ -100,9 +97,9 @@ def session(run: ResolvedRun, say: Say) -> Iterator[Session]:
         opened.close()
 
 
-def apply(run: ResolvedRun, say: Say) -> str:
+def apply(bound: BoundRun, say: Say) -> str:
     """Configure, read back; it stays so."""
-    with session(run, say) as device:
+    with session(bound, say) as device:
         device.apply()
         try:
             device.verify()
@@ -112,7 +109,7 @@ def apply(run: ResolvedRun, say: Say) -> str:
         return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
 
 
-def verify(run: ResolvedRun, say: Say) -> str:
+def verify(bound: BoundRun, say: Say) -> str:
     """Read everything back and send some frames each way, which must come back translated.
 
     Raises:
@@ -123,10 +120,10 @@ def verify(run: ResolvedRun, say: Say) -> str:
     from v6t.core.runs.stateful import for_preflight
     from v6t.procedures.preflight import check_translation
 
-    _driver(run)
-    plugin = technology(run)
+    _check(bound)
+    run, plugin = bound.settings, bound.technology
     sizes = plugin.frame_pair(run.frame_sizes[0])
-    bench = Bench(run, say=say)
+    bench = Bench(bound, say=say)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_translation(
@@ -149,40 +146,34 @@ def verify(run: ResolvedRun, say: Say) -> str:
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
-def status(run: ResolvedRun, say: Say) -> dict[str, Any]:
+def status(bound: BoundRun, say: Say) -> dict[str, Any]:
     """Who configured it, and what it says of itself now."""
-    with session(run, say) as device:
+    with session(bound, say) as device:
         found = device.status()
-        if found["driver"] == device.driver.name:
-            device.survey()
-            readings = device.driver.telemetry(device.intent)
-            found["now"] = {
-                name: dict(r.parse(device.transport.run(r.command).out))
-                for name, r in readings.items()
-            }
-        return found
+        now = device.figures()
+        return {**found, "now": now} if now else found
 
 
-def flush(run: ResolvedRun, say: Say) -> str:
+def flush(bound: BoundRun, say: Say) -> str:
     """Empty its state."""
-    with session(run, say) as device:
+    with session(bound, say) as device:
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
 
 
-def restore(run: ResolvedRun, say: Say) -> list[str]:
+def restore(bound: BoundRun, say: Say) -> list[str]:
     """Put it back as it was, from any host, after whatever happened."""
-    if not _lab_name(run):
-        with session(run, say) as device:
+    if not _lab_name(bound):
+        with session(bound, say) as device:
             return device.restore()
-    from v6t.drivers.lab.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import LabSsh
 
-    lab = LabSsh(_lab_name(run))
+    lab = LabSsh(_lab_name(bound))
     if not lab.running():
         return ["there is no such lab device; nothing is left of it"]
     try:
-        with session(run, say) as device:
+        with session(bound, say) as device:
             return device.restore()
     finally:
         lab.stop()
@@ -200,26 +191,25 @@ def any_plugin(driver: str) -> str | None:
     return next((name for name in possible if name in names()), None)
 
 
-def _driver(run: ResolvedRun) -> Driver:
-    driver = driver_of(run)
-    if driver is None:
+def _check(bound: BoundRun) -> None:
+    if not bound.driver.configures:
         raise UsageError(
             "the reference device needs no configuration", "name a driver with --driver"
         )
-    return driver
 
 
-def _lab_name(run: ResolvedRun) -> str:
-    ssh = _driver(run).options.ssh
+def _lab_name(bound: BoundRun) -> str:
+    _check(bound)
+    ssh = bound.driver.options.ssh
     return str(ssh.lab) if ssh is not None else ""
 
 
-def _session(run: ResolvedRun, say: Say) -> Session:
-    driver = _driver(run)
-    name = _lab_name(run)
+def _session(bound: BoundRun, say: Say) -> DeviceSession:
+    driver, intent = bound.driver, bound.technology.dut_intent()
+    name = _lab_name(bound)
     if name:
-        from v6t.drivers.duts.session import Session as Made
-        from v6t.drivers.lab.ssh import LabSsh
+        from v6t.drivers.duts.session import Session
+        from v6t.drivers.duts.standing.ssh import LabSsh
 
         lab = LabSsh(name)
         if not lab.running():
@@ -227,13 +217,16 @@ def _session(run: ResolvedRun, say: Say) -> Session:
                 f"the lab device {name} does not stand", "it stands while a run uses it"
             )
         lab.start()
-        return Made(driver, lab.transport(), technology(run).dut_intent(), say=say)
-    if in_lab(run) and driver.options.ssh is None:
+        return Session(driver, lab.transport(), intent, say=say)
+    if bound.tester.in_lab and driver.options.ssh is None:
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
-    return session_over_ssh(driver, run, None, say)
+    found = driver.session(intent, None, say)
+    if found is None:
+        raise UsageError("nobody drives this device", "name a driver with --driver")
+    return found
 
 
 def as_json(value: Any) -> str:

@@ -10,7 +10,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.phase_one import with_phase_one
 from v6t.core.benchmarks.point import Cost, Point
-from v6t.core.config.bound import BoundRun, bind
+from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import compile_point
@@ -70,10 +70,9 @@ class RunPlan:
         }
 
 
-def plan(run: ResolvedRun) -> RunPlan:
+def plan(bound: BoundRun) -> RunPlan:
     """Plan a run, without touching anything."""
-    bound = bind(run)
-    plugin = bound.technology
+    run, plugin = bound.settings, bound.technology
     points: list[PlannedPoint] = []
     streams: list[str] = []
     for size in run.frame_sizes:

@@ -20,7 +20,7 @@ from v6t.core.config.checks import check_abilities
 from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_point, make_tester
 from v6t.core.runs.ceiling import THIS_RUN, ceiling_spec, find_ceiling
 from v6t.core.runs.continuing import finished, journal_of
 from v6t.core.runs.frame_diff import render
@@ -105,19 +105,18 @@ class _State:
         return self.bound.settings
 
 
-def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
+def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
     """Start a run in a new directory and carry it out.
 
     Raises:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.profiles.errors`; what was measured stays on disk.
     """
-    bound = bind(run)
-    check_abilities(bound)
+    check_abilities(bound, make_tester(bound))
     directory = RunDir(path, new=True)
     try:
-        directory.write_json(names.MANIFEST, manifest(run, bound.technology))
-        directory.write_json(names.CONFIG, run.model_dump(mode="json"))
+        directory.write_json(names.MANIFEST, manifest(bound.settings, bound.technology))
+        directory.write_json(names.CONFIG, bound.settings.model_dump(mode="json"))
         with logged(watch, path) as log:
             for caution in cautions(bound):
                 log.say(f"note: {caution}")
@@ -126,22 +125,27 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
         directory.close()
 
 
-def resume(path: Path, watch: Watch) -> RunOutcome:
+def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcome:
     """Continue an interrupted run; a complete one is only read.
+
+    Args:
+        path: of the run.
+        watch: told what happens.
+        bound: the run, where it is bound already.
 
     Raises:
         UsageError: the directory holds no run, or a damaged one, which is not touched.
     """
     directory = RunDir(path, new=False)
     try:
-        bound = bind(directory.config())
+        run = directory.config()
         done = finished(directory)
         if done is not None:
             results, trials = done
             records = records_of(path, results)
             return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         with logged(watch, path) as log:
-            return _carry_out(bound, directory, log)
+            return _carry_out(bound or bind(run), directory, log)
     finally:
         directory.close()
 
@@ -151,8 +155,8 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     journal = journal_of(directory, results.held)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    bench = Bench(bound.settings, keep=directory.path, say=watch.say)
-    loopback = Bench(bound.settings, loopback=True)
+    bench = Bench(bound, keep=directory.path, say=watch.say)
+    loopback = Bench(bound, loopback=True)
     state = _State(bound, directory, results, journal, bench, loopback, watch)
     try:
         _write_results(state)
@@ -316,7 +320,7 @@ def _point(
         say=state.watch.say,
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
-        emptying=state.bench.emptying,
+        emptying=lambda: state.bound.emptying,
         vary=vary,
     )
 
@@ -331,10 +335,10 @@ def _find_ceiling(
 ) -> tuple[Ceiling, str]:
     """The tester's own ceiling at a point, and where it is from."""
     what = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size} octets, {spec.mode}"
-    if state.run.loops_back:
+    if state.bound.tester.loops_back:
         state.watch.say(f"{what}: how much the tester itself can do")
     ceiling, source = find_ceiling(
-        state.run, streams, spec, tester, state.directory, of_phase_one=of_phase_one
+        state.bound, streams, spec, tester, state.directory, of_phase_one=of_phase_one
     )
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own ceiling: {source}")
@@ -377,7 +381,7 @@ class JournaledTester:
 
     def _run(self, trial: Trial) -> TrialResult:
         self._state.measured += 1
-        with DuringTrial(trial, self._state.run.dut.options.get("hooks", {})):
+        with DuringTrial(trial, self._state.bound.driver.hooks):
             return self._bench.measure(trial)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.drivers.duts import batch
-from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.commands import Reading
 from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
 
 TICK = "tick"

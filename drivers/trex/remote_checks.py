@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from v6t.drivers.tester_kind import Finding
 from v6t.drivers.trex.channel import ClientWorker
-from v6t.drivers.trex.doctor import Finding
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server_config import is_pci
 from v6t.profiles.errors import EnvironmentLacking, TesterError

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Expected, Links, Technology
 from v6t.plugins.common.sizes import check_whole, translated_pair
+from v6t.plugins.common.text import network6
 from v6t.plugins.customer_edge.params import (
     DROP_REASONS,
     Customer,
@@ -21,7 +22,7 @@ from v6t.plugins.customer_edge.params import (
 from v6t.plugins.customer_edge.traffic import customer_traffic
 from v6t.plugins.map.intent import rule_setting
 from v6t.plugins.map.params import RuleParams
-from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule, network6
+from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError

@@ -6,7 +6,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IP
 from typing import Literal
 
 from pydantic import Field, model_validator
-from v6t.plugins.map.rules import MapRule, PortSet, network6, rule_from_text
+from v6t.plugins.common.text import network6
+from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.errors import UsageError

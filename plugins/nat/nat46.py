@@ -23,7 +23,7 @@ from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
 from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
 from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.common.sizes import check_whole, translated_pair
-from v6t.plugins.map.rules import network6
+from v6t.plugins.common.text import network6
 from v6t.plugins.nat.nat66 import right_side
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.base import Packets, StatefulTechnology

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links
 from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
 from v6t.plugins.common.sizes import translated_pair
-from v6t.plugins.map.rules import network6
+from v6t.plugins.common.text import network6
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import PoolParams

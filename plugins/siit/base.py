@@ -8,7 +8,6 @@ from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.plugins.base import DutIntent, Expected, Link, Technology
-from v6t.plugins.common.hosts import Host, host, ipv6_networks, outside
 from v6t.plugins.common.mixture import (
     background_of,
     ethernet,
@@ -19,6 +18,7 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.sizes import check_whole, translated_pair
+from v6t.plugins.siit.hosts import Host, host, ipv6_networks, outside
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 

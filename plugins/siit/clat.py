@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, IPv6Address
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import Links
-from v6t.plugins.common.hosts import HostRange
 from v6t.plugins.siit.base import StatelessTranslator
+from v6t.plugins.siit.hosts import HostRange
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.plugins.translation.eam import Mappings, mappings_from_text
 from v6t.profiles.errors import UsageError

@@ -22,6 +22,7 @@ EXAMPLES = {
     "plugin": TESTS / "example_plugin" / "v6t_nptv6.py",
     "driver": TESTS / "example_driver" / "v6t_nftfilter.py",
     "benchmark": TESTS / "example_benchmark" / "v6t_mrr.py",
+    "tester": TESTS / "example_tester" / "v6t_impaired.py",
 }
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
@@ -194,3 +195,26 @@ def results_schema_with(name: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert name in done.stdout
     return done.stdout
+
+
+def test_the_printed_tester_is_a_working_tester(site):
+    del site
+    found = []
+    for lossy in ((), ("--set-tester", "one_in=50000")):
+        run = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--reps", "1")
+        fine = ("--mode", "forward", "--frame-size", "84", "--resolution", "1000")
+        v6t(*run, *fine, *lossy, "-o", f"out{len(found)}")
+        content = json.loads(Path(f"out{len(found)}/results.json").read_text())
+        found.append(content["results"][0]["median"])
+    assert content["status"] == "complete"
+    assert "the line loses one frame in 50000" in content["caveats"]
+    alone, lossy_fps = found
+    assert 90_000 < alone <= 100_000
+    assert 60_000 < lossy_fps < 50_000 / 0.7
+    said = v6t(
+        "run", "--plugin", "ipv4-router", "--tester", "impaired", "--measure", "latency", status=3
+    )
+    assert "impaired tester cannot measure latency" in said
+    asked = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--set-tester")
+    assert "no option 'one_im'" in v6t(*asked, "one_im=3", status=2)
+    assert "tester.options.one_in" in v6t("explain", "one_in")

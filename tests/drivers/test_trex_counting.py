@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, samples
 from v6t.drivers.trex.histogram import Histogram, decode
@@ -26,7 +27,7 @@ from v6t.profiles.transform.precompute import with_rows
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
-PLUGIN = technology(RUN)
+PLUGIN = bind(RUN).technology
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
 
 
@@ -169,7 +170,7 @@ def marked(stream):
 
 def compiled(plugin="mape-br", **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))
-    made = technology(run)
+    made = bind(run).technology
     return compile_point(made, made.frame_pair(run.frame_sizes[0]), run.seed)
 
 

@@ -6,7 +6,8 @@ import os
 import subprocess
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.trex.options import TrexOptions
@@ -109,7 +110,7 @@ def test_a_program_elsewhere_tells_how_it_ended(host):
 
 def opened(remote, **options):
     run = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
-    plugin = technology(run)
+    plugin = bind(run).technology
     given = {
         "trex_dir": os.environ["TREX_DIR"], "ssh": remote.host, "ssh_config": remote.config,
         "start": "always", "interfaces": ("l0", "r0"), **options,

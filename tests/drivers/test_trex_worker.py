@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
@@ -64,7 +65,7 @@ def a_tester(installation, **options):
         "rpc_port": int(os.environ["FAKE_PORT"]),
         **options,
     }
-    plugin = technology(resolve(flags=Flags(plugin="mape-br")))
+    plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
     return TrexTester(TrexOptions.from_mapping(given), plugin.links)
 
 
@@ -73,7 +74,7 @@ def opened(installation, request):
     made = a_tester(installation)
     made.open()
     run = resolve(flags=Flags(plugin="mape-br"))
-    plugin = technology(run)
+    plugin = bind(run).technology
     made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
     yield made
     made.close()
@@ -179,7 +180,7 @@ def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
     made.open()
     try:
         run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = technology(run)
+        plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
         with pytest.raises(TesterError, match="the TRex worker died"):
             made.measure(TRIAL)
@@ -193,7 +194,7 @@ def test_stolen_ports_are_noticed(installation, monkeypatch):
     made.open()
     try:
         run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = technology(run)
+        plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
         with pytest.raises(WorkerError, match="port 0 was taken by another user"):
             made.measure(TRIAL)

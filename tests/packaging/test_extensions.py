@@ -15,7 +15,7 @@ TESTS = CHECKOUT / "tests"
 def extended(fresh, tmp_path_factory):
     """A fresh environment with v6t and the packages of the tutorials."""
     bin_ = fresh("extended")
-    for name in ("example_plugin", "example_driver", "example_benchmark"):
+    for name in ("example_plugin", "example_driver", "example_benchmark", "example_tester"):
         pip_install(TESTS / name, tmp_path_factory.mktemp("sources"), python=bin_ / "python")
     return bin_
 
@@ -47,6 +47,14 @@ def test_the_benchmark_of_the_tutorial(extended, tmp_path):
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["status"] == "complete"
     assert {r["benchmark"] for r in results["results"]} == {"mrr"}
+
+
+def test_the_tester_of_the_tutorial(extended, tmp_path):
+    measured = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--reps", "1")
+    run(extended / "v6t", *measured, "--mode", "forward", "-o", "out", **elsewhere(tmp_path))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["tester"]["kind"] == "impaired"
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["status"] == "complete"
 
 
 def test_both_come_from_their_own_distributions(extended, tmp_path):

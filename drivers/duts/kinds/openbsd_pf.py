@@ -45,6 +45,11 @@ class OpenBsdPf(Driver):
     versions = ("7.6",)
     options_model = OpenBsdOptions
 
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Of UDP states."""
+        del intent
+        return float(self.options.timeout_s)
+
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         return {

@@ -11,8 +11,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab import netns
-from v6t.drivers.lab.device import LabDut
 from v6t.drivers.lab.setup import Bed
 
 

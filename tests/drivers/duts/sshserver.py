@@ -10,7 +10,7 @@ from pathlib import Path
 
 from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.ssh_options import SshOptions
-from v6t.drivers.lab import ssh
+from v6t.drivers.duts.standing import ssh
 
 LISTENING = "/run/v6t-lab"
 

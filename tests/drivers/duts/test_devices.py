@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point, technology
+from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.lab.ssh import LabSsh
 from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError
 
@@ -86,9 +87,9 @@ def test_frames_are_the_reference_translation_in_the_drivers_profile(plugin, dev
     if package := missing(device, "directly"):
         pytest.skip(f"needs {package}")
     run = resolve(flags=Flags(plugin, dut=device))
-    tool = technology(run)
+    tool = bind(run).technology
     sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(run)
+    bench = Bench(bind(run))
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(

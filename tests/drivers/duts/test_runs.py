@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 from v6t.core.benchmarks.registry import results_schema
 from v6t.drivers.duts.namespace import NamespaceTransport
+from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.lab.ssh import LabSsh
 
 from .test_devices import missing
 

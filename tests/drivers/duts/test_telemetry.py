@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable, lines_of
 from v6t.drivers.duts.bottleneck import Verdict, checker, growing, idle_by_core, judge_both
@@ -230,7 +231,7 @@ def test_a_verdict_is_printed_with_its_evidence():
 
 def test_a_device_without_driver_cannot_be_watched():
     with pytest.raises(UsageError, match="no device driver"):
-        check_watchable(resolve(flags=Flags("siit")))
+        check_watchable(bind(resolve(flags=Flags("siit"))))
 
 
 # ------------------------------------------------------------------ watcher

@@ -12,14 +12,15 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve, technology
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.kinds.vpp import map_domains, start
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
-from v6t.drivers.lab.device import LabDut
+from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.preflight import check_translation
@@ -64,13 +65,13 @@ def proven(plugin, params, **options):
     """What is wrong with the frames of a VPP, and what it was."""
     flags = Flags(plugin, params=params, dut="vpp", dut_params={**OWN, **options})
     run = resolve(flags=flags)
-    tool = technology(run)
+    tool = bind(run).technology
     sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(run)
+    bench = Bench(bind(run))
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(
-            for_preflight(technology(run), bench.measure),
+            for_preflight(bind(run).technology, bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.drivers.duts.chain.driver import Chain, Part
-from v6t.drivers.duts.chain.session import ChainSession, ChainState, Driven
-from v6t.drivers.duts.plan import Intent
-from v6t.drivers.lab.device import LabDut
+from v6t.drivers.duts.chain.parts import Part
+from v6t.drivers.duts.chain.session import ChainSession, Driven
+from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.namespaces import Lab
-from v6t.drivers.lab.setup import ReferenceDevice
+from v6t.drivers.lab.setup import LabDevice
 from v6t.profiles.errors import V6tError
 
 
@@ -20,57 +19,44 @@ class LabPart:
     """One part and what stands for it."""
 
     part: Part
-    made: LabDut | ReferenceDevice
+    made: LabDevice
 
 
-class LabChain:
+class LabChain(LabDevice):
     """See :class:`v6t.drivers.lab.setup.LabDevice`."""
 
-    def __init__(self, driver: Chain, intent: Intent, parts: Sequence[LabPart]) -> None:
+    def __init__(self, kind: str, parts: Sequence[LabPart]) -> None:
         """Remember; nothing is started.
 
         Args:
-            driver: of the chain.
-            intent: of the whole.
+            kind: the driver's name, for the manifest.
             parts: from left to right.
         """
-        self._driver = driver
-        self._intent = intent
+        self._kind = kind
         self._parts = list(parts)
         self.mtus_between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
 
     def namespaces(self) -> list[int | None]:
-        """For each part, a process in its namespaces; None: a new network namespace will do."""
-        found: list[int | None] = []
-        for each in self._parts:
-            found.append(each.made.namespace() if isinstance(each.made, LabDut) else None)
-        return found
+        """One for each part."""
+        return [pid for each in self._parts for pid in each.made.namespaces()]
 
     def start(self, lab: Lab) -> None:
         """Start and configure all parts."""
         for each in self._parts:
-            if isinstance(each.made, LabDut):
-                each.made.address()
+            each.made.prepare()
         for each, holder in zip(self._parts, lab.devices, strict=True):
-            if isinstance(each.made, LabDut):
-                each.made.start(lab)
-            else:
-                each.made.start_in(holder.pid)
+            each.made.start_in(holder.pid)
+
+    def start_in(self, pid: int) -> None:
+        """Parts have namespaces of their own."""
+        raise TypeError(f"a chain does not fit into the one namespace of process {pid}")
 
     @property
     def session(self) -> ChainSession | None:
         """The parts that are driven; None before they stand."""
-        driven = [
-            Driven(each.part, each.made.session)
-            for each in self._parts
-            if isinstance(each.made, LabDut) and each.made.session is not None
-        ]
-        return ChainSession(self._driver, self._intent, driven) if driven else None
-
-    def state(self) -> ChainState | None:
-        """How connections are emptied and counted; None before it stands."""
-        session = self.session
-        return None if session is None else session.state()
+        standing = [(each.part, each.made.session) for each in self._parts]
+        driven = [Driven(part, made) for part, made in standing if isinstance(made, Session)]
+        return ChainSession(self._kind, driven) if driven else None
 
     def report(self) -> dict[str, Any]:
         """Counters of each part by its name."""
@@ -87,7 +73,7 @@ class LabChain:
             }
             for each in self._parts
         }
-        return {"kind": self._driver.name, "parts": parts}
+        return {"kind": self._kind, "parts": parts}
 
     def close(self) -> None:
         """End all parts, the rightmost first, and raise the first error."""
@@ -101,7 +87,7 @@ class LabChain:
             raise first
 
 
-def _counters(made: LabDut | ReferenceDevice) -> dict[str, Any]:
+def _counters(made: LabDevice) -> dict[str, Any]:
     """Its own; nothing of a part that is gone."""
     try:
         return made.report()

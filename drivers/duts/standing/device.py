@@ -8,23 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.session import Session
-from v6t.drivers.duts.state import SessionState
+from v6t.drivers.duts.standing import host
+from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.duts.transport import Transport
-from v6t.drivers.lab import host, ssh
-from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.setup import LabDevice
 from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
 
 
-class LabDut:
+class LabDut(LabDevice):
     """See :class:`v6t.drivers.lab.setup.LabDevice`."""
 
     def __init__(
         self,
-        driver: Driver,
+        driver: Commands,
         intent: Intent,
         keep: Path | None = None,
         say: Callable[[str], None] = lambda text: None,
@@ -64,9 +65,17 @@ class LabDut:
         self._say = say
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
-        self._server: ssh.LabSsh | None = None
-        self._addressed = False
-        self.session: Session | None = None
+        self._server: LabSsh | None = None
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session | None:
+        """None before it stands."""
+        return self._session
+
+    def namespaces(self) -> list[int | None]:
+        """Its own."""
+        return [self.namespace()]
 
     def namespace(self) -> int:
         """Make the device's namespaces; the id of a process in them."""
@@ -75,7 +84,7 @@ class LabDut:
             if login is None:
                 self._host, self._pid = host.start(persistent=False)
             else:
-                self._server = ssh.LabSsh(login.lab)
+                self._server = LabSsh(login.lab)
                 self._pid = self._server.start()
         except OSError as exc:
             raise EnvironmentLacking(
@@ -85,14 +94,12 @@ class LabDut:
         self._await_free()
         return self._pid
 
-    def start(self, lab: Lab) -> None:
-        """Name the interfaces' addresses, then configure and verify it like a device elsewhere."""
-        del lab  # its namespace is ours
-        if not self._addressed:
-            self.address()
+    def start_in(self, pid: int) -> None:
+        """Configure and verify it like a device elsewhere; its namespace is its own."""
+        del pid
         session = Session(self.driver, self._transport(), self.intent, self._keep, self._say)
         session.open()
-        self.session = session
+        self._session = session
         session.apply()
         session.verify()
 
@@ -100,10 +107,6 @@ class LabDut:
         """Empty its state."""
         if self.session is not None:
             self.session.flush()
-
-    def state(self) -> SessionState | None:
-        """How its connections are emptied and counted; None before it stands."""
-        return None if self.session is None else SessionState(self.session)
 
     def report(self) -> dict[str, Any]:
         """Figures of the driver's telemetry, now."""
@@ -121,7 +124,7 @@ class LabDut:
 
     def close(self) -> None:
         """Restore it, to see that it can be restored, and remove it."""
-        session, self.session = self.session, None
+        session, self._session = self._session, None
         try:
             if session is not None:
                 try:
@@ -151,9 +154,8 @@ class LabDut:
             time.sleep(0.1)
         raise DutError("the lab's device is still in use", "wait for the end of the other v6t")
 
-    def address(self) -> None:
+    def prepare(self) -> None:
         """What an operator sees to before: MAC addresses as in the testbed file, and ARP."""
-        self._addressed = True
         links = self.intent.links
         lines = [
             "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+
+from v6t.profiles.extensions import nearest
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from pydantic_core import ErrorDetails
 
 _LIST = ("a list is wanted", "write it in brackets: [one, another]")
@@ -64,3 +67,25 @@ def in_words(problem: ErrorDetails) -> tuple[str, str]:
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _model_in(annotation: Any) -> Any:
+    """The model an annotation is, or is a sequence of."""
+    for inner in get_args(annotation):
+        if hasattr(inner, "model_fields"):
+            return inner
+    return annotation
+
+
+def nearest_setting(model: type[BaseModel], problem: ErrorDetails) -> str:
+    """Known names beside the unknown one."""
+    inner: Any = model
+    for part in problem["loc"][:-1]:
+        known = _fields(inner).get(str(part))
+        inner = _model_in(known.annotation) if known else inner
+    names = list(_fields(inner))
+    return nearest(str(problem["loc"][-1]), names) if names else ""
+
+
+def _fields(model: Any) -> dict[str, Any]:
+    return dict(model.model_fields) if hasattr(model, "model_fields") else {}

@@ -19,7 +19,8 @@ from pathlib import Path
 from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.ssh import SshTransport
 from v6t.drivers.duts.ssh_options import SshOptions
-from v6t.drivers.lab import host, netns
+from v6t.drivers.duts.standing import host
+from v6t.drivers.lab import netns
 from v6t.profiles.errors import DutError, EnvironmentLacking
 
 BASE = Path("/run")
