@@ -125,7 +125,7 @@ def _cards(
 
 
 def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> Iterator[Section]:
-    for presentation, records in presentations.grouped(data.records):
+    for number, (presentation, records) in enumerate(presentations.grouped(data.records)):
         measured = [r for r in records if r.measured]
         blocks: list[Block] = []
         if measured:
@@ -146,7 +146,8 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
         definition = presentation.definition(measured)
         if definition:
             blocks.append(Text(definition))
-        yield Section(records[0].title, records[0].benchmark, blocks)
+        anchor = presentation.name or f"unknown-{number}"
+        yield Section(records[0].title, anchor, blocks)
 
 
 def folded_if_long(table: Sheet) -> Block:

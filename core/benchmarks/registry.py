@@ -13,19 +13,10 @@ if TYPE_CHECKING:
     from v6t.core.benchmarks.settings import Frozen
     from v6t.core.config.bound import BoundRun
 
-GROUP = "v6t.benchmarks"
 BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
-    GROUP, "v6t.core.benchmarks.base:Benchmark", "benchmark"
+    "v6t.benchmarks", "v6t.core.benchmarks.base:Benchmark", "benchmark"
 )
 names = BENCHMARKS.names
-
-
-_OBJECTS: dict[type, Benchmark[Any, Any]] = {}
-
-
-def _made(kind: type[Benchmark[Any, Any]]) -> Benchmark[Any, Any]:
-    """One object per class: benchmarks hold nothing of a run."""
-    return _OBJECTS.setdefault(kind, kind())
 
 
 def load(name: str) -> Benchmark[Any, Any]:
@@ -35,12 +26,12 @@ def load(name: str) -> Benchmark[Any, Any]:
         UsageError: there is none of this name.
         ExtensionError: it cannot be loaded.
     """
-    return _made(BENCHMARKS.load(name))
+    return BENCHMARKS.load(name)()
 
 
 def installed() -> list[Benchmark[Any, Any]]:
     """Every benchmark that can be loaded, in the order they are measured."""
-    return _in_order(_made(row.kind) for row in BENCHMARKS.listing() if row.kind is not None)
+    return _in_order(row.kind() for row in BENCHMARKS.listing() if row.kind is not None)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:

@@ -32,11 +32,10 @@ def load(path: Path) -> RunData:
         UsageError: it holds no run, or a file in it is damaged.
     """
     from v6t.analysis.rundata import RunData, RunTrial
-    from v6t.core.benchmarks.registry import presentations
     from v6t.core.config.settings import saved_run
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
-    from v6t.core.runs.results_file import read_results
+    from v6t.core.runs.results_file import read_results, records_of
 
     config = _json(path / names.CONFIG)
     results = read_results(path)
@@ -47,18 +46,13 @@ def load(path: Path) -> RunData:
         run = saved_run(config)
     except ValueError as exc:
         raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
-    known = presentations()
-    try:
-        records = [known.read(record) for record in results.get("results", ())]
-    except ValueError as exc:
-        raise UsageError(f"{path / names.RESULTS} holds what is no record: {exc}") from exc
     of_plugin = _technology(run)
     if manifest and "setup" in manifest:
         of_plugin["setup"] = manifest["setup"]
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
-        records=records,
+        records=records_of(path, results),
         config=config,
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),

@@ -29,7 +29,7 @@ from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
 from v6t.core.runs.raw_tables import as_csv, trial_rows
-from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile
+from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.procedures.conditions import Progress
@@ -142,7 +142,7 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
         done = finished(directory)
         if done is not None:
             results, trials = done
-            records = list(map(registry.presentations().read, results["results"]))
+            records = records_of(path, results)
             return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         with logged(watch, path) as log:
             return _carry_out(bound or bind(run), directory, log)

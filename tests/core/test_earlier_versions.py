@@ -11,6 +11,9 @@ from v6t.core.cli.progress import Silent
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import comparison_of
 from v6t.core.runs.runner import resume
+from v6t.profiles.errors import UsageError
+
+from .support import complaint, v6t
 
 EARLIER = Path(__file__).parents[1] / "earlier"
 RUNS = ("mape-br", "nat44")
@@ -108,6 +111,15 @@ def test_a_benchmark_that_is_not_installed_is_shown_as_it_stands(run):
     assert "Gone" in text
     assert "marvel" in text
     assert "1234.5" in text
+
+
+def test_what_is_no_record_is_refused_in_one_line(run):
+    changed(run, lambda r: r.pop("frame_sizes"))
+    done = v6t("report", run)
+    assert "frame_sizes: Field required" in complaint(done)
+    assert "Traceback" not in done.err
+    with pytest.raises(UsageError, match="frame_sizes"):
+        resume(run, Silent())
 
 
 def test_a_record_without_what_its_model_needs_is_shown_as_it_stands(run):

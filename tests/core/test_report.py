@@ -343,6 +343,7 @@ def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypa
     def broken(*_, **__):
         raise error("cannot draw")
 
+    presentations()  # modules that draw are imported before what they draw with is broken
     monkeypatch.setattr(canvas, "axes", broken)
     monkeypatch.setattr(rates, "axes", broken)
     out = tmp_path / "out"
