@@ -109,6 +109,7 @@ def apply(run: ResolvedRun, say: Say) -> str:
         except DutError:
             device.restore()
             raise
+        device.keep()
         return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
 
 
@@ -171,11 +172,20 @@ def flush(run: ResolvedRun, say: Say) -> str:
         return f"{device.name} keeps no session"
 
 
-def restore(run: ResolvedRun, say: Say) -> list[str]:
-    """Put it back as it was, from any host, after whatever happened."""
+def restore(
+    run: ResolvedRun, say: Say, *, forget: bool = False, by_script: bool = False
+) -> list[str]:
+    """Put it back as it was, from any host, after whatever happened.
+
+    Args:
+        run: whose device.
+        say: told what happens.
+        forget: drop the undo record even if the device is not as it was.
+        by_script: run ``undo.sh`` where the record beside it is damaged.
+    """
     if not _lab_name(run):
         with session(run, say) as device:
-            return device.restore()
+            return device.restore(forget=forget, by_script=by_script)
     from v6t.drivers.lab.ssh import LabSsh
 
     lab = LabSsh(_lab_name(run))
@@ -183,7 +193,7 @@ def restore(run: ResolvedRun, say: Say) -> list[str]:
         return ["there is no such lab device; nothing is left of it"]
     try:
         with session(run, say) as device:
-            return device.restore()
+            return device.restore(forget=forget, by_script=by_script)
     finally:
         lab.stop()
 

@@ -95,6 +95,19 @@ class NamespaceHeld:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="backslashreplace")
 
+    def send(self, text: str) -> None:
+        """See :class:`v6t.drivers.duts.transport.Held`."""
+        try:
+            if self._process.stdin is not None:
+                os.write(self._process.stdin.fileno(), text.encode())
+        except (OSError, ValueError) as exc:
+            raise ConnectionLost(f"{self._name}: a watching command ended by itself") from exc
+
+    @property
+    def ended(self) -> bool:
+        """See :class:`v6t.drivers.duts.transport.Held`."""
+        return self._process.poll() is not None
+
     def release(self) -> None:
         """See :class:`v6t.drivers.duts.transport.Held`."""
         with contextlib.suppress(OSError, ValueError):

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from v6t.drivers.duts.ssh_options import SshOptions
-from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Output, for_shell
+from v6t.drivers.duts.transport import (
+    ConnectionLost,
+    DeadlinePassed,
+    Output,
+    Unreachable,
+    for_shell,
+)
 from v6t.profiles.errors import DutError, UsageError
 
 if TYPE_CHECKING:
@@ -121,13 +127,13 @@ class SshTransport:
                 "check user and key (`ssh -v` shows which are tried)",
             ) from exc
         except (asyncio.TimeoutError, TimeoutError) as exc:
-            raise DutError(
+            raise Unreachable(
                 f"{where[-1]}: no login within {self._options.connect_deadline_s:g} s",
                 "is the device up, and is port 22 open?",
             ) from exc
         except (OSError, asyncssh.Error) as exc:
             text = getattr(exc, "reason", "") or getattr(exc, "strerror", "") or str(exc)
-            raise DutError(
+            raise Unreachable(
                 f"{where[-1]}: cannot be reached: {text}", "check address, port and sshd"
             ) from exc
 
@@ -273,6 +279,7 @@ class SshHeld:
         self._transport = transport
         self._process = process
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._ended = threading.Event()
         loop = transport._loop
         if loop is not None:
             self._task = asyncio.run_coroutine_threadsafe(self._collect(), loop)
@@ -289,6 +296,22 @@ class SshHeld:
             self._lines.put(None)
             raise ConnectionLost(f"{self._transport.name}: a watching command ended by itself")
         return line.decode(errors="backslashreplace").rstrip("\n")
+
+    def send(self, text: str) -> None:
+        """See :class:`v6t.drivers.duts.transport.Held`."""
+        loop = self._transport._loop
+        try:
+            if loop is not None and not self.ended:
+                loop.call_soon_threadsafe(self._process.stdin.write, text.encode())
+                return
+        except RuntimeError:  # the loop was closed meanwhile
+            pass
+        raise ConnectionLost(f"{self._transport.name}: a watching command ended by itself")
+
+    @property
+    def ended(self) -> bool:
+        """See :class:`v6t.drivers.duts.transport.Held`."""
+        return self._ended.is_set() or self._transport._loop is None
 
     def release(self) -> None:
         """See :class:`v6t.drivers.duts.transport.Held`."""
@@ -311,6 +334,7 @@ class SshHeld:
                 self._lines.put(line)
         except (OSError, asyncssh.Error):
             pass
+        self._ended.set()
         self._lines.put(None)
 
     async def _end(self) -> None:

@@ -16,6 +16,10 @@ class ConnectionLost(DutError):
     """The device went away; what the last command did is unknown."""
 
 
+class Unreachable(DutError):
+    """No connection can be made now; the next attempt may find another state of affairs."""
+
+
 class DeadlinePassed(DutError):
     """A command did not end in time; it may still be running."""
 
@@ -61,6 +65,17 @@ class Held(Protocol):
             ConnectionLost: it ended.
             DeadlinePassed: nothing came in time.
         """
+
+    def send(self, text: str) -> None:
+        """Write to its standard input; nobody waits for its arrival.
+
+        Raises:
+            ConnectionLost: it has ended.
+        """
+
+    @property
+    def ended(self) -> bool:
+        """Whether it, or the connection, has ended as far as is known here."""
 
     def release(self) -> None:
         """Close its standard input and wait a moment for its end. May be called twice."""

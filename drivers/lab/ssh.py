@@ -19,8 +19,9 @@ from pathlib import Path
 from v6t.drivers.duts.namespace import NamespaceTransport
 from v6t.drivers.duts.ssh import SshTransport
 from v6t.drivers.duts.ssh_options import SshOptions
+from v6t.drivers.duts.transport import Unreachable
 from v6t.drivers.lab import host, netns
-from v6t.profiles.errors import DutError, EnvironmentLacking
+from v6t.profiles.errors import EnvironmentLacking
 
 BASE = Path("/run")
 SSHD = "/usr/sbin/sshd"
@@ -168,7 +169,7 @@ class LabTransport(SshTransport):
         try:
             self._sock = connect_in(self._pid, "127.0.0.1", self._inner_port)
         except OSError as exc:
-            raise DutError(
+            raise Unreachable(
                 f"{self.name}: cannot be reached: {exc.strerror or exc}", "is its sshd running?"
             ) from exc
         super().open()
