@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from v6t.profiles.errors import UsageError
@@ -108,11 +108,17 @@ class DeviceRole:
     what: str = ""
 
 
-class Reference(Protocol):
-    """Knows what a part emits. Picklable."""
+class Reference(ABC):
+    """Knows what a device, or a part of one, emits. Picklable."""
 
+    @abstractmethod
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """See :meth:`Technology.expect`."""
+        """The reference translation of equally long frames, ``(n, length)`` uint8, FCS off."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Which header fields of expected frames may have other values; see the class."""
+        return HeaderPolicy()
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,7 @@ class Part:
         }
 
 
-class Technology(ABC):
+class Technology(Reference):
     """One IPv6 transition technology, as seen by a tester around it."""
 
     name: ClassVar[str]
@@ -174,6 +180,8 @@ class Technology(ABC):
     IPv4, 0 where nothing grows, -20 encapsulation of IPv6 in IPv4."""
     sides: ClassVar[tuple[str, str]] = ("left", "right")
     """Who is on the left and who on the right link, for example ``CEs`` and ``server``."""
+    native: ClassVar[bool] = False
+    """Whether nothing is translated nor encapsulated: what others are set beside."""
     middle_version: ClassVar[int] = 6
     """IP version on the link between two devices, where there are two."""
     stateful: ClassVar[bool] = False
@@ -196,11 +204,6 @@ class Technology(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle parameters only: what a plugin prepared from them is prepared again."""
         return type(self), (self.params, self.links)
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """Which header fields of expected frames may have other values; see the class."""
-        return HeaderPolicy()
 
     @property
     @abstractmethod
@@ -255,10 +258,6 @@ class Technology(ABC):
     @abstractmethod
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Foreground, background and negative classes for one direction."""
-
-    @abstractmethod
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """The reference translation of equally long frames, ``(n, length)`` uint8, FCS off."""
 
     @abstractmethod
     def dut_intent(self) -> DutIntent:

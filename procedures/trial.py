@@ -35,6 +35,19 @@ Ability = Literal[
     "flow-starts",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
+ABILITIES: Mapping[Ability, str] = {
+    "tags": "times tagged frames",
+    "every-frame": "times every frame",
+    "ipdv": "keeps the order of delays",
+    "frame-timeout": "knows which frames come late",
+    "two-rates": "changes the rate without a gap",
+    "loss-times": "knows when frames were lost",
+    "connections": "learns connections",
+    "flow-starts": "begins flows one after the other",
+}
+"""The same in words."""
+TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
+"""Abilities of a tester that takes the time of frames."""
 
 
 @dataclass(frozen=True)

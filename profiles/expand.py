@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.profiles import inet, lcg
+from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import order_with_index
 from v6t.profiles.errors import UsageError
 from v6t.profiles.streams import Stream, StreamSet
@@ -40,6 +41,7 @@ class Expander:
     Attributes:
         length: octets of a frame without FCS.
         headers: where the headers of its frames are.
+        checksum: that covers their end.
     """
 
     def __init__(self, stream: Stream, core: int = 0, cores: int = 1) -> None:
@@ -56,6 +58,7 @@ class Expander:
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self.length = len(packet)
         self.headers = inet.headers_of(packet)
+        self.checksum = stream.checksum
         self._template = np.frombuffer(packet, dtype=np.uint8)
         instructions = stream.trex.get("vm", {}).get("instructions", [])
         variables = [i for i in instructions if i["type"] == "flow_var"]
@@ -354,19 +357,25 @@ def _checksum(
         raise UsageError(f"the expander does not interpret '{instruction['type']}'")
     l3 = int(instruction["l2_len"])
     l4 = l3 + int(instruction["l3_len"])
-    if int(instruction["l4_type"]) != 11:
-        raise UsageError("the expander finishes UDP checksums only")
+    kind = int(instruction["l4_type"])
+    if kind not in (ins.L4_UDP, ins.L4_TCP):
+        raise UsageError("the expander finishes UDP and TCP checksums only")
     out = []
     if packet[l3] >> 4 == 4:
         out.append(_ipv4_checksum(l3, packet, words))
         pseudo = range(l3 + 12, l3 + 20, 2)
+        end = l3 + int.from_bytes(packet[l3 + 2 : l3 + 4], "big")
     else:
         pseudo = range(l3 + 8, l3 + 40, 2)
-    length = int.from_bytes(packet[l4 + 4 : l4 + 6], "big")
-    end = l4 + length
+        end = l3 + 40 + int.from_bytes(packet[l3 + 4 : l3 + 6], "big")
+    udp = kind == ins.L4_UDP
+    if udp:
+        end = l4 + int.from_bytes(packet[l4 + 4 : l4 + 6], "big")
+    extra = end - l4 + (inet.PROTOCOL_UDP if udp else inet.PROTOCOL_TCP)
     padded = packet[:end] + b"\0" * (end % 2) + packet[end:]
     covered = [*pseudo, *range(l4, end, 2)]
-    out.append(_sum_of(l4 + 6, covered, padded, words, extra=inet.PROTOCOL_UDP + length, udp=True))
+    field = l4 + (6 if udp else 16)
+    out.append(_sum_of(field, covered, padded, words, extra=extra, udp=udp))
     return out
 
 

@@ -266,7 +266,10 @@ def refused(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> str:
             if not rule.allows(value)[0]:
                 return _words(rule, int(value[0]))
         if there.version == 4 and not _header_fits(received, there)[0]:
-            return "IPv4 header checksum: it does not fit the header it came with"
+            mended = received.copy()
+            inet.finish_ipv4(mended, there.at, there.length)
+            if (tolerate(policy, sent, expected, mended).frames == expected).all():
+                return "IPv4 header checksum: it does not fit the header it came with"
     return ""
 
 
@@ -282,11 +285,19 @@ _COMBINED = np.array([[0, 0, 0, 0], [1, 1, 1, 3], [2, 1, 2, 3], [3, 3, 3, 3]])
 
 @dataclass(frozen=True)
 class _Header:
-    """The first IP header of equal frames: where, of which version, and the packet's octets."""
+    """The first IP header of equal frames.
+
+    Attributes:
+        at: where it begins.
+        version: of IP.
+        octets: of the whole packet.
+        length: of the header.
+    """
 
     at: int
     version: int
     octets: int
+    length: int
 
 
 def _header(frame: U8) -> _Header | None:
@@ -296,8 +307,9 @@ def _header(frame: U8) -> _Header | None:
         return None
     at = found.l3
     if found.version == 6:
-        return _Header(at, 6, 40 + int(frame[at + 4]) * 256 + int(frame[at + 5]))
-    return _Header(at, 4, int(frame[at + 2]) * 256 + int(frame[at + 3]))
+        return _Header(at, 6, 40 + int(frame[at + 4]) * 256 + int(frame[at + 5]), 40)
+    octets = int(frame[at + 2]) * 256 + int(frame[at + 3])
+    return _Header(at, 4, octets, 4 * int(frame[at] & 15))
 
 
 def _alike(sent: U8, expected: U8) -> Iterator[tuple[NDArray[np.intp], _Header]]:
@@ -370,7 +382,7 @@ def _put_in(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) -> Se
 
 
 def _taken_out(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) -> Sequence[Rule]:
-    within = here.at + _HEADER[here.version]
+    within = here.at + here.length
     own, outer = (
         [places[v].read(sent, at) for places in (_DSCP, _ECN)]
         for v, at in ((there.version, within), (here.version, here.at))
@@ -432,8 +444,8 @@ def _words(rule: Rule, value: int) -> str:
 
 
 def _header_fits(frames: U8, there: _Header) -> Mask:
-    """Rows whose IPv4 header checksum is right."""
-    end = there.at + 4 * int(frames[0, there.at] & 15)
+    """Rows whose header checksum is right, were it IPv4."""
+    end = there.at + there.length
     fits: Mask = inet.fold(inet.ones_complement_sum(frames, there.at, end)) == 0xFFFF
     return fits
 
@@ -443,7 +455,7 @@ def _finish(made: U8, wanted: U8, there: _Header, changed: Mask, fits: Mask) -> 
     field = slice(there.at + 10, there.at + 12)
     right = made[changed & fits]
     if len(right):
-        inet.finish_ipv4(right, there.at)
+        inet.finish_ipv4(right, there.at, there.length)
         made[changed & fits] = right
     wrong = changed & ~fits
     made[wrong, field] = ~wanted[wrong, field]

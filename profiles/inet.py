@@ -17,6 +17,7 @@ ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
 ETHERTYPES_VLAN = (0x8100, 0x88A8)
 PROTOCOL_IPIP = 4
+PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
 
 
@@ -170,12 +171,18 @@ def finish_udp(frames: NDArray[np.uint8], headers: Headers) -> None:
     field[:, 1] = value & 0xFF
 
 
-def finish_ipv4(frames: NDArray[np.uint8], at: int) -> None:
-    """Write valid header checksums of the IPv4 header at offset ``at``."""
+def finish_ipv4(frames: NDArray[np.uint8], at: int, length: int = 0) -> None:
+    """Write valid header checksums of the IPv4 header at offset ``at``.
+
+    Args:
+        frames: ``(n, length)``.
+        at: of all rows.
+        length: of all headers [octets]; 0: as the first row says.
+    """
     import numpy as np
 
     frames[:, at + 10 : at + 12] = 0
-    end = at + 4 * int(frames[0, at] & 15)
+    end = at + (length or 4 * int(frames[0, at] & 15))
     value = ~fold(ones_complement_sum(frames, at, end)) & np.uint32(0xFFFF)
     frames[:, at + 10] = value >> 8
     frames[:, at + 11] = value & 0xFF

@@ -14,6 +14,23 @@ from v6t.profiles.model import Direction, Role
 
 
 @dataclass(frozen=True)
+class Checksum:
+    """The checksum that covers the end of a stream's frames, where the tester writes its mark.
+
+    Attributes:
+        protocol: scapy's name of the header it stands in (``UDP``, ``TCP``, ``GRE`` ...).
+        network: octet where the IP header below begins; None: there is none.
+        header: octet where its own header begins; it covers all from there on.
+        field: octet of the checksum.
+    """
+
+    protocol: str
+    network: int | None
+    header: int
+    field: int
+
+
+@dataclass(frozen=True)
 class Stream:
     """One compiled traffic class.
 
@@ -24,6 +41,8 @@ class Stream:
             tester stamps (:mod:`v6t.profiles.trailer`) and is TRex's latency ``pg_id``.
         weight: share of the frames among the streams of the set.
         trex: TRex's stream object (``packet``, ``vm``, ``mode``, ``isg``, ``flow_stats`` ...).
+        checksum: see :class:`Checksum`; None: none covers the end of the frames (GRE, UDP
+            without checksum).
         notes: what the compiler decided, in words (checksum plan, enumeration method, ...).
     """
 
@@ -32,6 +51,7 @@ class Stream:
     stream_id: int
     weight: int
     trex: Mapping[str, Any]
+    checksum: Checksum | None
     notes: tuple[str, ...] = ()
 
 

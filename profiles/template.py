@@ -13,6 +13,7 @@ from typing import Any
 from v6t.profiles.errors import UsageError
 from v6t.profiles.fields import Header, Layout, layout_of
 from v6t.profiles.model import Layer
+from v6t.profiles.streams import Checksum
 from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
 
 MAX_PACKET_OCTETS = 9 * 1024 + 22
@@ -20,6 +21,11 @@ MAX_PACKET_OCTETS = 9 * 1024 + 22
 
 ADDRESSED = {"Ether": ("src", "dst"), "IP": ("src", "dst"), "IPv6": ("src", "dst")}
 """Fields scapy would otherwise fill from this machine's interfaces and routes."""
+
+NETWORK = frozenset({"IP", "IPv6"})
+"""Layers whose addresses the checksum of what they carry covers."""
+WITHOUT_ADDRESSES = frozenset({"ICMP", "GRE"})
+"""Layers whose checksum covers no addresses."""
 
 PROTOCOL = {"UDP": 17, "TCP": 6, "ICMP": 1}
 
@@ -89,7 +95,7 @@ def refresh_checksums(packet: bytearray, layout: Layout) -> None:
     """Recompute in place every checksum the caller of :func:`build` did not give himself."""
     below: list[Header | None] = [None]
     for header in layout.headers:
-        below.append(header if header.name in {"IP", "IPv6"} else below[-1])
+        below.append(header if header.name in NETWORK else below[-1])
     # innermost first: an outer transport checksum covers the inner ones
     for header, network in zip(reversed(layout.headers), reversed(below[:-1]), strict=True):
         name = checksum_field(header)
@@ -105,7 +111,25 @@ def checksum_field(header: Header) -> str | None:
     """Name of the header's own checksum field, if it has one."""
     if header.name in {"IP", "UDP", "TCP", "ICMP"}:
         return "chksum"
+    if header.name == "GRE":  # RFC 2784 section 2.1: only where its C bit says so
+        return "chksum" if any(f.name == "chksum" for f in header.fields) else None
     return "cksum" if any(f.name == "cksum" for f in header.fields) else None
+
+
+def final_checksum(layout: Layout) -> Checksum | None:
+    """The innermost checksum that covers all behind the headers and that the compiler keeps valid.
+
+    Those further out need no look: a change of covered octets that this one makes up for leaves
+    their sums alone (RFC 1624).
+    """
+    for number, header in reversed(list(enumerate(layout.headers))):
+        name = checksum_field(header)
+        if name is None or header.name == "IP" or name in header.given:
+            continue
+        below = [h.offset for h in layout.headers[:number] if h.name in NETWORK]
+        field = header.field(name).first // 8
+        return Checksum(header.name, below[-1] if below else None, header.offset, field)
+    return None
 
 
 def _check_widths(layers: Sequence[Layer], layout: Layout) -> None:
@@ -120,8 +144,8 @@ def _check_widths(layers: Sequence[Layer], layout: Layout) -> None:
 
 
 def _pseudo(packet: bytearray, header: Header, below: Header | None) -> bytes:
-    """Pseudo header (RFC 768, RFC 8200 section 8.1); none for ICMP over IPv4."""
-    if below is None or header.name == "ICMP":
+    """Pseudo header (RFC 768, RFC 8200 section 8.1); none for ICMP over IPv4 and GRE."""
+    if below is None or header.name in WITHOUT_ADDRESSES:
         return b""
     start = below.field("src").first // 8
     end = below.field("dst").first // 8 + below.field("dst").width // 8

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.profiles.inet import Headers
+    from v6t.profiles.streams import Checksum
 
 LENGTH = 16
 MAGIC = 0xAB
@@ -40,20 +40,20 @@ class Marks:
 
 def stamp(
     frames: NDArray[np.uint8],
-    headers: Headers,
+    checksum: Checksum | None,
     *,
     seq: NDArray[np.integer],
     stream_id: int | NDArray[np.integer],
     nonce: int | NDArray[np.integer],
     time_ns: int | NDArray[np.integer],
 ) -> None:
-    """Write trailers into blank frames and keep their UDP checksums valid.
+    """Write trailers into blank frames and keep their checksums valid.
 
     Blank means that the last 16 octets are zero, as the compiler leaves them.
 
     Args:
         frames: ``(n, length)``, rows may be strided; changed in place.
-        headers: where the UDP header is (all rows alike).
+        checksum: that covers the trailer (all rows alike); None: none does.
         seq: ``(n,)`` sequence numbers.
         stream_id: 0..127, one for all or ``(n,)``.
         nonce: 0..255, one for all or ``(n,)``.
@@ -71,20 +71,21 @@ def stamp(
     else:
         marks[:, 4:8] = np.asarray(time_ns).astype("<u8").view("<u2").reshape(count, 4)
     frames[:, length - LENGTH :] = marks.view(np.uint8)
-    if headers.udp is None:
+    if checksum is None:
         return
     sums = marks.sum(axis=1, dtype=np.uint32)
     # the sum of swapped words is the swapped sum (RFC 1071): little-endian words above
     sums = (sums & 0xFFFF) + (sums >> 16)
     sums = (sums & 0xFFFF) + (sums >> 16)
-    if (length - LENGTH - headers.udp) % 2 == 0:
+    if (length - LENGTH - checksum.header) % 2 == 0:
         sums = (sums >> 8) | ((sums & 0xFF) << 8)
-    field = frames[:, headers.udp + 6 : headers.udp + 8].view(">u2")[:, 0]
+    field = frames[:, checksum.field : checksum.field + 2].view(">u2")[:, 0]
     sums += ~field.astype(np.uint32) & 0xFFFF
     sums = (sums & 0xFFFF) + (sums >> 16)
     sums = (sums & 0xFFFF) + (sums >> 16)
     value = ~sums & 0xFFFF
-    value[value == 0] = 0xFFFF
+    if checksum.protocol == "UDP":
+        value[value == 0] = 0xFFFF  # RFC 768: zero means "no checksum"
     field[:] = value
 
 

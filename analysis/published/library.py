@@ -17,21 +17,6 @@ from v6t.analysis.published.conditions import Condition, conditions
 from v6t.analysis.scaling import core_count
 from v6t.analysis.sheet import Record
 
-TECHNOLOGIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "MAP-E BR": ("mape-br", {}),
-    "SIIT": ("siit", {}),
-    "SIIT (EAM)": ("siit", {}),
-    "IPv4 forwarding": ("ipv4-router", {}),
-    "IPv6 forwarding": ("ipv6-router", {}),
-    "NAT64": ("nat64", {}),
-    "464XLAT": ("ipv4aas", {"variant": "464xlat"}),
-    "MAP-T (CE+BR, original setup)": ("ipv4aas", {"variant": "map-t"}),
-    "MAP-T (original setup)": ("ipv4aas", {"variant": "map-t"}),
-    "MAP-T (modified setup: separate NAT44, NAT46, BR)": ("ipv4aas", {"variant": "map-t"}),
-    "MAP-T (modified setup)": ("ipv4aas", {"variant": "map-t"}),
-}
-"""Technologies of the papers, the plugins that measure them, and what their parameters must be."""
-
 METRICS = {
     "throughput": ("throughput", None),
     "typical latency": ("latency", "tl"),
@@ -122,6 +107,14 @@ def _cores(options: Mapping[str, Any]) -> int | None:
     return own or next(filter(None, map(_cores, parts)), None)
 
 
+def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any]) -> bool:
+    """Whether a paper's technology is what a plugin measures with these parameters."""
+    known = library()["technologies"].get(entry["technology"])
+    if known is None or known["plugin"] != plugin:
+        return False
+    return all(params.get(name) == value for name, value in known["params"].items())
+
+
 def references(
     record: Record, facts: Mapping[str, Any], *, paper: str | None = None
 ) -> list[Reference]:
@@ -134,7 +127,9 @@ def references(
     """
     found = []
     for entry in library()["records"]:
-        about = _about(entry, facts) and entry.get("median") is not None
+        about = (
+            is_about(entry, facts["plugin"], facts["params"]) and entry.get("median") is not None
+        )
         if not about or paper not in (None, entry["seed"]):
             continue
         placed = _placed(entry, record)
@@ -144,14 +139,6 @@ def references(
         if all(c.alike for c in met if c.name == "frame"):
             found.append(Reference(entry, *placed, met))
     return found
-
-
-def _about(entry: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
-    """Whether the entry is about the technology of a run."""
-    plugin, params = TECHNOLOGIES.get(entry["technology"], ("", {}))
-    return plugin == facts["plugin"] and all(
-        facts["params"].get(name) == value for name, value in params.items()
-    )
 
 
 def _placed(entry: Mapping[str, Any], record: Record) -> tuple[float | None, str] | None:

@@ -227,10 +227,14 @@ def _natives(every: Sequence[RunOf]) -> dict[tuple[str, ...], float]:
     return {
         (run.testbed, str(record["frame_sizes"]["ipv6"]), record["direction"]): record["median"]
         for run in every
-        if run.data is not None and run.data.config["plugin"] == "ipv6-router"
+        if run.data is not None and _is_native_ipv6(run.data.setup)
         for record in run.records
         if record["benchmark"] == "throughput" and record.get("median")
     }
+
+
+def _is_native_ipv6(setup: Mapping[str, Any]) -> bool:
+    return bool(setup.get("native")) and setup["ip_versions"] == [6, 6]
 
 
 def _mixture_sheet(

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.published.library import library
+from v6t.analysis.published.library import is_about, library
 from v6t.analysis.sheet import Record, Sheet, sheet
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign import RunOf
 
-VARIANTS = {"MAPe": "map-e", "MAPt": "map-t", "DSLite": "ds-lite", "464XLAT": "464xlat"}
 DIFFERING = {
     "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
     "round-trip delay": "both one-way medians added, at the throughput, no D-ITG",
@@ -57,7 +56,7 @@ def mean_pairs(runs: Sequence[RunOf]) -> Iterator[tuple[dict[str, Any], float]]:
         for run in runs:
             if run.data is None or run.data.config["line_rate_bps"] != megabits * 1e6:
                 continue
-            if run.data.params.get("variant") != VARIANTS.get(entry["technology"]):
+            if not is_about(entry, run.data.config["plugin"], run.data.params):
                 continue
             found = _kbps(run.records) if metric == "throughput" else _delays(run.records)
             if found:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from v6t.core.benchmarks import registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.profiles.errors import UsageError
@@ -73,10 +74,7 @@ def run_flags(command: F) -> F:
             callback=names,
             metavar="NAMES",
             shell_complete=shell_completion.benchmarks,
-            help="What to measure, separated by commas: throughput, throughput-frame-timeout, "
-            "frame-loss, frame-loss-frame-timeout, back-to-back, latency, pdv, ipdv, "
-            "system-recovery, reset, flows, rss-probe; stateful technologies: connection-rate, "
-            "teardown, capacity, too.",
+            help=f"What to measure, separated by commas: {', '.join(registry.names())}.",
         ),
         click.option(
             "--frame-size",

@@ -16,6 +16,7 @@ from typing import Any
 import click
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
 from v6t.core.reporting.glossary import KEYS
+from v6t.procedures.trial import ABILITIES
 
 HEAD = "<!-- Written by `make docs` from the code: change the code, not this page. -->\n\n"
 
@@ -105,24 +106,33 @@ def _paragraphs(text: str) -> str:
 
 
 def _run_file() -> Iterator[str]:
+    from v6t.core.benchmarks import registry
     from v6t.core.config.files import RunFile
-    from v6t.core.config.presets import PROCEDURES
-    from v6t.core.config.settings import ProcedureSettings
-    from v6t.core.runs.specs import BENCHMARKS
+    from v6t.core.config.presets import procedure_of
+    from v6t.core.config.settings import procedure_model
 
     yield "# Run file\n"
     yield "`v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags win over"
     yield "the file, the file wins over the preset. `v6t explain NAME` shows any row of this page.\n"
     yield from _table(settings_of(RunFile))
     yield "Parameters of each technology (`params`): `v6t plugins NAME`, or its page under *Plugins*.\n"
-    yield f"Benchmarks: {', '.join(f'`{name}`' for name in BENCHMARKS)}.\n"
+    yield "## benchmarks\n"
+    yield "In the order in which they are measured.\n"
+    yield "| name | what it finds out | needs |"
+    yield "|---|---|---|"
+    for benchmark in registry.installed():
+        needs = ["a stateful technology"] * (benchmark.connections == "only")
+        able = " and ".join(ABILITIES[a] for a in sorted(benchmark.abilities))
+        needs += [f"a tester that {able}"] * bool(able)
+        yield f"| `{benchmark.name}` | {benchmark.summary} | {', '.join(needs)} |"
+    yield ""
     yield "## procedure\n"
     yield "How trials are run and repeated. Where a preset says something else than the default,"
     yield "its value stands in its own column.\n"
-    flat = {preset: dict(_flat(values)) for preset, values in PROCEDURES.items()}
+    flat = {preset: dict(_flat(procedure_of(preset))) for preset in ("quick", "rfc")}
     yield "| setting | kind | default | quick | rfc | what it is |"
     yield "|---|---|---|---|---|---|"
-    for row in settings_of(ProcedureSettings):
+    for row in settings_of(procedure_model()):
         own = [_code(as_yaml(flat[p][row.name])) if row.name in flat[p] else ""
                for p in ("quick", "rfc")]  # fmt: skip
         cells = [f"`{row.name}`", _cell(row.kind), _code(row.default), *own, _cell(row.text)]

@@ -51,6 +51,7 @@ def prepare(run: ResolvedRun) -> None:
 def show_plan(run: ResolvedRun, as_json: bool) -> None:
     """Print what the run would do."""
     from v6t.core.cli.progress import duration
+    from v6t.core.config.bound import bind
     from v6t.core.config.cautions import cautions
     from v6t.core.runs.plan import plan
 
@@ -79,7 +80,7 @@ def show_plan(run: ResolvedRun, as_json: bool) -> None:
         print("  " + plan_text(*plan_without_device(run)).replace("\n", "\n  "))
     for caveat in planned.caveats:
         print(caveat)
-    for caution in cautions(run):
+    for caution in cautions(bind(run)):
         print(f"note: {caution}")
 
 

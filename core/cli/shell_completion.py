@@ -23,11 +23,11 @@ def plugin_names(
 
 def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Benchmarks, after a comma too."""
-    from v6t.core.runs.specs import BENCHMARKS
+    from v6t.core.benchmarks import registry
 
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(BENCHMARKS, last)]
+    return [f"{before}{comma}{name}" for name in _beginning(registry.names(), last)]
 
 
 def testers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -82,10 +82,10 @@ def parameters(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 def procedure(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """``NAME=`` of the procedures' settings."""
     from v6t.core.config.explain import settings_of
-    from v6t.core.config.settings import ProcedureSettings
+    from v6t.core.config.settings import procedure_model
 
     del ctx, param
-    return _assignments((row.name for row in settings_of(ProcedureSettings)), incomplete)
+    return _assignments((row.name for row in settings_of(procedure_model())), incomplete)
 
 
 def tester_options(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from v6t.core.config.presets import PROCEDURES
-from v6t.core.config.settings import ProcedureSettings, ResolvedRun
-from v6t.core.runs import specs
+from v6t.core.benchmarks import registry
+from v6t.core.config.presets import procedure_of
+from v6t.core.config.settings import ResolvedRun, procedure_model
 
-SETTINGS_OF = {
-    "latency": (specs.LATENCY,),
-    "delay_variation": (specs.PDV, specs.IPDV),
-    "frame_loss": (specs.FRAME_LOSS, specs.LOSS_WITH_TIMEOUT),
-    "back_to_back": (specs.BACK_TO_BACK,),
-    "system_recovery": (specs.RECOVERY,),
-    "reset": (specs.RESET,),
-}
-"""Settings that matter to certain benchmarks only."""
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
 MUCH_LOSS = 0.01
 SHORT_WAIT_S = 0.05
 VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net_af_xdp")
 """TRex's drivers of ports without a speed of their own."""
 
 
-def cautions(run: ResolvedRun) -> list[str]:
+def cautions(bound: BoundRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*_settings(run), *_links(run), *_device(run)]
+    return [*_parameters(bound), *_settings(bound), *_links(bound.settings), *_device(bound)]
 
 
 def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
@@ -52,16 +46,28 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
     return displaced
 
 
-def _settings(run: ResolvedRun) -> Iterator[str]:
-    p = run.procedure
-    preset = ProcedureSettings.model_validate(PROCEDURES[run.preset])
-    asked = set(specs.measured(run))
-    for name, benchmarks in SETTINGS_OF.items():
-        if getattr(p, name) != getattr(preset, name) and not asked & set(benchmarks):
+def _parameters(bound: BoundRun) -> Iterator[str]:
+    for former, name in bound.technology.params.former_names.items():
+        if former in bound.settings.params:
             yield (
-                f"procedure.{name} is set, but has no effect: {' and '.join(benchmarks)} "
-                f"{'is' if len(benchmarks) == 1 else 'are'} not measured (--measure)"
+                f"{bound.technology.name}'s parameter {former} is now called {name}, and is read "
+                "as that"
             )
+
+
+def _settings(bound: BoundRun) -> Iterator[str]:
+    run, p = bound.settings, bound.settings.procedure
+    preset = procedure_model().model_validate(procedure_of(run.preset))
+    wanted = registry.wanted(bound)
+    for name in registry.sections():
+        if getattr(p, name) != getattr(preset, name) and all(b.section != name for b in wanted):
+            whose = [b.name for b in registry.installed() if b.section == name]
+            yield (
+                f"procedure.{name} is set, but has no effect: {' and '.join(whose)} "
+                f"{'is' if len(whose) == 1 else 'are'} not measured (--measure)"
+            )
+    for benchmark in wanted:
+        yield from benchmark.cautions(bound)
     if p.loss_tolerance > MUCH_LOSS:
         yield (
             f"a loss tolerance of {p.loss_tolerance:.1%} lets much loss pass: it is a share, "
@@ -72,7 +78,7 @@ def _settings(run: ResolvedRun) -> Iterator[str]:
             f"a residual wait of {1000 * p.residual_wait_s:g} ms counts frames as lost that are "
             "still on their way: RFC 2544 waits 2 s"
         )
-    if p.rate_from != preset.rate_from and not asked & set(specs.NEEDS_THROUGHPUT):
+    if p.rate_from != preset.rate_from and all("rate_from" not in b.heeds for b in wanted):
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
@@ -95,16 +101,18 @@ def _links(run: ResolvedRun) -> Iterator[str]:
         )
 
 
-def _device(run: ResolvedRun) -> Iterator[str]:
+def _device(bound: BoundRun) -> Iterator[str]:
+    run = bound.settings
     if run.tester.kind == "trex" and not run.loops_back and run.dut.driver == "reference":
         yield (
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
     cores = run.tester.options.get("cores", 1)
-    wants = set(run.benchmarks) & {specs.LATENCY, specs.PDV, specs.IPDV}
+    timed = {"tags", "every-frame"}
+    wants = [b.name for b in registry.wanted(bound) if timed & b.needs(bound)]
     if run.tester.kind == "trex" and wants and str(cores) != "1":
         yield (
-            f"{' and '.join(sorted(wants))} need one data path core of TRex, not {cores}: "
+            f"{' and '.join(wants)} need one data path core of TRex, not {cores}: "
             "measure them in a run of their own with cores: 1"
         )

@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.base import Benchmark, Phase
+from v6t.core.benchmarks.phase_one import filling
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs import chained, specs, stateful_specs
+from v6t.core.runs import chained
 from v6t.core.runs.device import CHAIN, driver_of, intent_of
-from v6t.core.runs.stateful_specs import most_connections
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
     from v6t.plugins.base import Technology
 
 
-def check_connections(run: ResolvedRun, plugin: Technology) -> None:
+def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
     """Refuse what cannot work with or without connections.
 
     Raises:
         UsageError: the first thing that cannot.
     """
-    asked = [name for name in run.benchmarks if name in specs.OF_CONNECTIONS]
-    if not run.connects:
-        if asked:
+    run, plugin = bound.settings, bound.technology
+    for benchmark in asked:
+        if not run.connects and benchmark.connections == "only":
             raise UsageError(
-                f"{asked[0]} is for stateful devices, and {run.plugin} keeps no connections",
+                f"{benchmark.name} is for stateful devices, and {run.plugin} keeps no connections",
                 "leave it out of --measure, or choose a stateful technology such as nat44",
             )
-        return
-    for name in run.benchmarks:
-        if name not in (*specs.OF_CONNECTIONS, *specs.PHASE_TWO):
+        if run.connects and benchmark.connections == "never":
+            others = [b.name for b in registry.installed() if b.connections != "never"]
             raise UsageError(
-                f"{name} is not measured with connections",
-                "one of " + ", ".join((*specs.OF_CONNECTIONS, *specs.PHASE_TWO)),
+                f"{benchmark.name} is not measured with connections", "one of " + ", ".join(others)
             )
+    if not run.connects:
+        return
     c = run.procedure.connections
     combinations = plugin.combinations
-    if set(run.benchmarks) != {specs.CAPACITY} and c.count > combinations:
+    if any(b.fills_table for b in asked) and c.count > combinations:
         raise UsageError(
             f"phase 1 of {c.count} connections needs as many four-tuples, but the ranges give "
             f"{combinations}",
@@ -54,35 +58,16 @@ def check_connections(run: ResolvedRun, plugin: Technology) -> None:
         raise UsageError(
             "one table entry has no order to be read in", "set connections.reading to fixed"
         )
-    _check_capacity(run, plugin)
     _check_device(run)
-    _check_timeout(run, plugin)
+    _check_timeout(bound, asked)
 
 
-def _check_capacity(run: ResolvedRun, plugin: Technology) -> None:
-    c = run.procedure.connections.capacity
-    if specs.CAPACITY not in run.benchmarks:
-        return
-    if c.beta > c.gamma:
-        raise UsageError(
-            f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
-            "a table that is too small must be slower than one that is large enough",
-        )
-    most = most_connections(run, plugin)
-    if c.first > most:
-        raise UsageError(
-            f"the capacity search begins with {c.first} connections, but may not ask for more than "
-            f"{most}",
-            "lower connections.capacity.first, raise connections.capacity.most, or widen the "
-            "ranges of ports and addresses",
-        )
-
-
-def _check_timeout(run: ResolvedRun, plugin: Technology) -> None:
+def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
     """A device that is known to forget connections sooner than the shortest test can end.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
     """
+    run, plugin = bound.settings, bound.technology
     limit_s = _timeout_s(run, plugin)
     if limit_s is None:
         return
@@ -90,9 +75,9 @@ def _check_timeout(run: ResolvedRun, plugin: Technology) -> None:
     sizes = plugin.frame_pair(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
-    asked = stateful_specs.filling(run).connections(c.count, rate_cps)
-    needed_s = asked.filling_s + asked.wait_s + asked.gap_s
-    if set(run.benchmarks) & set(specs.PHASE_TWO):
+    first = filling(run.procedure).connections(c.count, rate_cps)
+    needed_s = first.filling_s + first.wait_s + first.gap_s
+    if any(b.phase == Phase.STREAMS for b in asked):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
     if needed_s >= limit_s:
         raise UsageError(

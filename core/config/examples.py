@@ -19,7 +19,7 @@ params:
   ces: 1000                # simulated CEs; all: drawn uniformly from the whole rule
   # n: 10                  # foreground is m of n frames, the rest native IPv6
   # m: 9
-  # spoof_percent: 1       # frames the BR must drop
+  # negative_percent: 1    # frames the BR must drop
 preset: quick              # quick: a demonstration of a minute; rfc: 60 s trials, 20 repetitions
 benchmarks: [throughput]   # frame-loss, back-to-back, latency, pdv, ipdv, system-recovery, reset
 modes: [bidirectional, forward, reverse]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.examples import write_files
-from v6t.core.config.presets import PROCEDURES
-from v6t.core.config.settings import ProcedureSettings, ResolvedRun
+from v6t.core.config.presets import procedure_of
+from v6t.core.config.settings import ResolvedRun, procedure_model, saved_run
 from v6t.core.runs.rundir import CONFIG
 from v6t.profiles.errors import UsageError
 
@@ -45,7 +45,7 @@ def configuration(source: Path) -> ResolvedRun:
 
     path = source / CONFIG if source.is_dir() else source
     try:
-        return ResolvedRun.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return saved_run(json.loads(path.read_text(encoding="utf-8")))
     except OSError as exc:
         raise UsageError(
             f"{path} cannot be read: {exc.strerror}", "give the directory of an earlier `v6t run`"
@@ -56,7 +56,7 @@ def configuration(source: Path) -> ResolvedRun:
 
 def run_file(run: ResolvedRun) -> dict[str, Any]:
     """What to measure: the preset, and what differs from it."""
-    preset = ProcedureSettings.model_validate(PROCEDURES[run.preset]).model_dump(mode="json")
+    preset = procedure_model().model_validate(procedure_of(run.preset)).model_dump(mode="json")
     own = run.procedure.model_dump(mode="json")
     return {
         "plugin": run.plugin,

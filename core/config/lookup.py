@@ -39,7 +39,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
 def every_setting(plugin: str | None = None) -> Iterator[Setting]:
     """Of run file, testbed file, the testers' and every driver's options."""
     from v6t.core.config.files import RunFile, TestbedFile
-    from v6t.core.config.settings import ProcedureSettings
+    from v6t.core.config.settings import procedure_model
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import DRIVERS
     from v6t.drivers.sim.device import SimOptions
@@ -50,7 +50,7 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
         from v6t.core.config.plugins import load_plugin
 
         yield from settings_of(load_plugin(plugin).params_model, "params.")
-    yield from settings_of(ProcedureSettings, "procedure.")
+    yield from settings_of(procedure_model(), "procedure.")
     yield from settings_of(TestbedFile)
     for kind, options in (("trex", TrexOptions), ("sim", SimOptions)):
         yield from _of(f"tester {kind}", settings_of(options, "tester.options."))

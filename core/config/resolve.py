@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from v6t.core.benchmarks import registry
 from v6t.core.config.checks import check_measures
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.presets import MODES, PROCEDURES
+from v6t.core.config.presets import MODES, procedure_of
 from v6t.core.config.settings import (
     DutSettings,
     LinkSettings,
@@ -17,6 +18,7 @@ from v6t.core.config.settings import (
     ProcedureSettings,
     ResolvedRun,
     TesterSettings,
+    procedure_model,
 )
 from v6t.core.config.validation import (
     among,
@@ -29,8 +31,6 @@ from v6t.core.config.validation import (
 )
 from v6t.core.config.yaml_document import Document
 from v6t.core.runs.chained import check_parts
-from v6t.core.runs.specs import BENCHMARKS
-from v6t.core.runs.variants import spread_of
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.plugins.base import Link, Links, PluginParams, Technology
@@ -78,9 +78,11 @@ def resolve(
         for side in ("left", "right")
     }
     benchmarks = listed(
-        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",), BENCHMARKS
+        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",), registry.names()
     )
-    given = {**spread_of(plugin_type, benchmarks), **run.params}
+    given = dict(run.params)
+    for benchmark in map(registry.load, benchmarks):
+        given = {**benchmark.parameters(plugin_type), **given}
     try:
         params = _params(plugin_type, given, flags.params, run_doc)
     except UsageError as exc:
@@ -109,14 +111,16 @@ def resolve(
     }
     checked: ResolvedRun = validated(ResolvedRun, resolved, None)
     with within(None if flags.dut_params else bed_doc, ("dut", "options", "params")):
-        device_of(checked)  # its own parameters must hold too
+        device = device_of(checked)  # its own parameters must hold too
     if checked.dut.driver != "reference":
         with within(None if flags.dut else bed_doc, ("dut", "driver")):
             driver_type(checked.dut.driver).check_technology(name)
             if checked.dut.driver == "chain":
                 check_parts(checked.dut.options, plugin)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
-        check_measures(checked)
+        from v6t.core.config.bound import BoundRun
+
+        check_measures(BoundRun(checked, plugin, device))
     return checked
 
 
@@ -361,9 +365,9 @@ def _procedure(
 ) -> ProcedureSettings:
     flagged = {k: v for k, v in flags.procedure.items() if v is not None}
     flagged = _laid_over(flagged, _expand(flags.procedure_texts))
-    values = _laid_over(_laid_over(PROCEDURES[preset], run.procedure), flagged)
+    values = _laid_over(_laid_over(procedure_of(preset), run.procedure), flagged)
     return validated(  # type: ignore[no-any-return]
-        ProcedureSettings, values, document, ("procedure",), flagged
+        procedure_model(), values, document, ("procedure",), flagged
     )
 
 

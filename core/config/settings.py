@@ -6,21 +6,14 @@ is into the run directory, so that a run is resumed and reproduced from it alone
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
-from v6t.core.config.benchmark_settings import (
-    AdaptiveSettings,
-    BurstSettings,
-    ConnectionSettings,
-    DelayVariationSettings,
-    FlowSettings,
-    FrameLossSettings,
-    Frozen,
-    LatencySettings,
-    RecoverySettings,
-    ResetSettings,
-)
+from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Frozen
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
 
@@ -96,20 +89,35 @@ class ProcedureSettings(Frozen):
     """Rate of latency, PDV and IPDV; None: the measured throughput (LAT-01)."""
     rate_from: Literal["median", "p1"] = "median"
     """Which throughput that is."""
-    latency: LatencySettings = LatencySettings()
-    """Latency (LAT-01, LAT-02)."""
-    delay_variation: DelayVariationSettings = DelayVariationSettings()
-    """PDV and IPDV (PDV-01, IPDV-01)."""
-    frame_loss: FrameLossSettings = FrameLossSettings()
-    """Frame loss rate (FLR-02, FLR-03)."""
-    back_to_back: BurstSettings = BurstSettings()
-    """Back-to-back frames (B2B-01 to B2B-03)."""
-    system_recovery: RecoverySettings = RecoverySettings()
-    """System recovery (REC-01)."""
-    reset: ResetSettings = ResetSettings()
-    """Reset (RST-01, RST-02)."""
-    flows: FlowSettings = FlowSettings()
     connections: ConnectionSettings = ConnectionSettings()
+    """Connections of stateful devices (RFC 9693)."""
+
+
+def procedure_model() -> type[ProcedureSettings]:
+    """The settings with those of every installed benchmark, each under its own key."""
+    return _composed(tuple(registry.sections().items()))
+
+
+@lru_cache(maxsize=4)
+def _composed(sections: tuple[tuple[str, type[Frozen]], ...]) -> type[ProcedureSettings]:
+    fields: dict[str, Any] = {
+        name: (model, Field(model(), description=summary(model))) for name, model in sections
+    }
+    made: type[ProcedureSettings] = create_model(
+        "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields
+    )
+    return made
+
+
+def summary(model: type[Frozen]) -> str:
+    """What stands in the first line of its docstring."""
+    return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
+
+
+def _with_sections(values: Any) -> Any:
+    if isinstance(values, ProcedureSettings):
+        return values
+    return procedure_model().model_validate(values)
 
 
 class ResolvedRun(Frozen):
@@ -127,7 +135,7 @@ class ResolvedRun(Frozen):
     modes: tuple[Mode, ...]
     frame_sizes: tuple[int, ...]
     """IPv6 frame sizes, octets with FCS (GEN-05)."""
-    procedure: ProcedureSettings
+    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_with_sections)]
     seed: int
     label: str = ""
     connects: bool = False
@@ -137,3 +145,20 @@ class ResolvedRun(Frozen):
     def loops_back(self) -> bool:
         """Whether the run itself can leave the device out, to measure the tester alone."""
         return self.tester.kind != "trex" or bool(self.tester.options.get("lab"))
+
+
+def saved_run(values: Any) -> ResolvedRun:
+    """A run as it was written; settings of a benchmark that is not installed any more are left out.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
+        known = procedure_model().model_fields
+        procedure = {
+            name: value
+            for name, value in values["procedure"].items()
+            if name in known or not isinstance(value, Mapping)
+        }
+        values = {**values, "procedure": procedure}
+    return ResolvedRun.model_validate(values)

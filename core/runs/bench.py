@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.core.benchmarks import registry
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import technology
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.device import (
@@ -18,7 +20,7 @@ from v6t.core.runs.device import (
 )
 from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
-from v6t.procedures.trial import Trial, TrialResult
+from v6t.procedures.trial import TIMING, Trial, TrialResult
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Traffic
 from v6t.profiles.streams import StreamSet
@@ -29,14 +31,6 @@ if TYPE_CHECKING:
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
-DELAY_BENCHMARKS = (
-    "latency",
-    "pdv",
-    "ipdv",
-    "throughput-frame-timeout",
-    "frame-loss-frame-timeout",
-)
-"""They need a tester that times frames."""
 
 
 def _quiet(text: str) -> None:
@@ -76,7 +70,7 @@ def make_tester(
 
     options = TrexOptions.from_mapping(run.tester.options)
     standing = lab_device(run, keep, say) if options.lab and not loopback else None
-    delays = any(name in DELAY_BENCHMARKS for name in run.benchmarks)
+    delays = any(TIMING & b.needs(bind(run)) for b in map(registry.load, run.benchmarks))
     return TrexTester(options, device.links, standing, loopback=loopback, delays=delays)
 
 

@@ -22,8 +22,8 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
 from v6t.procedures.tester_rate import Ceiling, CeilingSpec, tester_ceiling
-from v6t.procedures.trial import Measure
-from v6t.profiles.model import Direction
+from v6t.procedures.trial import Measure, Mode
+from v6t.profiles.model import Direction, FramePair
 from v6t.profiles.streams import StreamSet
 
 UNKNOWN = (
@@ -40,11 +40,26 @@ FILE = "ceilings.json"
 """In the run directory: the remembered ceilings it used."""
 
 
+def ceiling_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float) -> CeilingSpec:
+    """How the tester's own ceiling is looked for under a preset."""
+    careful = run.preset == "rfc"
+    return CeilingSpec(
+        ipv6_frame_size=sizes.ipv6,
+        ipv4_frame_size=sizes.ipv4,
+        mode=mode,
+        media_fps=media_fps,
+        duration_s=min(5.0 if careful else 0.3, run.procedure.trial_duration_s),
+        refinements=4 if careful else 2,
+        residual_wait_s=min(0.2, run.procedure.residual_wait_s),
+        sending_time_tolerance=max(1.02, run.procedure.sending_time_tolerance),
+    )
+
+
 def find_ceiling(
     run: ResolvedRun,
     streams: Mapping[Direction, StreamSet],
     spec: CeilingSpec,
-    door: Measure,
+    measure: Measure,
     directory: RunDir,
     *,
     of_phase_one: bool = False,
@@ -55,18 +70,18 @@ def find_ceiling(
         run: the run.
         streams: what is sent.
         spec: the point, and how to look.
-        door: to the tester without a device; not used where the ports cannot be joined.
+        measure: the tester without a device; not used where the ports cannot be joined.
         directory: of the run.
-        of_phase_one: the door's trials establish connections: never remembered.
+        of_phase_one: its trials establish connections: never remembered.
     """
     if run.loops_back and (of_phase_one or not _may_be_old(run)):
-        return tester_ceiling(spec, door), THIS_RUN
+        return tester_ceiling(spec, measure), THIS_RUN
     key = _key(run, spec, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
         found, source = recall(run, spec, streams)
         if run.loops_back and source == UNKNOWN:
-            measured = tester_ceiling(spec, door)
+            measured = tester_ceiling(spec, measure)
             remember(run, spec, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": found.rate_fps, "source": source}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.core.benchmarks import registry
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import chained
 from v6t.core.runs.hooks import run_hook
@@ -81,7 +82,7 @@ def intent_of(run: ResolvedRun) -> DutIntent:
     from v6t.core.config.resolve import technology
 
     intent = technology(run).dut_intent()
-    if not run.connects or run.benchmarks == ("capacity",):
+    if not any(registry.load(name).fills_table for name in run.benchmarks) or not run.connects:
         return intent
     sessions = {"sessions": run.procedure.connections.count}
     return replace(intent, settings={**intent.settings, **sessions})

@@ -131,7 +131,7 @@ def verify(run: ResolvedRun, say: Say) -> str:
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_translation(
-            for_preflight(run, bench.measure),
+            for_preflight(plugin, bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
@@ -206,7 +206,7 @@ def any_plugin(driver: str) -> str | None:
 
     if driver not in drivers():
         return None
-    possible = driver_type(driver).technologies or ("ipv4-router",)
+    possible = driver_type(driver).technologies or names()
     return next((name for name in possible if name in names()), None)
 
 

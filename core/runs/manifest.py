@@ -45,6 +45,7 @@ def setup(plugin: Technology, frame_sizes: Sequence[int]) -> dict[str, Any]:
     return {
         "sides": list(plugin.sides),
         "ip_versions": list(plugin.ip_versions),
+        "native": plugin.native,
         "middle_version": plugin.middle_version,
         "devices": [asdict(role) for role in plugin.roles],
         "octets": {

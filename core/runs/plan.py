@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.base import Benchmark
+from v6t.core.benchmarks.phase_one import with_phase_one
+from v6t.core.benchmarks.point import Cost, Point
+from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.presets import caveats
-from v6t.core.config.resolve import technology
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs import specs
 from v6t.core.runs.bench import compile_point
-from v6t.core.runs.connection_plan import connection_costs, with_phase_one
-from v6t.procedures import estimate
-from v6t.procedures.estimate import Cost
-from v6t.procedures.flows import flow_points, flow_spec
-from v6t.procedures.rss_probe import CASES
-from v6t.procedures.throughput import ThroughputSpec
-from v6t.procedures.trial import Mode
+from v6t.core.runs.ceiling import ceiling_spec
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
@@ -74,7 +72,8 @@ class RunPlan:
 
 def plan(run: ResolvedRun) -> RunPlan:
     """Plan a run, without touching anything."""
-    plugin = technology(run)
+    bound = bind(run)
+    plugin = bound.technology
     points: list[PlannedPoint] = []
     streams: list[str] = []
     for size in run.frame_sizes:
@@ -87,72 +86,40 @@ def plan(run: ResolvedRun) -> RunPlan:
                 f"{s.weight / total:.1%} of the frames"
                 for s in stream_set.streams
             ]
-        each: list[tuple[str, str, Cost]] = [
-            (mode, *found) for mode in run.modes for found in _costs(run, sizes, mode, media)
-        ]
-        if run.connects:
-            each += [
-                ("connections", *found) for found in connection_costs(run, plugin, sizes, media)
-            ]
-        for mode, benchmark, cost in each:
+        for benchmark, point, cost in _costs(bound, sizes, media):
             points.append(
                 PlannedPoint(
-                    benchmark=benchmark,
+                    benchmark=benchmark.name,
                     frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
-                    mode=mode,
+                    mode=point.mode if benchmark.phase.directed else "connections",
                     media_fps=media,
                     trials=cost.trials,
                     duration_s=cost.seconds,
                 )
             )
-    return RunPlan(run, tuple(points), tuple(streams), _intent(plugin.dut_intent()), caveats(run))
+    return RunPlan(run, tuple(points), tuple(streams), _intent(plugin.dut_intent()), caveats(bound))
 
 
 def _costs(
-    run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: int
-) -> list[tuple[str, Cost]]:
-    """What each benchmark takes; the first one bears the tester's own ceiling."""
-    at = specs.conditions(run, sizes, mode)
-    search = specs.throughput_spec(run, sizes, mode, media_fps, media_fps)
-    found: list[tuple[str, Cost]] = []
-    for benchmark in specs.measured(run):
-        if benchmark in specs.OF_CONNECTIONS:
-            continue
-        if benchmark in (specs.THROUGHPUT, specs.WITH_TIMEOUT):
-            cost = estimate.throughput_cost(search)
-        elif benchmark == specs.RSS_PROBE:
-            one = estimate.throughput_cost(search)
-            cost = Cost(len(CASES) * one.trials, len(CASES) * one.seconds)
-        elif benchmark == specs.FLOWS:
-            cost = _flows_cost(run, search)
-        elif benchmark in (specs.FRAME_LOSS, specs.LOSS_WITH_TIMEOUT):
-            cost = estimate.frame_loss_cost(specs.frame_loss_spec(run, at, media_fps, media_fps))
-        elif benchmark == specs.BACK_TO_BACK:
-            bursts = specs.burst_spec(run, at, media_fps, media_fps, media_fps / 2)
-            cost = estimate.burst_cost(bursts)
-        elif benchmark == specs.RECOVERY:
-            cost = estimate.recovery_cost(specs.recovery_spec(run, at, media_fps, media_fps))
-        elif benchmark == specs.RESET:
-            cost = estimate.reset_cost(specs.reset_spec(run, at, media_fps))
-        else:
-            rate = run.procedure.rate_fps or media_fps
-            cost = estimate.timing_cost(specs.timing_spec(run, benchmark, at, rate, "assumed"))
-        cost = with_phase_one(run, cost, media_fps)
-        if not found:
-            ceiling = specs.ceiling_spec(run, sizes, mode, media_fps)
-            own = ASSUMED_CEILING_TRIALS * (ceiling.duration_s + ceiling.residual_wait_s)
-            cost = Cost(cost.trials, cost.seconds + own)
-        found.append((benchmark, cost))
-    return found
-
-
-def _flows_cost(run: ResolvedRun, search: ThroughputSpec) -> Cost:
-    wanted = run.procedure.flows
-    each = [
-        estimate.throughput_cost(flow_spec(search, point, wanted.interval_s))
-        for point in flow_points(wanted.counts, wanted.starts)
-    ]
-    return Cost(sum(c.trials for c in each), sum(c.seconds for c in each))
+    bound: BoundRun, sizes: FramePair, media_fps: int
+) -> Iterator[tuple[Benchmark[Any], Point, Cost]]:
+    """What each benchmark takes; the first one of a mode bears the tester's own ceiling."""
+    benchmarks = registry.wanted(bound)
+    for mode in bound.settings.modes:
+        point = Point(bound, sizes, mode, media_fps)
+        spec = ceiling_spec(bound.settings, sizes, mode, media_fps)
+        own_s = ASSUMED_CEILING_TRIALS * (spec.duration_s + spec.residual_wait_s)
+        for benchmark in benchmarks:
+            if benchmark.phase.directed:
+                cost = benchmark.cost(point)
+                if bound.settings.connects:
+                    cost = with_phase_one(point, cost)
+                yield benchmark, point, cost + Cost(0, own_s)
+                own_s = 0.0
+    point = Point(bound, sizes, "forward", media_fps)
+    for benchmark in benchmarks:
+        if not benchmark.phase.directed:
+            yield benchmark, point, benchmark.cost(point)
 
 
 def _intent(intent: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.settings import ResolvedRun, saved_run
 from v6t.profiles.errors import UsageError
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
@@ -84,7 +84,7 @@ class RunDir:
         from pydantic import ValidationError
 
         try:
-            return ResolvedRun.model_validate(self.read_json(CONFIG))
+            return saved_run(self.read_json(CONFIG))
         except ValidationError as exc:
             raise UsageError(f"{self.path / CONFIG} is no configuration of this v6t") from exc
 

@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.base import Benchmark, Phase
+from v6t.core.benchmarks.phase_one import prepared
+from v6t.core.benchmarks.point import MeasurementPoint, TesterCapacity, Vary
+from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.presets import caveats, is_demonstration
-from v6t.core.config.resolve import technology
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.benchmarks import Measured, Place, measure_point, nothing
-from v6t.core.runs.ceiling import THIS_RUN, find_ceiling
+from v6t.core.runs.ceiling import THIS_RUN, ceiling_spec, find_ceiling
 from v6t.core.runs.continuing import finished, journal_of
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
-from v6t.core.runs.raw_tables import as_csv, raw_tables, trial_rows
+from v6t.core.runs.raw_tables import as_csv, trial_rows
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile
 from v6t.core.runs.rundir import RunDir
-from v6t.core.runs.specs import (
-    FLOWS,
-    OF_CONNECTIONS,
-    RSS_PROBE,
-    ceiling_spec,
-    measured,
-    throughput_spec,
-)
-from v6t.core.runs.stateful import PhaseOne, establishing, for_loopback, for_preflight
-from v6t.core.runs.variants import Vary, measure_flows, probe
+from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
-from v6t.procedures.stateful.phases import Prepared, TableNotFilled
-from v6t.procedures.tester_rate import Ceiling
+from v6t.procedures.stateful.phases import TableNotFilled
+from v6t.procedures.tester_rate import Ceiling, CeilingSpec
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
 from v6t.profiles.model import Direction, FramePair
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
-
-__all__ = ["ceiling_spec", "throughput_spec"]
 
 
 class Watch(Protocol):
@@ -82,20 +74,34 @@ class RunOutcome:
 
 
 @dataclass
+class _Done:
+    """What a benchmark left: its entry in ``results.json``, and rows for its own file."""
+
+    record: dict[str, Any]
+    rows: list[dict[str, Any]]
+    file: str
+
+
+@dataclass
 class _State:
     """Everything a run in progress needs."""
 
-    run: ResolvedRun
+    bound: BoundRun
     directory: RunDir
     results: ResultsFile
     journal: Journal
     bench: Bench
     loopback: Bench
     watch: Watch
-    done: list[Measured] = field(default_factory=list)
+    done: list[_Done] = field(default_factory=list)
     status: str = RUNNING
     measured: int = 0
     finding: dict[str, Any] | None = None
+
+    @property
+    def run(self) -> ResolvedRun:
+        """Its settings."""
+        return self.bound.settings
 
 
 def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
@@ -105,15 +111,16 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.profiles.errors`; what was measured stays on disk.
     """
-    check_abilities(run)
+    bound = bind(run)
+    check_abilities(bound)
     directory = RunDir(path, new=True)
     try:
-        directory.write_json(names.MANIFEST, manifest(run, technology(run)))
+        directory.write_json(names.MANIFEST, manifest(run, bound.technology))
         directory.write_json(names.CONFIG, run.model_dump(mode="json"))
         with logged(watch, path) as log:
-            for caution in cautions(run):
+            for caution in cautions(bound):
                 log.say(f"note: {caution}")
-            return _carry_out(run, directory, log)
+            return _carry_out(bound, directory, log)
     finally:
         directory.close()
 
@@ -126,24 +133,25 @@ def resume(path: Path, watch: Watch) -> RunOutcome:
     """
     directory = RunDir(path, new=False)
     try:
-        run = directory.config()
+        bound = bind(directory.config())
         done = finished(directory)
         if done is not None:
             results, trials = done
             return RunOutcome(path, COMPLETE, results["results"], results["caveats"], trials)
         with logged(watch, path) as log:
-            return _carry_out(run, directory, log)
+            return _carry_out(bound, directory, log)
     finally:
         directory.close()
 
 
-def _carry_out(run: ResolvedRun, directory: RunDir, watch: Watch) -> RunOutcome:
+def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     results = ResultsFile(directory)
     journal = journal_of(directory, results.held)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    bench = Bench(run, keep=directory.path, say=watch.say)
-    state = _State(run, directory, results, journal, bench, Bench(run, loopback=True), watch)
+    bench = Bench(bound.settings, keep=directory.path, say=watch.say)
+    loopback = Bench(bound.settings, loopback=True)
+    state = _State(bound, directory, results, journal, bench, loopback, watch)
     try:
         _write_results(state)
         _measure_all(state)
@@ -165,24 +173,22 @@ def _carry_out(run: ResolvedRun, directory: RunDir, watch: Watch) -> RunOutcome:
         directory.path,
         state.status,
         [d.record for d in state.done],
-        caveats(run),
+        caveats(state.bound),
         replayed=len(journal.entries) - state.measured,
         measured=state.measured,
     )
 
 
 def _measure_all(state: _State) -> None:
-    run = state.run
-    plugin = technology(run)
+    run, plugin = state.run, state.bound.technology
+    benchmarks = registry.wanted(state.bound)
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
-        streams = compile_point(plugin, sizes, run.seed)
-        state.bench.load(streams)
-        state.loopback.load(streams)
+        streams = _load(state, sizes)
         state.watch.say(f"{sizes.label} octets: checking the translation")
         try:
             finding = check_translation(
-                for_preflight(run, _door(state, state.bench)),
+                for_preflight(plugin, JournaledTester(state, state.bench)),
                 ipv6_frame_size=sizes.ipv6,
                 ipv4_frame_size=sizes.ipv4,
             )
@@ -191,7 +197,7 @@ def _measure_all(state: _State) -> None:
             if size == run.frame_sizes[0]:
                 for caution in of_medium(run, state.bench.describe()):
                     state.watch.say(f"note: {caution}")
-            _measure_size(state, sizes, streams)
+            _measure_size(state, benchmarks, sizes, streams)
         except TableNotFilled as exc:
             if exc.tester:
                 raise TesterError(
@@ -202,89 +208,127 @@ def _measure_all(state: _State) -> None:
             ) from exc
 
 
-def _measure_size(state: _State, sizes: FramePair, streams: Mapping[Direction, StreamSet]) -> None:
-    run = state.run
-    if RSS_PROBE in run.benchmarks:
-        for mode in run.modes:
-            _note(state, probe(partial(_variant, state, sizes, mode)))
-        return
-    if not run.connects:
-        for mode in run.modes:
-            _note(state, measure_point(_place(state, sizes, mode, streams)))
-        for mode in run.modes if FLOWS in run.benchmarks else ():
-            _note(state, measure_flows(partial(_variant, state, sizes, mode)))
-        return
-    phase_one = PhaseOne(
-        _place(state, sizes, "forward", streams, establishing), state.bench.emptying()
-    )
-    _note(state, phase_one.first())
-    wanted = [name for name in measured(run) if name not in OF_CONNECTIONS]
-    for mode in run.modes if wanted else ():
-        place = _place(state, sizes, mode, streams)
-        asked = phase_one.connections()
-        if asked is None:
-            _note(state, (nothing(place, b, "no connection rate passed") for b in wanted))
-            continue
-        prepared = Prepared(place.measure, asked, run.procedure.connections.retakes)
-        conditions = {**place.conditions, "connections": phase_one.described()}
-        _note(
-            state,
-            measure_point(
-                replace(
-                    place,
-                    measure=prepared,
-                    find=prepared.found(place.find),
-                    conditions=conditions,
-                )
-            ),
-        )
-    _note(state, phase_one.last())
-
-
-def _note(state: _State, found: Iterable[Measured]) -> None:
-    """Results on disk as they come."""
-    for done in found:
-        if state.run.procedure.means:
-            add_means(done.record)
-        state.done.append(done)
-        _write_results(state)
-
-
-def _variant(state: _State, sizes: FramePair, mode: Mode, name: str, vary: Vary) -> Place:
-    """Where a variant of the traffic is measured; it is loaded."""
-    streams = compile_point(technology(state.run), sizes, state.run.seed, vary)
+def _load(
+    state: _State, sizes: FramePair, vary: Vary = lambda traffic: traffic
+) -> Mapping[Direction, StreamSet]:
+    """Streams of a frame size, or a variant of them; both testers have them."""
+    streams = compile_point(state.bound.technology, sizes, state.run.seed, vary)
     state.bench.load(streams)
     state.loopback.load(streams)
-    return _place(state, sizes, mode, streams, variant=name)
+    return streams
 
 
-def _place(
+def _measure_size(
+    state: _State,
+    benchmarks: Sequence[Benchmark[Any]],
+    sizes: FramePair,
+    streams: Mapping[Direction, StreamSet],
+) -> None:
+    """Phase after phase, each in every mode or once."""
+    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=True)
+    for phase in Phase:
+        chosen = [b for b in benchmarks if b.phase == phase]
+        for mode in state.run.modes if phase.directed else ("forward",):
+            point = in_no_direction
+            if phase.directed:
+                point = _point(state, sizes, mode, streams)
+                point = replace(point, found=in_no_direction.found)
+            if chosen:
+                found = _measure_point(state, phase, chosen, point)
+                if not phase.directed:
+                    in_no_direction = replace(point, found={**point.found, **found})
+
+
+def _measure_point(
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any]], point: MeasurementPoint
+) -> dict[str, Sequence[float]]:
+    """Benchmarks one after the other, results on disk as they come; the rates that were found."""
+    found: dict[str, Sequence[float]] = {}
+    refused = None
+    if phase != Phase.VARIANTS:
+        point.capacity.find()  # the tester itself goes first
+    if phase == Phase.STREAMS and state.run.connects:
+        filled = prepared(point)
+        refused = None if filled else "no connection rate passed"
+        point = filled or point
+    where = f"{point.sizes.label} octets" + (f", {point.mode}" if phase.directed else "")
+    for benchmark in chosen:
+        at = replace(point, found={**point.found, **found})
+        if refused:
+            measured = benchmark.nothing(at, refused, at.said)
+        else:
+            if phase != Phase.VARIANTS:
+                state.watch.say(f"{where}: {benchmark.name}")
+            measured = benchmark.run(at)
+        found[benchmark.name] = measured.rates
+        if state.run.procedure.means:
+            add_means(measured.record)
+        state.done.append(_Done(measured.record, measured.rows, benchmark.csv_file))
+        _write_results(state)
+    return found
+
+
+def _point(
     state: _State,
     sizes: FramePair,
     mode: Mode,
     streams: Mapping[Direction, StreamSet],
-    through: Callable[[Measure], Measure] = lambda door: door,
+    *,
+    of_phase_one: bool = False,
     variant: str = "",
-) -> Place:
-    """Where a point is measured; the tester's own ceiling is found first.
+) -> MeasurementPoint:
+    """Where benchmarks are measured.
 
     Args:
         state: of the run.
         sizes, mode: the point.
         streams: what is sent.
-        through: changes the trials of the ceiling.
+        of_phase_one: the tester's own ceiling is that of making connections.
         variant: begins the keys of its trials where the streams are not the run's own.
     """
-    run = state.run
-    media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
-    own = for_loopback(run, _door(state, state.loopback))
-    spec = replace(ceiling_spec(run, sizes, mode, media), variant=variant)
-    door = _door(state, state.loopback) if through is establishing else own
-    what = f"{sizes.label} octets, {mode}"
-    if run.loops_back:
+    plugin = state.bound.technology
+    media = max_frame_rate_fps(state.run.line_rate_bps, sizes.ipv6)
+    loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
+    spec = replace(ceiling_spec(state.run, sizes, mode, media), variant=variant)
+
+    def find() -> tuple[Ceiling, str]:
+        tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
+        return _find_ceiling(state, streams, spec, tester, of_phase_one=of_phase_one)
+
+    def vary(name: str, change: Vary) -> MeasurementPoint:
+        return _point(state, sizes, mode, _load(state, sizes, change), variant=name)
+
+    return MeasurementPoint(
+        bound=state.bound,
+        sizes=sizes,
+        mode=mode,
+        media_fps=media,
+        capacity=TesterCapacity(find),
+        measure=JournaledTester(state, state.bench),
+        loopback=loopback,
+        watch=state.watch.trial,
+        say=state.watch.say,
+        find=state.journal.entries.__getitem__,
+        describe=partial(_conditions, state.bound),
+        emptying=state.bench.emptying,
+        vary=vary,
+    )
+
+
+def _find_ceiling(
+    state: _State,
+    streams: Mapping[Direction, StreamSet],
+    spec: CeilingSpec,
+    tester: Measure,
+    *,
+    of_phase_one: bool,
+) -> tuple[Ceiling, str]:
+    """The tester's own ceiling at a point, and where it is from."""
+    what = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size} octets, {spec.mode}"
+    if state.run.loops_back:
         state.watch.say(f"{what}: how much the tester itself can do")
     ceiling, source = find_ceiling(
-        run, streams, spec, through(door), state.directory, of_phase_one=through is establishing
+        state.run, streams, spec, tester, state.directory, of_phase_one=of_phase_one
     )
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own ceiling: {source}")
@@ -294,30 +338,29 @@ def _place(
             + (ceiling.faults[0] if ceiling.faults else "no rate passed"),
             "close other programs on this machine; `v6t selftest` repeats this check",
         )
-    return Place(
-        run=run,
-        sizes=sizes,
-        mode=mode,
-        media_fps=media,
-        ceiling=ceiling,
-        measure=_door(state, state.bench),
-        loopback=own,
-        watch=state.watch.trial,
-        say=state.watch.say,
-        find=state.journal.entries.__getitem__,
-        conditions=_conditions(run, ceiling, source),
-    )
+    return ceiling, source
 
 
-class _Door:
+class JournaledTester:
     """Journal, then tester; a wrong frame ends the run whenever it turns up."""
 
     def __init__(self, state: _State, bench: Bench) -> None:
+        """Wrap.
+
+        Args:
+            state: of the run.
+            bench: measures what the journal does not know.
+        """
         self._state = state
         self._measure = JournaledMeasure(state.journal, self._run)
         self._bench = bench
 
     def __call__(self, trial: Trial) -> TrialResult:
+        """The trial's result.
+
+        Raises:
+            TranslationError: the device sent a frame that is not what it should be.
+        """
         result = self._measure(trial)
         if trial.benchmark != "preflight":  # the preflight reports by itself
             for direction, counted in result.directions.items():
@@ -330,10 +373,6 @@ class _Door:
         self._state.measured += 1
         with DuringTrial(trial, self._state.run.dut.options.get("hooks", {})):
             return self._bench.measure(trial)
-
-
-def _door(state: _State, bench: Bench) -> _Door:
-    return _Door(state, bench)
 
 
 def _refuse(state: _State, finding: Finding) -> None:
@@ -352,13 +391,14 @@ def _refuse(state: _State, finding: Finding) -> None:
     )
 
 
-def _conditions(run: ResolvedRun, ceiling: Ceiling, source: str) -> dict[str, Any]:
+def _conditions(bound: BoundRun, ceiling: Ceiling, source: str) -> dict[str, Any]:
+    run = bound.settings
     return {
         "preset": run.preset,
         "demonstration": is_demonstration(run),
-        "caveats": caveats(run),
+        "caveats": caveats(bound),
         "plugin": run.plugin,
-        "params": technology(run).params.model_dump(mode="json"),
+        "params": bound.technology.params.model_dump(mode="json"),
         "tester": run.tester.kind,
         "device": run.dut.driver,
         "line_rate_bps": run.line_rate_bps,
@@ -376,7 +416,7 @@ def _write_results(state: _State) -> None:
         "schema": SCHEMA,
         "status": state.status,
         "label": state.run.label,
-        "caveats": caveats(state.run),
+        "caveats": caveats(state.bound),
         "results": [d.record for d in state.done],
     }
     if state.finding:
@@ -388,8 +428,12 @@ def _write_results(state: _State) -> None:
         content["bottleneck"] = watched
     directory, journal = state.directory, state.journal
     state.results.write(content)
-    for name, rows in raw_tables(state.run, state.done).items():
-        directory.write_text(name, as_csv(rows))
+    tables: dict[str, list[dict[str, Any]]] = {names.REPETITIONS: []}
+    for done in state.done:
+        tables.setdefault(done.file, []).extend(done.rows)
+    for name, rows in tables.items():
+        if rows or name == names.REPETITIONS:
+            directory.write_text(name, as_csv(rows))
     directory.write_text(names.TRIALS, as_csv(list(trial_rows(journal))))
 
 

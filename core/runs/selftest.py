@@ -8,8 +8,7 @@ from typing import Any
 from v6t.core.config.resolve import technology
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.ceiling import remember
-from v6t.core.runs.runner import ceiling_spec
+from v6t.core.runs.ceiling import ceiling_spec, remember
 from v6t.procedures.tester_rate import tester_ceiling, usable_fps
 from v6t.profiles.wire import max_frame_rate_fps
 

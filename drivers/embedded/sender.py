@@ -253,7 +253,7 @@ class Sender:
     def _stamp(source: _Source, rows: U8, seq: NDArray[np.uint32], nonce: int) -> None:
         trailer.stamp(
             rows,
-            source.expander.headers,
+            source.expander.checksum,
             seq=seq,
             stream_id=source.stream.stream_id,
             nonce=nonce,

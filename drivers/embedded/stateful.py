@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.drivers.embedded.connections import Connections as Known
-from v6t.drivers.oracle.connection_oracle import TableAt, connecting, plugin_of
+from v6t.drivers.oracle.connection_oracle import Connected, TableAt, connecting, plugin_of
 from v6t.drivers.oracle.replay import Order
 from v6t.drivers.oracle.state_table import ROW, MemoryFile
 from v6t.drivers.tester import Oracle, Phase
@@ -80,7 +80,7 @@ class Connecting:
             loopback: frames come back as they were sent.
         """
         plugin = plugin_of(oracle)
-        if not getattr(plugin, "stateful", False) or len(streams) < 2:
+        if not isinstance(plugin, Connected) or len(streams) < 2:
             return None
         self._version = plugin.responder_version
         if loopback:

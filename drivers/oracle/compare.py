@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles import headerpolicy, inet, trailer
+from v6t.profiles import decode, headerpolicy, trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
 
@@ -89,7 +89,7 @@ def compare_samples(
         sent = np.concatenate([expander.frames(int(n), 1) for n in numbers])
         trailer.stamp(
             sent,
-            expander.headers,
+            expander.checksum,
             seq=marks.seq,
             stream_id=marks.stream_id if nonce is None else stream.stream_id,
             nonce=marks.nonce if nonce is None else nonce,
@@ -126,7 +126,7 @@ def missing_example(
     sent = expander.frames(number, 1)
     trailer.stamp(
         sent,
-        expander.headers,
+        expander.checksum,
         seq=np.array([number]),
         stream_id=stream.stream_id,
         nonce=0,
@@ -195,19 +195,22 @@ _IPV6 = (
 _UDP = ((0, 2, "source port"), (2, 4, "destination port"), (4, 6, "length"), (6, 8, "checksum"))
 
 
+_TCP = (
+    (0, 2, "source port"), (2, 4, "destination port"), (4, 8, "sequence number"),
+    (8, 12, "acknowledgement number"), (12, 14, "flags"), (14, 16, "window"), (16, 18, "checksum"),
+)  # fmt: skip
+_GRE = ((0, 2, "flags"), (2, 4, "protocol type"))
+_FIELDS = {"Ethernet": _ETHERNET, "IPv4": _IPV4, "IPv6": _IPV6, "GRE": _GRE, "UDP": _UDP,
+           "TCP": _TCP}  # fmt: skip
+
+
 def _field(frame: bytes, at: int) -> str:
-    headers = inet.headers_of(frame)
-    parts: list[tuple[int, str, tuple[tuple[int, int, str], ...]]] = [(0, "Ethernet", _ETHERNET)]
-    if headers.version:
-        parts.append(
-            (headers.l3, f"IPv{headers.version}", _IPV4 if headers.version == 4 else _IPV6)
-        )
-    if headers.inner is not None:
-        parts.append((headers.inner, "inner IPv4", _IPV4))
-    if headers.udp is not None:
-        parts.append((headers.udp, "UDP", _UDP))
-    if at >= headers.payload:
-        return "payload"
-    start, name, fields = max(p for p in parts if p[0] <= at)
-    inside = next((f for low, high, f in fields if low <= at - start < high), "")
-    return f"{name} {inside}".strip()
+    deep = 0
+    for header in decode.headers(frame):
+        deep += header.name in ("IPv4", "IPv6")
+        if header.start <= at < header.end:
+            inner = "inner " if deep > 1 and header.name in ("IPv4", "IPv6") else ""
+            fields = _FIELDS.get(header.name, ())
+            named = (f for low, high, f in fields if low <= at - header.start < high)
+            return f"{inner}{header.name} {next(named, '')}".strip()
+    return "payload"

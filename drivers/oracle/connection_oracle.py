@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     U8 = NDArray[np.uint8]
 
 
+@runtime_checkable
 class Connected(Protocol):
     """A stateful plugin (see ``v6t.plugins.stateful.base``)."""
 

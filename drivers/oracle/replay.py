@@ -15,7 +15,7 @@ from v6t.drivers.oracle.state_table import StateTable, tuple_at
 from v6t.procedures.connection_types import Reading
 from v6t.profiles import inet
 from v6t.profiles.expand import Expander
-from v6t.profiles.streams import Stream
+from v6t.profiles.streams import Checksum, Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ class FrameSource(Protocol):
 
     length: int
     headers: inet.Headers
+    checksum: Checksum | None
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         """See :meth:`v6t.profiles.expand.Expander.frames`."""
@@ -76,6 +77,7 @@ class Cycle:
         self._count = count
         self.length = self._expander.length
         self.headers = self._expander.headers
+        self.checksum = stream.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         """Frames ``first ..``; see :class:`FrameSource`."""
@@ -106,6 +108,7 @@ class Replay:
         self._table, self._order = table, order
         self.length = len(packet)
         self.headers = inet.headers_of(packet)
+        self.checksum = stream.checksum
         self._at = tuple_at(self.headers)
         size = (self._at.stop - self._at.start - 4) // 2
         source, ports = list(range(size)), 2 * size

@@ -9,6 +9,8 @@ from v6t.profiles.streams import StreamSet
 
 FRAMES = 2048
 """Frames of each stream that are looked at."""
+WITH_PORTS = (6, 17)
+"""TCP and UDP: what follows them begins with two ports."""
 FIELDS = ("ports", "addresses", "both", "none")
 
 
@@ -43,7 +45,7 @@ def _core(frame: bytes, cores: int, fields: str) -> int:
     protocol = frame[at + 6] if six else frame[at + 9]
     # of an encapsulated packet the hash sees no ports: they are behind the inner header
     ports = frame[at + 40 : at + 44] if six else frame[at + 20 : at + 24]
-    ports = ports if protocol == 17 else b""
+    ports = ports if protocol in WITH_PORTS else b""
     if fields == "none":
         return 0
     if fields == "both":

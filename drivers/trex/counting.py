@@ -11,7 +11,7 @@ Two ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,11 +19,14 @@ from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
+from v6t.profiles.decode import headers
 from v6t.profiles.model import Role
 from v6t.profiles.streams import StreamSet
 
-CONTROL_FILTER = "arp or icmp or icmp6 or ether proto 0x88cc or (vlan and (arp or icmp or icmp6))"
-"""Frames devices send of their own accord: ARP, ICMP, ND and RA, LLDP."""
+_CONTROL = ("arp", "icmp", "icmp6")
+"""Frames devices send of their own accord: ARP, ICMP, ND and RA; LLDP, too."""
+_NOT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
+             "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
 EVENT_ERROR_S = 0.02
 """Traffic's end reaches the client as an event: so much later at most."""
 
@@ -253,6 +256,22 @@ def faults(raw: Mapping[str, Any], sent: Sequence[Sent], cpu_limit: float) -> li
     if busiest > cpu_limit:
         found.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
     return found
+
+
+def control_filter(streams: Iterable[StreamSet]) -> str:
+    """Capture filter for frames that are no test frames, where only port counters tell.
+
+    Args:
+        streams: of all directions; where their frames are ICMP, echoes are no control frames.
+    """
+    carried = {
+        header.name
+        for one in streams
+        for stream in one.streams
+        for header in headers(base64.b64decode(stream.trex["packet"]["binary"]))
+    }
+    terms = " or ".join(_NOT_ECHO if carried & {"ICMP", "ICMPv6"} else _CONTROL)
+    return f"{terms} or ether proto 0x88cc or (vlan and ({terms}))"
 
 
 def captured(raw: Mapping[str, Any], port: int) -> list[tuple[float, bytes]]:

@@ -1,9 +1,13 @@
 """Streams as TRex sends them when it stamps every frame (its latency streams).
 
-TRex sets the lowest bit of the outer TOS or traffic class and writes 0xFFFF into the outer IPv4
-identification or IPv6 flow label of such streams (``trex_stl_fs.cpp``, v3.08). Doing the same to
-the template first keeps one description of a frame: what is loaded, expanded and compared.
-Stamps change the payload of every frame, so that each needs its UDP checksum computed.
+When such a stream starts, TRex sets the lowest bit of TOS or traffic class in its template, an ECN
+bit, and writes 0xFFFF into the identification or flow label (``CFlowStatRuleMgr::start_stream``,
+v3.08). NICs that filter need that. In software mode, which is the only one where v6t counts by
+trailers, nobody looks at it: TRex tells frames by their last 16 octets
+(``RXLatency::handle_flow_latency_stats``). The stream's program runs on each frame after that, so
+a write of it puts the header's first octets back as they were asked for, and frames are those
+of the RFCs. Stamps change the payload of every frame, so that each needs
+the checksum that covers it computed.
 """
 
 from __future__ import annotations
@@ -20,6 +24,10 @@ from v6t.profiles.inet import Headers, headers_of
 from v6t.profiles.streams import Stream, StreamSet
 
 MARK = 0xFFFF
+HEADER = "trex-header"
+"""The variable that holds the header's first octets."""
+_FIRST_OCTETS = {4: 8, 6: 4}
+"""Version to identification, version to flow label."""
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
 TAG_GROUPS = 32
@@ -69,17 +77,17 @@ def _stamped(stream: Stream) -> Stream:
             "but TRex's time stamp needs 16",
             "choose a larger frame size",
         )
-    l3 = headers.l3
-    if headers.version == 4:
-        packet[l3 + 1] |= 1
-        packet[l3 + 4 : l3 + 6] = MARK.to_bytes(2, "big")
-        packet[l3 + 10 : l3 + 12] = b"\0\0"
-        packet[l3 + 10 : l3 + 12] = _checksum(packet[l3 : l3 + 20]).to_bytes(2, "big")
-    elif headers.version == 6:
-        packet[l3 + 1] = packet[l3 + 1] & 0xF0 | 0x10
-        packet[l3 + 2 : l3 + 4] = MARK.to_bytes(2, "big")
     program = list(stream.trex["vm"]["instructions"])
-    program += _fix(headers, program)
+    if any(i["type"] == "flow_var" and i["name"] == HEADER for i in program):
+        return stream
+    octets = _FIRST_OCTETS.get(headers.version, 0)
+    if ins.variable_octets(program) + octets > ins.MAX_VARIABLE_OCTETS:
+        _mark(packet, headers)
+    elif octets:
+        value = int.from_bytes(packet[headers.l3 : headers.l3 + octets], "big")
+        first = [ins.flow_var(HEADER, octets, "inc", value, value), ins.write(HEADER, headers.l3)]
+        program = first + program
+    program += _fix(stream, headers, program)
     trex = {
         **stream.trex,
         "packet": {**stream.trex["packet"], "binary": base64.b64encode(packet).decode()},
@@ -88,16 +96,45 @@ def _stamped(stream: Stream) -> Stream:
     return replace(stream, trex=trex)
 
 
-def _fix(headers: Headers, program: list[ins.Instruction]) -> list[ins.Instruction]:
-    if headers.udp is None or any(i["type"] == "fix_checksum_hw" for i in program):
-        return []
-    below = headers.inner if headers.inner is not None else headers.l3
-    if below > ins.MAX_L2_OCTETS:
-        raise UsageError(
-            f"the UDP header's network header begins at octet {below}, but TRex fixes checksums "
-            f"only up to octet {ins.MAX_L2_OCTETS}"
-        )
-    return [ins.fix_hardware(below, headers.udp - below, ins.L4_UDP)]
+def _mark(packet: bytearray, headers: Headers) -> None:
+    """What TRex does to the template, where a program has no room to undo it."""
+    l3 = headers.l3
+    if headers.version == 4:
+        packet[l3 + 1] |= 1
+        packet[l3 + 4 : l3 + 6] = MARK.to_bytes(2, "big")
+        packet[l3 + 10 : l3 + 12] = b"\0\0"
+        packet[l3 + 10 : l3 + 12] = _checksum(packet[l3 : l3 + 20]).to_bytes(2, "big")
+    else:
+        packet[l3 + 1] = packet[l3 + 1] & 0xF0 | 0x10
+        packet[l3 + 2 : l3 + 4] = MARK.to_bytes(2, "big")
+
+
+def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> list[ins.Instruction]:
+    """Instructions that mend what stamp and mark break, unless the program has them.
+
+    That is the checksum that covers the stamp, and the one of an outer IPv4 header.
+    """
+    mended = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
+    mended |= {i["l2_len"] for i in program if i["type"] == "fix_checksum_hw"}
+    checksum, found = stream.checksum, list[ins.Instruction]()
+    if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
+        kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
+        if kind is None or below is None:
+            raise UsageError(
+                f"TRex's stamp changes the {checksum.protocol} checksum of '{stream.name}', and "
+                "TRex has no instruction that mends it",
+                "count by ports, or send frames without that checksum",
+            )
+        if below > ins.MAX_L2_OCTETS:
+            raise UsageError(
+                f"the {checksum.protocol} header's network header begins at octet {below}, but "
+                f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}"
+            )
+        found.append(ins.fix_hardware(below, checksum.header - below, kind))
+        mended.add(below)
+    if headers.version == 4 and headers.l3 not in mended:
+        found.insert(0, ins.fix_ipv4(headers.l3))
+    return found
 
 
 def _checksum(header: bytes | bytearray) -> int:

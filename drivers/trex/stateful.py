@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.connection_oracle import (
+    Connected,
     ConnectionOracle,
     TableAt,
     connecting,
@@ -104,7 +105,7 @@ class Connecting:
         self._streams = streams
         self._outer = self._inner = None
         plugin = plugin_of(oracle)
-        if not getattr(plugin, "stateful", False) or len(streams) < 2:
+        if not isinstance(plugin, Connected) or len(streams) < 2:
             return
         self._version = plugin.responder_version
         if not loopback:

@@ -293,7 +293,7 @@ class TrexTester:
             receive=sorted({one.rx_port for one in sent}),
             residual_s=trial.residual_wait_s,
             give_up_s=overtime_s,
-            control="" if stamp else counting.CONTROL_FILTER,
+            control="" if stamp else counting.control_filter(one.streams for one in sent),
             samples=self._samples(sent, ipdv) if stamp else {},
             recordings=dict(recording or {}),
             synchronized=False,

@@ -81,6 +81,11 @@ class Mixture(PluginParams):
         return self
 
 
+def negative_share(description: str) -> Any:
+    """The parameter ``negative_percent``, of whatever kind a technology's negative traffic is."""
+    return Field(0, ge=0, le=50, description=description)
+
+
 class PortParams(Mixture):
     """A mixture whose foreground ports follow RFC 4814 on both sides."""
 

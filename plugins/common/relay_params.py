@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 from v6t.plugins.base import Links
-from v6t.plugins.common.mixture import Mixture
+from v6t.plugins.common.mixture import Mixture, negative_share
 from v6t.plugins.common.ports import (
     DestinationPorts,
     Policy,
@@ -20,6 +20,8 @@ from v6t.plugins.common.ports import (
 
 class RelayParams(Mixture):
     """Addresses of both links, ports on both sides, spoofed frames."""
+
+    former_names: ClassVar[Mapping[str, str]] = {"spoof_percent": "negative_percent"}
 
     server_ipv4: IPv4Address = Field(
         IPv4Address("203.0.113.56"), description="the IPv4 host beyond the relay"
@@ -46,8 +48,8 @@ class RelayParams(Mixture):
     rv_dport: Policy = Field(
         "random", description="reverse destination ports, within the customer's port set"
     )
-    spoof_percent: int = Field(
-        0, ge=0, le=50, description="share of forward frames the relay must drop (MAP-09) [%]"
+    negative_percent: int = negative_share(
+        "share of forward frames the relay must drop: spoofed ones (MAP-09) [%]"
     )
 
 

@@ -6,6 +6,7 @@ themselves. That is the stateless part of a CE; NAPT in front of it is a statefu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
@@ -15,11 +16,11 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import Links
-from v6t.plugins.common.mixture import Mixture
+from v6t.plugins.common.mixture import Mixture, negative_share
 from v6t.plugins.common.ports import (
     DestinationPorts,
     Policy,
@@ -93,6 +94,8 @@ class Customer:
 class CustomerParams(Mixture):
     """What all customers' devices can be told; left is the IPv6 link, right the IPv4 one."""
 
+    former_names: ClassVar[Mapping[str, str]] = {"stray_percent": "negative_percent"}
+
     server_ipv4: IPv4Address = Field(
         IPv4Address("203.0.113.56"), description="the IPv4 host beyond the relay"
     )
@@ -125,8 +128,8 @@ class CustomerParams(Mixture):
     rv_dport: DestinationPorts = Field(
         default_factory=destination_range, description="reverse destination ports"
     )
-    stray_percent: int = Field(
-        0, ge=0, le=50, description="share of frames that are none of the customer's [%]"
+    negative_percent: int = negative_share(
+        "share of frames the device must drop: they are none of the customer's [%]"
     )
 
     @property

@@ -39,8 +39,8 @@ def customer_traffic(
     made = make(params, links, sizes)
     ends = (params.tester_left_ipv6, params.tester_right_ipv6)
     behind = background_of(params, links, direction, sizes, ends, links.left)
-    strays = _strays(params.customer, made, direction) if params.stray_percent else []
-    return mixed(params, direction, [(made, 1)], behind, strays, params.stray_percent, seed)
+    strays = _strays(params.customer, made, direction) if params.negative_percent else []
+    return mixed(params, direction, [(made, 1)], behind, strays, params.negative_percent, seed)
 
 
 def _forward(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficClass:

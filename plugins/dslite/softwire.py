@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.plugins.base import Reference
 from v6t.plugins.common.octets import octets4, u32, u64
 from v6t.plugins.common.reference_device import (
     COMMON_REASONS,
@@ -39,7 +40,7 @@ _ANY = IPv4Network("0.0.0.0/0")
 
 
 @dataclass(frozen=True)
-class B4:
+class B4(Reference):
     """A B4 of DS-Lite; left is its IPv6, right the customer's IPv4."""
 
     local: IPv6Address
@@ -62,7 +63,7 @@ class B4:
 
 
 @dataclass(frozen=True)
-class SoftwireEnd:
+class SoftwireEnd(Reference):
     """An AFTR without its NAT; left are the B4s, right is the NAT.
 
     Attributes:

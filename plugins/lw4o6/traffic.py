@@ -85,9 +85,9 @@ def lw_traffic(
     ends = (params.tester_left_ipv6, params.tester_right_ipv6)
     behind = background_of(params, links, direction, sizes, ends, links.left)
     spoofed = []
-    if direction == "forward" and params.spoof_percent:
+    if direction == "forward" and params.negative_percent:
         spoofed = _spoofed(params, groups[0], foreground[0][0])
-    return mixed(params, direction, foreground, behind, spoofed, params.spoof_percent, seed)
+    return mixed(params, direction, foreground, behind, spoofed, params.negative_percent, seed)
 
 
 def _forward(

@@ -72,7 +72,7 @@ def relay_traffic(
         for kind in _spoofs(params):
             good = forward(params, params, links, sizes, f"spoof-{kind}", seed)
             spoofed.append(_spoofed(params, good, kind, whole_host))
-    return mixed(params, direction, foreground, behind, spoofed, params.spoof_percent, seed)
+    return mixed(params, direction, foreground, behind, spoofed, params.negative_percent, seed)
 
 
 def _reverse(
@@ -99,7 +99,7 @@ def _reverse(
 
 def _spoofs(params: MapParams) -> list[str]:
     """Kinds of spoofed frames the first rule allows."""
-    if not params.spoof_percent:
+    if not params.negative_percent:
         return []
     kinds = ["prefix"]
     if params.rule.ea_len and params.rule.embedded_suffix_len:
@@ -140,5 +140,5 @@ def _outside(params: MapParams, address: IPv6Address) -> IPv6Address:
         if not any(flipped in d.rule.ipv6_prefix for d in params.all_domains):
             return flipped
     raise UsageError(
-        "no address lies outside all rules, so none can be spoofed", "set spoof_percent to 0"
+        "no address lies outside all rules, so none can be spoofed", "set negative_percent to 0"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -9,11 +10,11 @@ from ipaddress import (
     IPv6Address,
     IPv6Network,
 )
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.base import PluginParams
-from v6t.plugins.common.mixture import LinkParams
+from v6t.plugins.common.mixture import LinkParams, negative_share
 from v6t.plugins.common.ports import KINDS, Policy
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Variable
@@ -55,14 +56,16 @@ class Ipv4HostBits(HostBits):
 class RouterParams(LinkParams):
     """What both routers can be told."""
 
+    former_names: ClassVar[Mapping[str, str]] = {"expired_percent": "negative_percent"}
+
     left_networks: int = Field(
         1, ge=1, le=256, description="destination networks on the left (GEN-09)"
     )
     right_networks: int = Field(
         1, ge=1, le=256, description="destination networks on the right (GEN-09)"
     )
-    expired_percent: int = Field(
-        0, ge=0, le=50, description="share of frames whose TTL or hop limit ends at the router [%]"
+    negative_percent: int = negative_share(
+        "share of frames the router must drop: their TTL or hop limit ends at it [%]"
     )
 
     def hosts(self, side: Side) -> HostBits:

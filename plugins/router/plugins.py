@@ -37,6 +37,7 @@ class Router(Technology):
     """Forwards from link to link; stateless."""
 
     overhead = 0
+    native = True
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     spread: ClassVar[dict[str, Any]] = {
         "left_hosts": {"policy": "random"},
@@ -62,7 +63,7 @@ class Router(Technology):
         behind = background_of(p, self.links, direction, sizes, ends, self.links.left)
         name, field = ("IP", "ttl") if self.version == 4 else ("IPv6", "hlim")
         expired = negative_like(made, "expired", layers=replaced(made, name, **{field: 1}))
-        return mixed(p, direction, [(made, 1)], behind, [expired], p.expired_percent, seed)
+        return mixed(p, direction, [(made, 1)], behind, [expired], p.negative_percent, seed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
         """TTL or hop limit minus one; see the base class."""

@@ -67,8 +67,8 @@ class StatelessTranslator(Technology):
             self._ipv6_link,
         )
         made = self._foreground(direction, sizes, seed)
-        negative = self._unmapped(made) if p.unmapped_percent else []
-        return mixed(p, direction, [(made, 1)], behind, negative, p.unmapped_percent, seed)
+        negative = self._unmapped(made) if p.negative_percent else []
+        return mixed(p, direction, [(made, 1)], behind, negative, p.negative_percent, seed)
 
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
         """The reference translation; see :mod:`v6t.plugins.siit.reference`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.common.hosts import HostRange, host
-from v6t.plugins.common.mixture import LinkParams
+from v6t.plugins.common.mixture import LinkParams, negative_share
 from v6t.plugins.translation.eam import Mappings
 from v6t.profiles.errors import UsageError
 
@@ -16,6 +18,8 @@ LOWEST_IPV6_MTU = 1280
 
 class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
+
+    former_names: ClassVar[Mapping[str, str]] = {"unmapped_percent": "negative_percent"}
 
     ipv6_hosts: HostRange = Field(
         HostRange(first=IPv4Address("198.18.0.2")),
@@ -41,8 +45,8 @@ class TranslatorParams(LinkParams):
         ge=1280,
         description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
     )
-    unmapped_percent: int = Field(
-        0, ge=0, le=50, description="share of frames with an address no mapping holds [%]"
+    negative_percent: int = negative_share(
+        "share of frames the translator must drop: no mapping holds their source [%]"
     )
 
     @cached_property

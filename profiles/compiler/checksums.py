@@ -23,13 +23,11 @@ from v6t.profiles.compiler.lower import Piece, lower
 from v6t.profiles.compiler.variables import Part, complement
 from v6t.profiles.errors import UsageError
 from v6t.profiles.fields import Header, Layout
-from v6t.profiles.template import Template, checksum_field
+from v6t.profiles.template import NETWORK, WITHOUT_ADDRESSES, Template, checksum_field
+from v6t.profiles.trailer import LENGTH as TRAILER_OCTETS
 
 HARDWARE_NS = 15.0
 """The least measured (15 to 30): a NIC that computes checksums needs no more."""
-TRAILER_OCTETS = 16
-
-_L4_TYPES = {"UDP": ins.L4_UDP, "TCP": ins.L4_TCP}
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,10 @@ def _sums(template: Template) -> list[_Sum]:
                 found.append(_Sum(header, None, ((8 * header.offset, 8 * header.end),)))
             else:
                 spans = [(8 * header.offset, end)]
-                if network is not None and header.name != "ICMP":
+                if network is not None and header.name not in WITHOUT_ADDRESSES:
                     spans += [_span(network, "src"), _span(network, "dst")]
                 found.append(_Sum(header, network, tuple(spans)))
-        if header.name in {"IP", "IPv6"}:
+        if header.name in NETWORK:
             network = header
     return found
 
@@ -135,7 +133,7 @@ def _fixed(ipv4: Sequence[_Sum], transport: _Sum) -> ChecksumPlan:
         return ChecksumPlan(
             (*rest.instructions, ins.fix_icmpv6(l2_len, l3_len)), notes=(*rest.notes, note)
         )
-    if header.name not in _L4_TYPES:
+    if header.name not in ins.L4_TYPES:
         raise UsageError(
             f"the checksum of {header.label} changes with what is bound, and TRex has no "
             "instruction for it",
@@ -147,7 +145,7 @@ def _fixed(ipv4: Sequence[_Sum], transport: _Sum) -> ChecksumPlan:
             f"up to octet {ins.MAX_L2_OCTETS} (a 7-bit length)"
         )
     rest = _software([s for s in ipv4 if s.header is not network])
-    fix = ins.fix_hardware(l2_len, l3_len, _L4_TYPES[header.name])
+    fix = ins.fix_hardware(l2_len, l3_len, ins.L4_TYPES[header.name])
     pair = f"{network.label} and {header.label}" if network.name == "IP" else header.label
     note = f"checksums: {pair} by the NIC (by TRex if it cannot), header at octet {l2_len}"
     return ChecksumPlan((*rest.instructions, fix), notes=(*rest.notes, note))
@@ -186,7 +184,7 @@ def _neutral(
         constants.append((first, piece.width, ones - now))
     _, before = lower(parts, pieces, template.packet)
     _, after = lower([*parts, *made], [*pieces, *written], template.packet)
-    if after - before >= HARDWARE_NS and transport.header.name in _L4_TYPES:
+    if after - before >= HARDWARE_NS and transport.header.name in ins.L4_TYPES:
         return None
     octets = f"{written[0].first // 8}..{payload // 8 - 1}"
     note = (

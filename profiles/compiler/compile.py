@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from v6t.profiles import trailer
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.checksums import ChecksumPlan, plan_checksums
 from v6t.profiles.compiler.enumeration import counter, listed, permutation
@@ -30,7 +31,7 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.fields import bound_bits
 from v6t.profiles.model import Binding, Kind, Traffic, TrafficClass, Variable
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.template import Template, build
+from v6t.profiles.template import Template, build, final_checksum
 
 MAX_STREAMS = 128
 """Stream identifiers 0..127: they are TRex's latency packet groups."""
@@ -96,7 +97,10 @@ def compile_traffic(
             "flow_stats": {"enabled": False},
         }
         role, weight = traffic_class.role, traffic_class.weight
-        streams.append(Stream(traffic_class.name, role, stream_id, weight, trex, tuple(notes)))
+        checksum = final_checksum(template.layout)
+        streams.append(
+            Stream(traffic_class.name, role, stream_id, weight, trex, checksum, tuple(notes))
+        )
     return StreamSet(traffic.direction, tuple(streams))
 
 
@@ -106,6 +110,7 @@ def _program(
     """Template, instructions and notes of one class."""
     template = build(traffic_class.layers, traffic_class.frame_size)
     _check(traffic_class)
+    _check_room(traffic_class, template)
     parts: list[Part] = []
     pieces: list[Piece] = []
     constants: list[tuple[int, int, int]] = []
@@ -211,6 +216,18 @@ def _check(traffic_class: TrafficClass) -> None:
             raise UsageError(
                 f"TRex adds to {WORD} bits, but variable '{b.variable}' has {variable.width}"
             )
+
+
+def _check_room(traffic_class: TrafficClass, template: Template) -> None:
+    """A mark written over a header would make another frame."""
+    room = len(template.packet) - template.layout.payload
+    if room < trailer.LENGTH:
+        names = "/".join(h.name for h in template.layout.headers)
+        raise UsageError(
+            f"a frame of '{traffic_class.name}' has {room} octets behind {names}, but the tester "
+            f"writes a mark of {trailer.LENGTH} there",
+            f"choose a frame size larger by {trailer.LENGTH - room} or more",
+        )
 
 
 def _check_limits(

@@ -24,6 +24,8 @@ MAX_L2_OCTETS = 127
 
 L4_UDP = 11
 L4_TCP = 13
+L4_TYPES = {"UDP": L4_UDP, "TCP": L4_TCP}
+"""Checksums that the NIC (or TRex instead of it) computes, by layer."""
 
 
 def flow_var(name: str, size: int, op: Op, low: int, high: int, step: int = 1) -> Instruction:

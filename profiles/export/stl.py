@@ -11,6 +11,7 @@ import json
 import keyword
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
@@ -18,7 +19,8 @@ from v6t.profiles.compiler.instructions import MAX_VARIABLE_OCTETS, touched, var
 from v6t.profiles.errors import UsageError
 from v6t.profiles.fields import Layout, layout_of
 from v6t.profiles.model import DIRECTIONS, Role
-from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.streams import Checksum, Stream, StreamSet
+from v6t.profiles.template import final_checksum
 
 _OWN = "v6t"
 """Key of what TRex does not know; its client ignores unknown keys."""
@@ -80,6 +82,7 @@ def from_stl_json(text: str) -> StreamSet:
                     int(own["stream_id"]),
                     int(own["weight"]),
                     trex,
+                    _checksum(own, trex),
                     tuple(own["notes"]),
                 )
             )
@@ -89,6 +92,13 @@ def from_stl_json(text: str) -> StreamSet:
     except (ValueError, KeyError, TypeError, AttributeError, UnboundLocalError) as exc:
         raise UsageError("the text holds no streams written by v6t") from exc
     return StreamSet(direction, tuple(streams))
+
+
+def _checksum(own: Mapping[str, Any], trex: Mapping[str, Any]) -> Checksum | None:
+    """As written; earlier versions did not: then what the packet itself tells."""
+    if "checksum" not in own:
+        return final_checksum(_dissect(base64.b64decode(trex["packet"]["binary"])))
+    return Checksum(**own["checksum"]) if own["checksum"] else None
 
 
 def check_file_name(name: str) -> None:
@@ -128,6 +138,7 @@ def _dump(streams: StreamSet, *, own: bool) -> str:
             "role": stream.role.value,
             "stream_id": stream.stream_id,
             "weight": stream.weight,
+            "checksum": stream.checksum and asdict(stream.checksum),
             "notes": list(stream.notes),
         }
         objects.append({**stream.trex, **({_OWN: extra} if own else {})})

@@ -30,7 +30,7 @@ def main() -> None:
             rows = expander.frames(0, BLOCK)
             trailer.stamp(
                 rows,
-                expander.headers,
+                expander.checksum,
                 seq=np.arange(BLOCK, dtype=np.uint32),
                 stream_id=1,
                 nonce=1,

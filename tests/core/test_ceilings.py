@@ -7,9 +7,8 @@ import pytest
 from v6t.core.config.resolve import Flags, resolve, technology
 from v6t.core.runs import ceiling
 from v6t.core.runs.bench import compile_point
-from v6t.core.runs.ceiling import THIS_RUN, UNKNOWN, find_ceiling, remember
+from v6t.core.runs.ceiling import THIS_RUN, UNKNOWN, ceiling_spec, find_ceiling, remember
 from v6t.core.runs.rundir import RunDir
-from v6t.core.runs.specs import ceiling_spec
 from v6t.procedures.tester_rate import Ceiling
 from v6t.tests.procedures.support import limited
 

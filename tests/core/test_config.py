@@ -7,7 +7,8 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.core.config.presets import PROCEDURES, caveats, is_demonstration
+from v6t.core.config.bound import bind
+from v6t.core.config.presets import caveats, is_demonstration, procedure_of
 from v6t.core.config.resolve import Flags, RunFile, TestbedFile, resolve, technology
 from v6t.core.config.settings import ProcedureSettings, ResolvedRun
 from v6t.core.config.yaml_document import MAX_VALUES, Document
@@ -62,7 +63,7 @@ def test_preset_then_file_then_flags(tmp_path):
     run = resolved(tmp_path, text, procedure={"repetitions": 9, "loss_tolerance": None})
     assert run.procedure.repetitions == 9
     assert run.procedure.residual_wait_s == 3
-    assert run.procedure.trial_duration_s == PROCEDURES["quick"]["trial_duration_s"]
+    assert run.procedure.trial_duration_s == procedure_of("quick")["trial_duration_s"]
 
 
 def test_flags_win_over_every_setting_of_the_files(tmp_path):
@@ -123,10 +124,10 @@ def test_a_resolved_run_survives_its_file(tmp_path):
 def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     lab = {"lab": "true"}
     rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
-    assert caveats(resolve(flags=rfc)) == []
-    (said,) = caveats(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc")))
+    assert caveats(bind(resolve(flags=rfc))) == []
+    (said,) = caveats(bind(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))))
     assert "ceiling is not measured in this run" in said
-    said = " ".join(caveats(resolved(tmp_path, procedure={"loss_tolerance": 0.01})))
+    said = " ".join(caveats(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01}))))
     for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
         assert word in said
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench
@@ -58,9 +59,9 @@ def test_bad_input_is_one_sentence(arguments, words):
 
 def test_the_stateful_device_and_little_headroom_are_said_beside_the_numbers():
     given = {"variant": "map-t", "initiator_ports.min": "4096", "initiator_ports.max": "12031"}
-    said = caveats(resolve(flags=Flags("ipv4aas", params=given)))
+    said = caveats(bind(resolve(flags=Flags("ipv4aas", params=given))))
     assert any("the CE is stateful" in line for line in said)
     assert any("take 97% of the CE's port set of 8192" in line for line in said)
-    said = caveats(resolve(flags=Flags("ipv4aas")))
+    said = caveats(bind(resolve(flags=Flags("ipv4aas"))))
     assert any("the PE is stateful" in line for line in said)
     assert not any("port set" in line for line in said)

@@ -69,7 +69,7 @@ def test_commented_settings_work(tmp_path):
     (tmp_path / "run.yaml").write_text(run)
     (tmp_path / "bed.yaml").write_text(bed)
     files = Document(tmp_path / "run.yaml").data, Document(tmp_path / "bed.yaml").data
-    assert {"n", "m", "spoof_percent"} <= set(files[0]["params"])
+    assert {"n", "m", "negative_percent"} <= set(files[0]["params"])
     assert {"trial_duration_s", "loss_tolerance", "confirmations"} <= set(files[0]["procedure"])
     assert {"capacity_fps", "loss_probability"} <= set(files[1]["tester"]["options"])
     assert {"params", "faults"} <= set(files[1]["dut"]["options"])
@@ -84,7 +84,10 @@ def test_names_in_the_example_exist():
     for model, words in (
         (RunFile, ("plugin", "params", "preset", "benchmarks", "modes", "frame_sizes", "seed")),
         (ProcedureSettings, ("trial_duration_s", "loss_tolerance", "resolution_fps")),
-        (MapEParams, ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset", "ces", "spoof_percent")),
+        (
+            MapEParams,
+            ("rule_ipv6", "rule_ipv4", "ea_len", "psid_offset", "ces", "negative_percent"),
+        ),
     ):
         for word in words:
             assert word in model.model_fields

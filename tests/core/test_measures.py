@@ -11,6 +11,7 @@ import time
 import pytest
 from v6t.analysis.remarks import remarks
 from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.hooks import DuringTrial, run_hook
@@ -317,7 +318,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
     from v6t.drivers.sim.tester import SimTester
 
     monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(wanted("latency", **QUICK_LATENCY))
+    check_abilities(bind(wanted("latency", **QUICK_LATENCY)))
     with pytest.raises(EnvironmentLacking, match="the sim tester cannot measure pdv"):
         execute(wanted("pdv", **QUICK_LATENCY), tmp_path / "out", Silent())
     assert not (tmp_path / "out").exists()
@@ -326,7 +327,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
     with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
-        check_abilities(wanted("throughput", search="mlrsearch"))
+        check_abilities(bind(wanted("throughput", search="mlrsearch")))
 
 
 def test_the_plan_knows_every_benchmark():

@@ -9,6 +9,7 @@ import json
 import re
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import Flags, resolve
@@ -72,7 +73,7 @@ def test_initial_setup_4_warns_of_a_wrong_command_and_rejects_it(here):
 
 def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
     sound = resolve(flags=Flags(plugin="mape-br", tester="sim"))
-    assert cautions(sound) == []
+    assert cautions(bind(sound)) == []
     noted = {
         "latency is not measured": {"procedure": {"latency": {"tags": 5}}},
         "pdv and ipdv are not measured": {"procedure": {"delay_variation": {"duration_s": 5}}},
@@ -81,11 +82,11 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
         "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
     }
     for words, flags in noted.items():
-        (said,) = cautions(resolve(flags=Flags(plugin="mape-br", tester="sim", **flags)))
+        (said,) = cautions(bind(resolve(flags=Flags(plugin="mape-br", tester="sim", **flags))))
         assert words in said
     asked = Flags(plugin="mape-br", tester="sim", benchmarks=["latency"],
                   procedure={"latency": {"tags": 5}})  # fmt: skip
-    assert cautions(resolve(flags=asked)) == []
+    assert cautions(bind(resolve(flags=asked))) == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,9 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
 )
 def test_initial_setup_4_warns_of_testbeds_that_cannot_be_right(bed, words, here):
     (here / "bed.yaml").write_text(bed)
-    assert words in " ".join(cautions(resolve(None, here / "bed.yaml", Flags(plugin="mape-br"))))
+    assert words in " ".join(
+        cautions(bind(resolve(None, here / "bed.yaml", Flags(plugin="mape-br"))))
+    )
     done = v6t("run", "--plugin", "mape-br", "--testbed", "bed.yaml", "--dry-run")
     assert done.status == 0
     assert f"note: {words.partition(':')[0]}" in done.out or words in done.out

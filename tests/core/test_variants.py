@@ -5,6 +5,7 @@ import json
 
 import pytest
 from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.plan import plan
@@ -147,8 +148,11 @@ def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
     from v6t.drivers.sim.tester import SimTester
 
     monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(wanted("flows", flows={"starts": ["together"]}))
-    with pytest.raises(EnvironmentLacking, match="cannot measure flows that begin one after"):
+    check_abilities(bind(wanted("flows", flows={"starts": ["together"]})))
+    with pytest.raises(
+        EnvironmentLacking,
+        match="cannot measure flows: it takes a tester that begins flows one after",
+    ):
         execute(wanted("flows"), tmp_path / "out", Silent())
 
 

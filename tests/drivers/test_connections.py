@@ -201,7 +201,7 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
         source = Cycle(stream, COUNT) if way == "forward" else Replay(stream, table, order)
         frames = source.frames(4000, 50)
         trailer.stamp(
-            frames, source.headers, seq=np.arange(4000, 4050), stream_id=stream.stream_id,
+            frames, source.checksum, seq=np.arange(4000, 4050), stream_id=stream.stream_id,
             nonce=1, time_ns=0,
         )  # fmt: skip
         which = np.arange(4000, 4050)
@@ -223,7 +223,12 @@ def test_frames_of_other_streams_are_the_plugins(memory):
     assert not inner.expect("forward", frames).length.any()  # not bound yet
     inner.bind(TableAt(table.rows.filename, COUNT, 4, Order(COUNT)))
     trailer.stamp(
-        frames, inet.headers_of(frames[0]), seq=np.arange(5), stream_id=5, nonce=1, time_ns=0
+        frames,
+        foreground(streams["forward"]).checksum,
+        seq=np.arange(5),
+        stream_id=5,
+        nonce=1,
+        time_ns=0,
     )
     assert not inner.expect("forward", frames).length.any()
     assert inner.expect("forward", frames[:0]).length.shape == (0,)

@@ -214,7 +214,7 @@ def test_jumbo_frames(tmp_path):
 
 
 def test_spoofed_frames_must_not_come_back():
-    with Bench(params={"spoof_percent": "20"}) as bench:
+    with Bench(params={"negative_percent": "20"}) as bench:
         result = bench.passes(mode="forward")
         assert result is not None
         negative = [

@@ -8,16 +8,21 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, samples
 from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.stamping import bursts, stamped, with_cache
 from v6t.procedures.trial import DelayRequest, Trial
+from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.errors import TesterError, UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.export.stl import from_stl_json
-from v6t.profiles.inet import headers_of, verify
+from v6t.profiles.inet import finish_ipv4, headers_of, verify
+from v6t.profiles.streams import StreamSet
+from v6t.profiles.transform.precompute import with_rows
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
@@ -143,21 +148,65 @@ def test_broken_histograms_are_refused(text):
         decode(text)
 
 
+def marked(stream):
+    """A stream as TRex starts it: bit 0 of TOS or traffic class set, and 0xFFFF in a field."""
+    packet = bytearray(base64.b64decode(stream.trex["packet"]["binary"]))
+    l3 = headers_of(bytes(packet)).l3
+    if packet[l3] >> 4 == 6:
+        packet[l3 + 1] |= 0x10
+        packet[l3 + 2 : l3 + 4] = b"\xff\xff"
+    else:
+        packet[l3 + 1] |= 1
+        packet[l3 + 4 : l3 + 6] = b"\xff\xff"
+        rows = np.frombuffer(packet, np.uint8)[None, :].copy()
+        finish_ipv4(rows, l3)
+        packet = rows[0]
+    binary = base64.b64encode(bytes(packet)).decode()
+    return replace(
+        stream, trex={**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
+    )
+
+
+def compiled(plugin="mape-br", **params):
+    run = resolve(flags=Flags(plugin=plugin, params=params))
+    made = technology(run)
+    return compile_point(made, made.frame_pair(run.frame_sizes[0]), run.seed)
+
+
+@pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv4-router", "ipv6-router", "nat44"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_stamped_frames_are_marked_and_stay_valid(direction):
-    for stream in STREAMS[direction].streams:
-        packet = base64.b64decode(stream.trex["packet"]["binary"])
-        headers = headers_of(packet)
-        if headers.version == 6:
-            assert packet[headers.l3 : headers.l3 + 4].hex() == "6010ffff"
-        else:
-            assert packet[headers.l3 + 1] & 1
-            assert packet[headers.l3 + 4 : headers.l3 + 6].hex() == "ffff"
-        frames = Expander(stream).frames(0, 500)
+@pytest.mark.parametrize("rows", [0, 400])
+def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
+    plain = compiled(plugin)[direction]
+    ready = stamped(with_rows(plain, rows))
+    for before, after in zip(plain.streams, ready.streams, strict=True):
+        frames = Expander(before).frames(0, 400)
+        assert np.array_equal(Expander(after).frames(0, 400), frames)
+        assert np.array_equal(Expander(marked(after)).frames(0, 400), frames)
+        assert not np.array_equal(Expander(marked(before)).frames(0, 400), frames)
         assert verify(frames).all()
-        kinds = [i["type"] for i in stream.trex["vm"]["instructions"]]
+        kinds = [i["type"] for i in after.trex["vm"]["instructions"]]
         assert kinds.count("fix_checksum_hw") == 1
-    assert stamped(STREAMS[direction]) == STREAMS[direction]  # marking twice changes nothing
+    assert stamped(ready) == ready  # twice is once
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_a_program_without_room_keeps_the_marks(direction):
+    full = [flow_var(f"v{k}", 8, "inc", 0, 9) for k in range(8)]
+    for stream in compiled()[direction].streams:
+        vm = {**stream.trex["vm"], "instructions": full}
+        (made,) = stamped(
+            StreamSet(direction, (replace(stream, trex={**stream.trex, "vm": vm}),))
+        ).streams
+        frames = Expander(made).frames(0, 3)
+        l3 = headers_of(frames[0]).l3
+        if frames[0, l3] >> 4 == 6:
+            assert frames[0, l3 : l3 + 4].tobytes().hex() == "6010ffff"
+        else:
+            assert frames[0, l3 + 1] & 1
+            assert frames[0, l3 + 4 : l3 + 6].tobytes().hex() == "ffff"
+        assert np.array_equal(Expander(marked(made)).frames(0, 3), frames)
+        assert verify(frames).all()
 
 
 def test_bursts_are_exact_and_share_the_rate():

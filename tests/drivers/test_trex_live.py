@@ -88,7 +88,7 @@ def test_a_wrong_bit_in_the_devices_rule_is_seen():
 
 
 def test_spoofed_frames_are_counted_for_themselves():
-    tester = opened(params={"spoof_percent": "10"})
+    tester = opened(params={"negative_percent": "10"})
     try:
         result = valid(tester, trial("forward"))
         negative = [

@@ -16,6 +16,7 @@ from v6t.plugins.common.mixture import (
     ipv6,
     mixed,
     negative_like,
+    negative_share,
     replaced,
 )
 from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, ReferenceDevice, route
@@ -39,9 +40,7 @@ class Nptv6Params(LinkParams):
     server: IPv6Address = Field(
         IPv6Address("2001:2:0:f001::9"), description="the host on the outside"
     )
-    outsider_percent: int = Field(
-        0, ge=0, le=50, description="share of forward frames whose source is not inside [%]"
-    )
+    negative_percent: int = negative_share("share of forward frames whose source is not inside [%]")
 
     @cached_property
     def inside(self) -> IPv6Network:
@@ -121,7 +120,7 @@ class Nptv6(Technology):
         stranger = str(IPv6Address(int(host) ^ 1 << 80))
         outsider = negative_like(made, "outsider", layers=replaced(made, "IPv6", src=stranger))
         negative = [outsider] if forward else []
-        return mixed(p, direction, [(made, 1)], behind, negative, p.outsider_percent, seed)
+        return mixed(p, direction, [(made, 1)], behind, negative, p.negative_percent, seed)
 
     def expect(self, direction: Direction, frames: Any) -> Expected:
         return self._device.expect(direction, frames)

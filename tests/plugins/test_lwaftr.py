@@ -61,7 +61,7 @@ def streams(plugin, direction):
 
 
 def test_frames_of_a_table_from_a_file(table_file):
-    plugin = aftr(binding_table=str(table_file), spoof_percent=6)
+    plugin = aftr(binding_table=str(table_file), negative_percent=6)
     world = LwWorld(plugin.links, some_rows())
     met: set[tuple[str, int]] = set()
     for direction in ("forward", "reverse"):

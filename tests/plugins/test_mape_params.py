@@ -222,7 +222,7 @@ MALFORMED = {
     "bg_dport": {"min": 1, "max": "many"},
     "n": 0,
     "m": -1,
-    "spoof_percent": 51,
+    "negative_percent": 51,
     "ttl": 1,
     "df": "perhaps",
     "psid": -1,

@@ -353,7 +353,7 @@ def test_foreground_is_m_of_n(n, m, direction):
 
 @pytest.mark.parametrize("percent", [1, 10, 50])
 def test_spoofed_frames_are_all_dropped_and_counted_apart(percent):
-    plugin = relay(**FIGURE_8, ces="all", n=4, m=3, spoof_percent=percent)
+    plugin = relay(**FIGURE_8, ces="all", n=4, m=3, negative_percent=percent)
     traffic = plugin.traffic("forward", plugin.frame_pair(104))
     weights = np.array([c.weight for c in traffic.classes])
     negative = np.array([c.role is Role.NEGATIVE for c in traffic.classes])
@@ -375,10 +375,10 @@ def test_spoofed_frames_are_all_dropped_and_counted_apart(percent):
 
 def test_spoofing_only_what_a_rule_has():
     whole = relay(rule_ipv6="2001:db8:100::/40", rule_ipv4="20.0.0.0/8", ea_len=24,
-                  spoof_percent=10)  # fmt: skip
+                  negative_percent=10)  # fmt: skip
     assert set(stream_frames(whole, "forward", 1)) == {"fg", "spoof-prefix", "spoof-address"}
     psid = relay(**{**SIXTEEN_MILLION, "rule_ipv4": "10.0.0.1/32", "ea_len": 8}, ces=9,
-                 spoof_percent=10)  # fmt: skip
+                 negative_percent=10)  # fmt: skip
     classes = stream_frames(psid, "forward", 3000)
     assert set(classes) == {"fg", "spoof-prefix", "spoof-port"}
     dropped = psid.expect("forward", classes["spoof-port"])
@@ -387,7 +387,7 @@ def test_spoofing_only_what_a_rule_has():
 
 def test_spoofed_prefixes_are_outside_every_domain():
     near = {"rule_ipv6": "2001:db8:ce:2000::/51", "rule_ipv4": "10.0.0.0/24", "ea_len": 13}
-    plugin = relay(**FIGURE_8, domains=[near], spoof_percent=10)
+    plugin = relay(**FIGURE_8, domains=[near], negative_percent=10)
     frames = stream_frames(plugin, "forward", 100)["spoof-prefix"]
     assert {DROP_REASONS[r] for r in plugin.expect("forward", frames).reason} == {o.NO_RULE}
     prefixes = [IPv6Network(d.rule_ipv6) for d in plugin.params.all_domains]

@@ -1,6 +1,7 @@
 """Foreground and background of every stateless technology: GEN-14, MIX-01, acceptance test A26."""
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
@@ -53,9 +54,9 @@ def test_a26_background_is_never_enumerated(name):
 
 def test_the_reference_without_foreground_is_named():
     run = resolve(flags=Flags(plugin="siit", tester="sim", params={"n": "1", "m": "0"}))
-    assert any("0 % foreground" in said for said in caveats(run))
+    assert any("0 % foreground" in said for said in caveats(bind(run)))
     run = resolve(flags=Flags(plugin="siit", tester="sim"))
-    assert not any("foreground" in said for said in caveats(run))
+    assert not any("foreground" in said for said in caveats(bind(run)))
 
 
 def test_connections_are_foreground():

@@ -146,7 +146,7 @@ PREFIXES = ["2001:db8::/32", "2001:db8:100::/40", "2001:db8:122::/48", "2001:db8
             "2001:db8:122:344::/64", "64:ff9b::/96"]  # fmt: skip
 
 CASES = {
-    "ipv4-router": ("ipv4-router", ipv4_router, {"expired_percent": 5}),
+    "ipv4-router": ("ipv4-router", ipv4_router, {"negative_percent": 5}),
     "ipv4-router networks": (
         "ipv4-router", ipv4_router, {"left_networks": 256, "right_networks": 3, "n": 2, "m": 1},
     ),
@@ -154,7 +154,7 @@ CASES = {
         "ipv4-router", ipv4_router,
         {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "inc"}},
     ),
-    "ipv6-router": ("ipv6-router", ipv6_router, {"expired_percent": 5, "n": 10, "m": 9}),
+    "ipv6-router": ("ipv6-router", ipv6_router, {"negative_percent": 5, "n": 10, "m": 9}),
     "ipv6-router networks": (
         "ipv6-router", ipv6_router, {"left_networks": 16, "right_networks": 256},
     ),
@@ -163,54 +163,54 @@ CASES = {
         {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "dec", "offset": 14}},
     ),
     "siit": ("siit", siit, {"n": 2, "m": 1}),
-    "siit hosts": ("siit", siit, {**BOTH, "unmapped_percent": 5}),
-    "siit nat46": ("siit", siit, {**BOTH, "orientation": "nat46", "unmapped_percent": 5}),
+    "siit hosts": ("siit", siit, {**BOTH, "negative_percent": 5}),
+    "siit nat46": ("siit", siit, {**BOTH, "orientation": "nat46", "negative_percent": 5}),
     "siit many": (
         "siit", siit,
         {"eam": [*EAMS, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}],
          "ipv6_hosts": {"first": "10.24.0.0", "last": "10.31.0.255"}},
     ),
-    "mapt-br": ("mapt-br", mapt, {"spoof_percent": 5, "n": 2, "m": 1}),
+    "mapt-br": ("mapt-br", mapt, {"negative_percent": 5, "n": 2, "m": 1}),
     "mapt-br paper": (
         "mapt-br", mapt,
         {"rule_ipv6": "2001:db8:ce::/53", "ea_len": 11, "psid_offset": 0, "ces": "all",
-         "dmr": "64:ff9b::/96", "spoof_percent": 10},
+         "dmr": "64:ff9b::/96", "negative_percent": 10},
     ),
     "mapt-br prefix": (
-        "mapt-br", mapt, {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ces": 16, "spoof_percent": 5},
+        "mapt-br", mapt, {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ces": 16, "negative_percent": 5},
     ),
     "mapt-br domains": (
         "mapt-br", mapt,
         {"domains": [{"rule_ipv6": "2001:db9::/32", "rule_ipv4": "10.0.0.0/12", "ea_len": 28,
                       "ces": "all", "share": 3, "iid_format": "draft"}]},
     ),
-    "lwaftr": ("lwaftr", lwaftr, {"spoof_percent": 5, "n": 2, "m": 1}),
+    "lwaftr": ("lwaftr", lwaftr, {"negative_percent": 5, "n": 2, "m": 1}),
     "lwaftr 1:1": ("lwaftr", lwaftr, {"psid_len": 0, "softwires": 700}),
     "lwaftr large": ("lwaftr", lwaftr, {"softwires": 100_000, "psid_offset": 0}),
-    "clat": ("clat", clat, {"unmapped_percent": 5, "n": 2, "m": 1}),
+    "clat": ("clat", clat, {"negative_percent": 5, "n": 2, "m": 1}),
     "clat hosts": (
         "clat", clat,
         {"ipv4_hosts": {"first": "198.18.0.1", "last": "198.18.0.254", "policy": "inc"},
          "ipv6_hosts": {"first": "203.0.113.0", "last": "203.0.113.255"}},
     ),
-    "mape-ce": ("mape-ce", mape_ce, {"stray_percent": 5, "n": 2, "m": 1}),
+    "mape-ce": ("mape-ce", mape_ce, {"negative_percent": 5, "n": 2, "m": 1}),
     "mape-ce prefix": (
         "mape-ce", mape_ce,
         {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ce_ipv4": "192.0.2.48", "ce_psid": 0,
-         "stray_percent": 5},
+         "negative_percent": 5},
     ),
-    "mapt-ce": ("mapt-ce", mapt_ce, {"stray_percent": 5, "n": 2, "m": 1}),
+    "mapt-ce": ("mapt-ce", mapt_ce, {"negative_percent": 5, "n": 2, "m": 1}),
     "mapt-ce prefix": (
         "mapt-ce", mapt_ce,
         {"rule_ipv6": "2001:db8::/40", "ea_len": 4, "ce_ipv4": "192.0.2.48", "ce_psid": 0,
          "iid_format": "draft", "dmr": "64:ff9b::/96"},
     ),
-    "lwb4": ("lwb4", lwb4, {"stray_percent": 5, "n": 2, "m": 1}),
+    "lwb4": ("lwb4", lwb4, {"negative_percent": 5, "n": 2, "m": 1}),
     "lwb4 alone": ("lwb4", lwb4, {"psid_len": 0, "psid": 0}),
 }  # fmt: skip
 for _prefix in PREFIXES:
     CASES[f"siit {_prefix}"] = ("siit", siit, {
-        "eam": [], "prefix": _prefix, "unmapped_percent": 5,
+        "eam": [], "prefix": _prefix, "negative_percent": 5,
         "ipv6_hosts": {"first": "10.1.0.0", "last": "10.2.255.255"},
         "ipv4_hosts": {"first": "192.0.0.0", "last": "192.3.255.255"},
     })  # fmt: skip
@@ -334,7 +334,7 @@ def test_frames_that_are_none_of_the_devices_business(case):
 
 
 def test_negative_shares_and_mixtures_are_the_ones_asked_for():
-    plugin = made("lwaftr", {"spoof_percent": 10, "n": 10, "m": 9})
+    plugin = made("lwaftr", {"negative_percent": 10, "n": 10, "m": 9})
     weights = {s.name: s.weight for s in streams(plugin, "forward")}
     total = sum(weights.values())
     spoofed = sum(w for n, w in weights.items() if n.startswith("spoof"))

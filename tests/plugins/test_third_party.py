@@ -103,7 +103,7 @@ def test_its_frames_are_translated_and_their_checksums_stay_right(site):
     """RFC 6296: the transport checksum is not touched and yet right."""
     del site
     plugin = plugins.load_plugin("nptv6")
-    given = plugin.params_model(outsider_percent=5, n=2, m=1)
+    given = plugin.params_model(negative_percent=5, n=2, m=1)
     nptv6 = plugin(given)
     sent = {}
     for direction in ("forward", "reverse"):

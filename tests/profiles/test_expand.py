@@ -57,7 +57,7 @@ MAPE = {
         "rv_sport": {"policy": "dec", "min": 1, "max": 7},
     },
     "draft, fixed": {**FIGURE_8, "iid_format": "draft", "fw_sport": "fixed", "rv_dport": "fixed"},
-    "spoofed": {**FIGURE_8, "ces": 77, "spoof_percent": 30, "n": 3, "m": 2},
+    "spoofed": {**FIGURE_8, "ces": 77, "negative_percent": 30, "n": 3, "m": 2},
     "domains": {**FIGURE_8, "domains": [{**WIDE, "psid_offset": 2, "ces": "all", "share": 3}]},
 }
 TAGGED = Links(
@@ -248,7 +248,7 @@ REFUSED = {
         [{"type": "fix_checksum_icmpv6", "l2_len": 54, "l3_len": 20}],
         1,
     ),
-    "UDP checksums only": ([ins.fix_hardware(54, 20, 13)], 1),
+    "UDP and TCP checksums only": ([ins.fix_hardware(54, 20, 17)], 1),
     "even offsets only": ([ins.fix_hardware(54, 21, 11)], 1),
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from v6t.profiles import inet
 from v6t.profiles.model import Binding, Kind, Layer, Role, Traffic, TrafficClass, Variable
+from v6t.profiles.streams import Checksum
 
 ETHER = Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"})
 IPV6 = Layer("IPv6", {"src": "2001:db8:ce:0:0:c000:200:0", "dst": "2001:db8:ffff::1"})
@@ -56,3 +58,11 @@ def one(
     """A traffic of a single class."""
     made = TrafficClass("fg", Role.FOREGROUND, layers, frame_size, variables, bind)
     return Traffic("forward", (made,), seed)
+
+
+def udp_checksum(packet) -> Checksum | None:
+    """The checksum of a frame of UDP, found by its octets and not by the compiler."""
+    headers = inet.headers_of(packet)
+    if headers.udp is None:
+        return None
+    return Checksum("UDP", headers.l4_ip, headers.udp, headers.udp + 6)

@@ -50,7 +50,7 @@ RUNS = {
     "ipv6-router": ("ipv6-router", {}),
     "mape-br": ("mape-br", {}),
     "mape-br, PSID offset 0": ("mape-br", {"psid_offset": "0"}),
-    "mape-br, spoofed sources": ("mape-br", {"spoof_percent": "20"}),
+    "mape-br, spoofed sources": ("mape-br", {"negative_percent": "20"}),
     "mapt-br": ("mapt-br", MAPT),
     "mapt-br, /40": ("mapt-br", {"rule_ipv6": "2001:db8::/40"}),
     "lwaftr": ("lwaftr", {}),
@@ -70,7 +70,7 @@ def proven(plugin, params, **options):
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(
-            for_preflight(run, bench.measure),
+            for_preflight(technology(run), bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )

@@ -1,0 +1,118 @@
+"""Back-to-back frames (RFC 2544 section 26.4, RFC 9004)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+from v6t.analysis.records.bursts import burst_record, burst_rows
+from v6t.core.benchmarks.base import Benchmark
+from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.core.benchmarks.settings import Frozen
+from v6t.procedures import back_to_back
+from v6t.procedures.back_to_back import BurstResult, BurstSpec, measure_back_to_back
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+RFC_BURSTS = 50
+
+
+class BurstSettings(Frozen):
+    """Back-to-back frames (B2B-01 to B2B-03)."""
+
+    repetitions: int = Field(default=50, ge=1, le=100_000)
+    """Searches for the longest burst."""
+    first_frames: int = Field(default=1024, ge=1)
+    """Length of the first burst [frames]."""
+    longest_s: float = Field(default=2.0, gt=0, le=3600)
+    """Longest burst offered [s]."""
+    resolution_frames: int = Field(default=64, ge=1)
+    """Stop when the bracket is this narrow [frames]."""
+    residual_wait_s: float = Field(default=2.0, ge=0, le=3600)
+    """At least 2 s, so that the buffer has drained (RFC 9004 section 5.2)."""
+    verifications: int = Field(default=1, ge=0, le=100)
+    """Times a burst that loses is offered again before it counts."""
+    at: Literal["media", "tester"] = "media"
+    """``media``: refuse where the tester cannot send at the medium's rate; ``tester``: send at the
+    tester's own maximum and say so."""
+    sending_time_tolerance: float | None = Field(default=None, gt=1, le=100)
+    """For these short streams instead of the general one; None: the general one."""
+
+
+class BackToBack(Benchmark[BurstSettings]):
+    """The longest burst at the smallest gap that the device forwards without loss."""
+
+    name = back_to_back.BENCHMARK
+    title = "Back-to-back frames"
+    summary = "The longest burst without loss, and the buffer it stands for."
+    order = 50
+    section = "back_to_back"
+    model = BurstSettings
+    quick = BurstSettings(
+        repetitions=2,
+        first_frames=4096,
+        longest_s=0.4,
+        resolution_frames=2048,
+        residual_wait_s=0.15,
+        at="tester",
+        # bursts of milliseconds: one hiccup of a shared machine is longer than all of them
+        sending_time_tolerance=3.0,
+    )
+    heeds = frozenset({"rate_from"})
+
+    def caveats(self, bound: BoundRun) -> Iterator[str]:
+        """Slow bursts, few repetitions."""
+        b = self.own(bound)
+        if (b.sending_time_tolerance or 1) > 1.001:
+            yield (
+                f"bursts may take {b.sending_time_tolerance:g} times as long as frames back to "
+                "back would"
+            )
+        if b.repetitions < RFC_BURSTS:
+            yield (
+                f"back-to-back: {b.repetitions} repetitions, not the {RFC_BURSTS} of RFC 2544 "
+                "section 26.4"
+            )
+
+    def cost(self, point: Point) -> Cost:
+        """If half of the bursts lose and are verified, each as long as half the longest."""
+        spec = self._spec(point, point.media_fps / 2)
+        trials = spec.repetitions * (spec.steps + spec.steps * spec.verifications // 2)
+        return cost_of(spec.conditions, trials, spec.longest_s / 2)
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        """Search the longest burst, unless the tester cannot send frames back to back (B2B-03)."""
+        spec = self._spec(point, point.throughput()[0])
+        refused = None
+        if point.limit_reason == "tester" and self.own(point.bound).at == "media":
+            refused = (
+                f"the tester sends {point.ceiling.rate_fps:,.0f} fps, the medium carries "
+                f"{point.media_fps:,.0f}: bursts would not be back to back "
+                "(back_to_back.at: tester measures them all the same)"
+            )
+        result = (
+            BurstResult(spec, ())
+            if refused
+            else measure_back_to_back(spec, point.measure, point.watch)
+        )
+        record = burst_record(result, refused=refused, conditions=point.said)
+        return Measured({**record, **point.gate(spec.rate_fps)}, burst_rows(result))
+
+    def _spec(self, point: Point, throughput_fps: float) -> BurstSpec:
+        b = self.own(point.bound)
+        tolerance = b.sending_time_tolerance or point.procedure.sending_time_tolerance
+        return BurstSpec(
+            conditions=point.conditions(
+                residual_wait_s=b.residual_wait_s, sending_time_tolerance=tolerance
+            ),
+            rate_fps=point.limit_fps,
+            rate_reason=point.limit_reason,
+            throughput_fps=throughput_fps,
+            first_frames=b.first_frames,
+            longest_s=b.longest_s,
+            resolution_frames=b.resolution_frames,
+            repetitions=b.repetitions,
+            verifications=b.verifications,
+        )

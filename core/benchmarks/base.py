@@ -1,0 +1,154 @@
+"""What a benchmark is: settings, needs, cost, procedure and results in one object.
+
+Whoever plans, checks, measures or documents loops over such objects; nobody asks for the name of one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.core.benchmarks.settings import Frozen
+from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
+from v6t.procedures.trial import Ability
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.plugins.base import Technology
+
+RFC_DURATION_S = 60.0
+"""Trials of RFC 2544 section 24; shorter ones are demonstrations."""
+
+S = TypeVar("S", bound=Frozen)
+
+
+class Phase(IntEnum):
+    """When a benchmark has its turn at a frame size."""
+
+    CONNECTIONS = 0
+    """Once, before anything that needs connections."""
+    STREAMS = 1
+    """In each mode, with the run's own traffic."""
+    TABLE = 2
+    """Once, when the table of connections may be lost."""
+    VARIANTS = 3
+    """In each mode, with variants of the traffic in place of the run's own."""
+
+    @property
+    def directed(self) -> bool:
+        """Measured in each mode; else once for a frame size, in no direction."""
+        return self in (Phase.STREAMS, Phase.VARIANTS)
+
+
+class Benchmark(ABC, Generic[S]):
+    """One benchmark.
+
+    Attributes:
+        name: on the command line, in keys and in results.
+        title: as a heading.
+        summary: one sentence on what it finds out.
+        phase, order: when it has its turn: those of a phase by their order.
+        connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
+        section: the key of its settings below ``procedure``; None: it has none of its own.
+        model: of these settings.
+        quick: what the preset ``quick`` makes of their defaults, which are those of ``rfc``.
+        heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
+        abilities: what the tester must be able to do beyond counting.
+        fills_table: its trials have ``connections.count`` connections where there are any.
+        alone: it cannot stand beside others in one run.
+        csv_file: where its rows are written.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    phase: ClassVar[Phase] = Phase.STREAMS
+    order: ClassVar[int] = 500
+    connections: ClassVar[Literal["only", "also", "never"]] = "never"
+    section: ClassVar[str | None] = None
+    model: type[S] | None = None
+    quick: S | None = None
+    heeds: ClassVar[frozenset[str]] = frozenset()
+    abilities: ClassVar[frozenset[Ability]] = frozenset()
+    fills_table: ClassVar[bool] = True
+    alone: ClassVar[bool] = False
+
+    @property
+    def csv_file(self) -> str:
+        """A table of its own."""
+        return f"{self.name}.csv"
+
+    def own(self, bound: BoundRun) -> S:
+        """Its settings in a run."""
+        found: S = getattr(bound.settings.procedure, self.section or "")
+        return found
+
+    def needs(self, bound: BoundRun) -> frozenset[Ability]:
+        """What the tester must be able to do in this run."""
+        del bound
+        return self.abilities
+
+    def follows(self, bound: BoundRun) -> tuple[str, ...]:
+        """Benchmarks that must have been measured at the same point."""
+        p = bound.settings.procedure
+        found = []
+        if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
+            found.append(CONNECTION_RATE)
+        if "rate_from" in self.heeds and not ("rate_fps" in self.heeds and p.rate_fps):
+            found.append(THROUGHPUT)
+        return tuple(found)
+
+    def parameters(self, plugin: type[Technology]) -> Mapping[str, Any]:
+        """Parameters of a technology that it wants where the user says nothing else."""
+        del plugin
+        return {}
+
+    def check(self, bound: BoundRun) -> None:  # noqa: B027: most have nothing to refuse
+        """Refuse what cannot work.
+
+        Raises:
+            UsageError: the first thing that cannot.
+        """
+
+    def caveats(self, bound: BoundRun) -> Iterator[str]:
+        """What must be said beside its numbers: where the run is not what the RFC asks for."""
+        del bound
+        yield from ()
+
+    def cautions(self, bound: BoundRun) -> Iterator[str]:
+        """What is allowed and yet probably not meant."""
+        del bound
+        yield from ()
+
+    @abstractmethod
+    def cost(self, point: Point) -> Cost:
+        """What it takes at a point, before anything is known of the device."""
+
+    @abstractmethod
+    def run(self, point: MeasurementPoint) -> Measured:
+        """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
+
+    def nothing(self, point: Point, why: str, conditions: Mapping[str, Any]) -> Measured:
+        """A record that says why there is no number.
+
+        Args:
+            point: where.
+            why: one phrase.
+            conditions: of the point.
+        """
+        record = {
+            "benchmark": self.name,
+            "title": self.title,
+            "direction": point.mode,
+            "frame_sizes": {"ipv6": point.sizes.ipv6, "ipv4": point.sizes.ipv4},
+            "not_measured": why,
+            "repetitions": 0,
+            "trials": [],
+            "invalid_trials": [],
+            "conditions": dict(conditions),
+        }
+        return Measured(record)

@@ -1,0 +1,72 @@
+"""Maximum connection establishment rate (RFC 9693 section 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from v6t.analysis.records.connections import connection_rate_record, connection_rate_rows
+from v6t.core.benchmarks.base import Benchmark, Phase
+from v6t.core.benchmarks.phase_one import filling, phase_one_s, setup_of, upper_bound
+from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.core.benchmarks.settings import Frozen
+from v6t.procedures.stateful import connection_rate
+from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+
+class OfConnections(Benchmark[Frozen]):
+    """Benchmarks that say nothing where connections may be gone."""
+
+    connections = "only"
+
+    def caveats(self, bound: BoundRun) -> Iterator[str]:
+        """Connections that nobody tried."""
+        if not bound.settings.procedure.connections.validate_connections:
+            yield "connections are not validated: the device may have forgotten them (ST-07)"
+
+
+class ConnectionRate(OfConnections):
+    """The highest rate at which every new connection is forwarded and stands."""
+
+    name = connection_rate.BENCHMARK
+    title = "Maximum connection establishment rate"
+    summary = "The highest rate at which every new connection stands."
+    phase = Phase.CONNECTIONS
+    order = 10
+
+    def cost(self, point: Point) -> Cost:
+        """All searches, at half of the highest rate offered."""
+        spec = self._spec(point)
+        trials = spec.repetitions * spec.steps
+        asked = spec.filling.connections(spec.connections, spec.upper_bound_cps / 2)
+        return Cost(trials, trials * (spec.conditions.pause_s + phase_one_s(asked)))
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        """Search, as often as asked."""
+        result = measure_connection_rate(self._spec(point), point.measure, point.watch)
+        record = connection_rate_record(
+            result,
+            point.find,
+            setup=setup_of(point.bound.technology),
+            conditions=point.said,
+            ceiling_cps=point.ceiling.rate_fps,
+            selftest_margin=point.procedure.selftest_margin,
+        )
+        rows = connection_rate_rows(result, lambda key: point.find(key).started)
+        return Measured(record, rows, [r.rate_cps for r in result.repetitions])
+
+    def _spec(self, point: Point) -> ConnectionRateSpec:
+        p, c = point.procedure, point.procedure.connections
+        upper, reason = upper_bound(point)
+        return ConnectionRateSpec(
+            conditions=point.conditions(),
+            connections=c.count,
+            upper_bound_cps=upper,
+            upper_bound_reason=reason,
+            resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
+            repetitions=p.repetitions,
+            filling=filling(p),
+        )

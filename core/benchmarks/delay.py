@@ -1,0 +1,215 @@
+"""Latency, PDV and IPDV (RFC 8219 sections 7.2 and 7.3): delays at the throughput rate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import Field
+from v6t.analysis.records.timing import timing_record, timing_rows
+from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
+from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.core.benchmarks.settings import Frozen
+from v6t.procedures import ipdv, latency, pdv
+from v6t.procedures.conditions import Watch
+from v6t.procedures.timing import TimingResult, TimingSpec
+from v6t.procedures.trial import Measure, Trial, TrialResult
+from v6t.profiles.errors import UsageError
+from v6t.profiles.wire import max_frame_rate_fps
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+
+class LatencySettings(Frozen):
+    """Latency (LAT-01, LAT-02)."""
+
+    duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
+    """Length of the stream [s]."""
+    tags: int = Field(default=50_000, ge=1, le=10_000_000)
+    """Tagged frames of a stream and direction."""
+    first_tag_s: float = Field(default=60.0, ge=0, le=86_400)
+    """Tags begin so long after the stream [s]."""
+
+
+class DelayVariationSettings(Frozen):
+    """PDV and IPDV (PDV-01, IPDV-01)."""
+
+    duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
+    """Length of the stream [s]."""
+
+
+D = TypeVar("D", bound=Frozen)
+
+
+class Delay(Benchmark[D]):
+    """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
+
+    connections = "also"
+    heeds = frozenset({"rate_fps", "rate_from"})
+    procedure: Callable[[TimingSpec, Measure, Watch | None], TimingResult]
+
+    @abstractmethod
+    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
+        """What is asked of the procedure.
+
+        Raises:
+            ValueError: that cannot be at this rate.
+        """
+
+    def check(self, bound: BoundRun) -> None:
+        """Refuse adaptive repetition, and rates above what the medium carries."""
+        p = bound.settings.procedure
+        if p.adaptive is not None:
+            raise UsageError(
+                f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
+                "RFC 8219 asks for at least 20 repetitions there",
+                f"measure {self.name} in a run of its own",
+            )
+        for size, media in _media(bound):
+            if (p.rate_fps or 0) > media:
+                raise UsageError(
+                    f"{p.rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
+                    "the medium carries"
+                )
+
+    def cost(self, point: Point) -> Cost:
+        """At the medium's rate; latency once in loopback, too."""
+        spec = self.spec(point, point.procedure.rate_fps or point.media_fps, "assumed")
+        return cost_of(spec.conditions, spec.repetitions + bool(spec.request.tags), spec.duration_s)
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        """A stream per repetition at the given rate, or at the throughput (LAT-01)."""
+        rate_fps, source = point.throughput()
+        if point.procedure.rate_fps is not None:
+            rate_fps, source = point.procedure.rate_fps, "given"
+        if not rate_fps:
+            why = "no rate passed, so there is no rate to measure at"
+            return self.nothing(point, why, point.said)
+        try:
+            spec = self.spec(point, rate_fps, source)
+        except ValueError as exc:
+            return self.nothing(point, str(exc), point.said)
+        procedure = type(self).procedure
+        own = None
+        if spec.request.tags and rate_fps <= point.ceiling.rate_fps:
+            own = procedure(replace(spec, repetitions=1), _apart(point.loopback), None)
+        result = procedure(spec, point.measure, point.watch)
+        record = timing_record(result, loopback=own, conditions=point.said)
+        return Measured({**record, **point.gate(rate_fps)}, timing_rows(result))
+
+
+class Latency(Delay[LatencySettings]):
+    """Typical and worst case delay of tagged frames."""
+
+    name = latency.BENCHMARK
+    title = "Latency"
+    summary = "Typical and worst case delay of tagged frames at the throughput."
+    order = 60
+    section = "latency"
+    model = LatencySettings
+    quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
+    abilities = frozenset({"tags"})
+    procedure = staticmethod(latency.measure_latency)
+
+    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
+        """Tags spread over the stream."""
+        s = self.own(point.bound)
+        return latency.latency_spec(
+            point.conditions(),
+            rate_fps=rate_fps,
+            rate_source=source,
+            duration_s=s.duration_s,
+            tags=s.tags,
+            first_tag_s=s.first_tag_s,
+            repetitions=point.procedure.repetitions,
+        )
+
+    def check(self, bound: BoundRun) -> None:
+        """Refuse tags that fit no stream: no device forwards more than the medium carries."""
+        super().check(bound)
+        s, given = self.own(bound), bound.settings.procedure.rate_fps
+        for size, media in _media(bound):
+            rate = media if given is None else min(given, media)
+            problem = latency.misfit(s.tags, s.first_tag_s, s.duration_s, rate)
+            if problem:
+                raise UsageError(
+                    f"latency at {size} octets: {problem}",
+                    "fewer --tags, a longer latency.duration_s or an earlier latency.first_tag_s",
+                )
+
+    def caveats(self, bound: BoundRun) -> Iterator[str]:
+        """Short streams."""
+        s = self.own(bound)
+        if s.duration_s < 120 or s.first_tag_s < 60:
+            yield (
+                f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
+                "not 120 s and 60 s"
+            )
+
+
+class DelayVariation(Delay[DelayVariationSettings]):
+    """What PDV and IPDV share: every frame is timed."""
+
+    section = "delay_variation"
+    model = DelayVariationSettings
+    quick = DelayVariationSettings(duration_s=0.6)
+    make: Callable[..., TimingSpec]
+
+    def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
+        """Every frame of the stream."""
+        return type(self).make(
+            point.conditions(),
+            rate_fps=rate_fps,
+            rate_source=source,
+            duration_s=self.own(point.bound).duration_s,
+            repetitions=point.procedure.repetitions,
+        )
+
+    def caveats(self, bound: BoundRun) -> Iterator[str]:
+        """Short streams."""
+        length_s = self.own(bound).duration_s
+        if length_s < RFC_DURATION_S:
+            yield f"{self.name} over streams of {length_s:g} s, not {RFC_DURATION_S:g} s"
+
+
+class Pdv(DelayVariation):
+    """Spread of the delays."""
+
+    name = pdv.BENCHMARK
+    title = "PDV"
+    summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
+    order = 70
+    abilities = frozenset({"every-frame"})
+    procedure = staticmethod(pdv.measure_pdv)
+    make = staticmethod(pdv.pdv_spec)
+
+
+class Ipdv(DelayVariation):
+    """Differences between the delays of successive frames."""
+
+    name = ipdv.BENCHMARK
+    title = "IPDV"
+    summary = "How much the delay changes from one frame to the next."
+    order = 80
+    abilities = frozenset({"every-frame", "ipdv"})
+    procedure = staticmethod(ipdv.measure_ipdv)
+    make = staticmethod(ipdv.ipdv_spec)
+
+
+def _media(bound: BoundRun) -> Iterator[tuple[int, int]]:
+    """Every frame size of a run, and what the medium carries of it [fps]."""
+    for size in bound.settings.frame_sizes:
+        octets = bound.technology.frame_pair(size).ipv6
+        yield size, max_frame_rate_fps(bound.settings.line_rate_bps, octets)
+
+
+def _apart(measure: Measure) -> Measure:
+    """The same trials without a device have keys of their own."""
+
+    def measured(trial: Trial) -> TrialResult:
+        return measure(replace(trial, key=f"loopback-{trial.key}"))
+
+    return measured

@@ -1,0 +1,104 @@
+"""Connections that trials need first (RFC 9693): at which rate they are made, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.statistics import percentile
+from v6t.core.benchmarks.point import Cost, MeasurementPoint, Point
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
+from v6t.procedures.stateful.phases import Filling, Prepared
+
+if TYPE_CHECKING:
+    from v6t.core.config.settings import ProcedureSettings
+    from v6t.plugins.base import Technology
+
+
+def filling(p: ProcedureSettings) -> Filling:
+    """How connections come about."""
+    c = p.connections
+    return Filling(
+        wait_s=c.wait_ms / 1000,
+        gap_s=c.gap_ms / 1000,
+        alpha=c.alpha if c.validate_connections else None,
+        entries=c.entries,
+        keep=c.keep,
+    )
+
+
+def upper_bound(point: Point) -> tuple[float, str]:
+    """Highest connection rate that makes sense, and why."""
+    given = point.procedure.connections.upper_cps
+    if given is not None and given < point.limit_fps:
+        return given, "given"
+    return point.limit_fps, point.limit_reason
+
+
+def assumed_rate(point: Point) -> float:
+    """R before anything is known of the device: half of the highest rate offered is its maximum."""
+    c = point.procedure.connections
+    return c.rate_cps or upper_bound(point)[0] / 2 * c.rate_share
+
+
+def rate(point: MeasurementPoint) -> tuple[float, str]:
+    """R of phase 2, and where it comes from (ST-09)."""
+    c = point.procedure.connections
+    if c.rate_cps is not None:
+        return c.rate_cps, "given"
+    rates = point.found.get(CONNECTION_RATE, ())
+    found = percentile(rates, 1) if rates else 0.0
+    return found * c.rate_share, f"{c.rate_share:.0%} of P1 of the connection rate"
+
+
+def prepared(point: MeasurementPoint) -> MeasurementPoint | None:
+    """The point at which every trial gets its connections first; None: no connection rate passed."""
+    c = point.procedure.connections
+    rate_cps, source = rate(point)
+    if not rate_cps:
+        return None
+    asked = filling(point.procedure).connections(c.count, rate_cps)
+    asked = replace(asked, reading=c.reading, alpha=None)
+    measure = Prepared(point.measure, asked, c.retakes)
+    said = {
+        **asdict(asked),
+        "rate_source": source,
+        "delay_s": asked.filling_s + asked.wait_s + asked.gap_s,
+        **setup_of(point.bound.technology),
+    }
+    return replace(
+        point, measure=measure, find=measure.found(point.find), also={"connections": said}
+    )
+
+
+def with_phase_one(point: Point, cost: Cost) -> Cost:
+    """The cost of trials that get connections first; kept ones are made once."""
+    c = point.procedure.connections
+    made = replace(filling(point.procedure), alpha=None)
+    each = phase_one_s(made.connections(c.count, assumed_rate(point))) + c.gap_ms / 1000
+    return cost + Cost(0, each * (1 if c.keep else cost.trials))
+
+
+def phase_one_s(asked: Connections) -> float:
+    """Phase 1 with its waits, and the validation if there is one [s]."""
+    found = asked.filling_s + asked.wait_s
+    if asked.alpha is not None:
+        found += asked.validation_s + asked.wait_s
+    return found
+
+
+def setup_of(plugin: Technology) -> dict[str, Any]:
+    """Ranges of the connections and which device is stateful, for the report (ST-14, DD-04)."""
+    found: Any = plugin
+    names = ("initiator_ports", "responder_ports", "initiator_count", "responder_count")
+    dumped: Mapping[str, Any] = found.params.model_dump(mode="json")
+    return {
+        **{name: dumped[name] for name in names if name in dumped},
+        "combinations": found.combinations,
+        "initiator_endpoints": found.endpoints,
+        "usual_timeout_s": found.usual_timeout_s,
+        "mapping": found.mapping,
+        "devices": [{"name": r.name, "stateful": r.stateful} for r in found.roles],
+    }

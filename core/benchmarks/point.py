@@ -1,0 +1,198 @@
+"""Where a benchmark is measured: one frame size in one mode, planned or with testers at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.statistics import median, percentile
+from v6t.procedures.conditions import Conditions, Watch
+from v6t.procedures.repetition import Adaptive
+from v6t.procedures.tester_rate import Ceiling, usable_fps
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
+from v6t.procedures.trial import Measure, Mode, TrialResult
+from v6t.profiles.model import FramePair, Traffic
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.settings import ProcedureSettings
+
+Row = dict[str, Any]
+Vary = Callable[[Traffic], Traffic]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Trials and seconds, pauses and waits included, told before a run starts (GEN-30).
+
+    All figures hold when no trial is invalid.
+    """
+
+    trials: int
+    seconds: float
+
+    def __add__(self, other: Cost) -> Cost:
+        """Both, one after the other."""
+        return Cost(self.trials + other.trials, self.seconds + other.seconds)
+
+    def __mul__(self, times: int) -> Cost:
+        """As often."""
+        return Cost(times * self.trials, times * self.seconds)
+
+
+def cost_of(at: Conditions, trials: int, duration_s: float) -> Cost:
+    """So many trials of one length, with the rest before and the wait after each."""
+    return Cost(trials, trials * (at.pause_s + duration_s + at.residual_wait_s))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point as it is planned.
+
+    Attributes:
+        bound: the whole run.
+        sizes, mode: the point.
+        media_fps: what the medium carries, per direction.
+    """
+
+    bound: BoundRun
+    sizes: FramePair
+    mode: Mode
+    media_fps: float
+
+    @property
+    def procedure(self) -> ProcedureSettings:
+        """How the run's trials are run and repeated."""
+        return self.bound.settings.procedure
+
+    @property
+    def limit_fps(self) -> float:
+        """What medium and tester carry at most; of the tester nothing is known beforehand."""
+        return self.media_fps
+
+    @property
+    def limit_reason(self) -> str:
+        """``media`` or ``tester``, whichever is the limit."""
+        return "media"
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """How long to repeat, where the run asks for adaptive repetition."""
+        a = self.procedure.adaptive
+        return None if a is None else Adaptive(a.fewest, a.most, a.width, a.confidence)
+
+    def conditions(self, **changes: Any) -> Conditions:
+        """What holds for every trial of the point, and what one benchmark changes of it."""
+        p = self.procedure
+        given = Conditions(
+            ipv6_frame_size=self.sizes.ipv6,
+            ipv4_frame_size=self.sizes.ipv4,
+            mode=self.mode,
+            residual_wait_s=p.residual_wait_s,
+            pause_s=p.pause_s,
+            loss_tolerance=p.loss_tolerance,
+            sending_time_tolerance=p.sending_time_tolerance,
+            invalid_retries=p.invalid_retries,
+        )
+        return replace(given, **changes)
+
+
+class TesterCapacity:
+    """What the tester itself can do at a point, found when it is first asked for."""
+
+    def __init__(self, find: Callable[[], tuple[Ceiling, str]]) -> None:
+        """Remember how to find it.
+
+        Args:
+            find: measures or remembers it, and says where it is from.
+        """
+        self._find = find
+        self._found: tuple[Ceiling, str] | None = None
+
+    def find(self) -> tuple[Ceiling, str]:
+        """The tester's own ceiling, and where it is from."""
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+
+@dataclass(frozen=True)
+class MeasurementPoint(Point):
+    """A point with everything that is needed to measure there.
+
+    Attributes:
+        capacity: what the tester itself can do.
+        measure: the device between the tester's ports.
+        loopback: the tester without a device.
+        watch: told of every trial.
+        say: told what begins.
+        find: the counted result of a trial by its key.
+        describe: what is said with every number, from the tester's ceiling and its source.
+        emptying: how the device's table of connections is emptied, in words or commands (ST-10).
+        vary: the same point with a variant of the traffic, loaded; its trials have keys of their
+            own, which begin with the name.
+        found: rates that benchmarks before this one found at this point, by their names.
+        also: said with every number, too.
+    """
+
+    capacity: TesterCapacity
+    measure: Measure
+    loopback: Measure
+    watch: Watch
+    say: Callable[[str], None]
+    find: Callable[[str], TrialResult]
+    describe: Callable[[Ceiling, str], dict[str, Any]]
+    emptying: Callable[[], str]
+    vary: Callable[[str, Vary], MeasurementPoint]
+    found: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    also: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ceiling(self) -> Ceiling:
+        """What the tester itself can do."""
+        return self.capacity.find()[0]
+
+    @property
+    def limit_fps(self) -> float:
+        """What medium and tester carry."""
+        return min(self.media_fps, self.ceiling.rate_fps)
+
+    @property
+    def limit_reason(self) -> str:
+        """Which of the two is the limit."""
+        return "media" if self.media_fps <= self.ceiling.rate_fps else "tester"
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What stands with every number of this point: its conditions."""
+        return {**self.describe(*self.capacity.find()), **self.also}
+
+    def gate(self, *offered: float) -> dict[str, Any]:
+        """Which offered rates the tester's self-test does not cover (SELF-02)."""
+        usable = usable_fps(self.ceiling.rate_fps, self.procedure.selftest_margin)
+        return {"usable_fps": usable, "above_usable": [rate for rate in offered if rate > usable]}
+
+    def throughput(self) -> tuple[float, str]:
+        """The throughput measured here, and which figure of it; 0.0 if no rate passed."""
+        rates = self.found.get(THROUGHPUT, ())
+        if not rates:
+            return 0.0, "none"
+        if self.procedure.rate_from == "p1":
+            return percentile(rates, 1), "P1 of the throughput"
+        return median(rates), "median throughput"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One benchmark at one point.
+
+    Attributes:
+        record: its entry in ``results.json``.
+        rows: one row per repetition, or per trial.
+        rates: of its repetitions, for benchmarks that are measured at them.
+    """
+
+    record: dict[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    rates: Sequence[float] = ()

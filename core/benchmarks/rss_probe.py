@@ -1,0 +1,78 @@
+"""Which entropy a device needs (GEN-12): the throughput by what varies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.records.variants import probe_record, probe_rows
+from v6t.core.benchmarks.base import Benchmark, Phase
+from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.core.benchmarks.settings import Frozen
+from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
+from v6t.procedures import rss_probe
+from v6t.procedures.rss_probe import CASES, Case, advise, holds
+from v6t.procedures.throughput import measure_throughput
+from v6t.procedures.trial import directions_of
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import DIRECTIONS
+from v6t.profiles.transform.entropy import held, varies
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.plugins.base import Technology
+
+
+class RssProbe(Benchmark[Frozen]):
+    """The throughput with fixed headers, random ports, random addresses, and both."""
+
+    name = rss_probe.BENCHMARK
+    title = "Entropy this device needs"
+    summary = "Which pseudorandom header fields spread frames over the device's cores."
+    phase = Phase.VARIANTS
+    order = 20
+    heeds = frozenset({"adaptive"})
+    alone = True
+
+    def parameters(self, plugin: type[Technology]) -> Mapping[str, Any]:
+        """Those that let addresses vary."""
+        return dict(plugin.spread)
+
+    def check(self, bound: BoundRun) -> None:
+        """Refuse a probe that could tell nothing: its traffic does not vary."""
+        plugin, run = bound.technology, bound.settings
+        sizes = plugin.frame_pair(run.frame_sizes[0])
+        active = {way for mode in run.modes for way in directions_of(mode)}
+        for direction in DIRECTIONS:
+            if direction not in active:
+                continue
+            ports, addresses = varies(plugin.traffic(direction, sizes))
+            if not (ports and addresses):
+                what = "ports" if addresses else "addresses"
+                raise UsageError(
+                    f"the {what} of {plugin.name}'s {direction} traffic do not vary, so there is "
+                    "nothing to probe",
+                    "`v6t plugins " + plugin.name + "` lists the parameters that let them vary",
+                )
+
+    def cost(self, point: Point) -> Cost:
+        """One search after the other for each case."""
+        return search_cost(search_spec(point, point.conditions())) * len(CASES)
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        """All cases, then what follows from them."""
+        found: dict[Case, dict[str, Any]] = {}
+        rows = []
+        at = point
+        for case in CASES:
+            ports, addresses = holds(case)
+            at = point.vary(f"{case}-", partial(held, ports=ports, addresses=addresses))
+            at.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
+            spec = search_spec(at, at.conditions(variant=f"{case}-"))
+            result = measure_throughput(spec, at.measure, at.watch)
+            found[case] = search_record(at, result)
+            rows += probe_rows(case, result)
+        limited = [case for case, record in found.items() if record["tester_limited"]]
+        advice = advise({case: record["median"] for case, record in found.items()}, limited)
+        return Measured(probe_record(found, advice, conditions=at.said), rows)

@@ -1,0 +1,56 @@
+"""Connection tear-down rate (RFC 9693 section 4.8)."""
+
+from __future__ import annotations
+
+from v6t.analysis.records.connections import teardown_record, teardown_rows
+from v6t.core.benchmarks.base import Benchmark, Phase
+from v6t.core.benchmarks.phase_one import assumed_rate, filling, phase_one_s, rate, setup_of
+from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.core.benchmarks.settings import Frozen
+from v6t.procedures.stateful import teardown
+from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
+
+
+class Teardown(Benchmark[Frozen]):
+    """How fast a full table is emptied."""
+
+    name = teardown.BENCHMARK
+    title = "Connection tear-down rate"
+    summary = "How fast the device empties a full table of connections."
+    phase = Phase.TABLE
+    order = 10
+    connections = "only"
+
+    def cost(self, point: Point) -> Cost:
+        """Filling only: how long the device takes to empty its table is what is measured."""
+        spec = self._spec(point, assumed_rate(point), "assumed")
+        asked = spec.filling.connections(spec.connections, spec.rate_cps)
+        each = spec.conditions.pause_s + phase_one_s(asked)
+        return Cost(spec.repetitions, spec.repetitions * each)
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        """Fill and empty, as often as asked."""
+        rate_cps, source = rate(point)
+        if not rate_cps:
+            return self.nothing(point, "no connection rate passed", point.said)
+        spec = self._spec(point, rate_cps, source)
+        result = measure_teardown(spec, point.measure, point.watch)
+        record = teardown_record(
+            result,
+            method=point.emptying(),
+            setup=setup_of(point.bound.technology),
+            conditions=point.said,
+        )
+        return Measured(record, teardown_rows(result))
+
+    def _spec(self, point: Point, rate_cps: float, source: str) -> TeardownSpec:
+        p, c = point.procedure, point.procedure.connections
+        return TeardownSpec(
+            conditions=point.conditions(),
+            connections=c.count,
+            rate_cps=rate_cps,
+            rate_source=source,
+            repetitions=c.teardown_repetitions or p.repetitions,
+            filling=filling(p),
+            retakes=c.retakes,
+        )

@@ -1,0 +1,69 @@
+"""Test frames of any protocol through the lab: known by their marks and by nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.embedded.tester import EmbeddedTester
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.lab.reference_device import Faults
+from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
+from v6t.procedures.trial import MODES, Trial
+from v6t.procedures.validity import assess_trial
+from v6t.tests.plugins.foreign import ALL, GreTunnel, OverTcp
+
+LAB, WHY = available()
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
+]
+SIZE = 128
+
+
+def bench(plugin, faults=None):
+    device = ReferenceDevice(plugin, frame_octets(plugin.links), faults)
+    tester = EmbeddedTester(plugin.links, device)
+    tester.open()
+    tester.load(compile_point(plugin, plugin.frame_pair(SIZE), 1), plugin)
+    return tester
+
+
+def trial(mode):
+    return Trial("throughput", "t", SIZE, SIZE, mode, 1000.0, 0.5, 0.3, 0.1)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_all_modes_with_frames_that_must_be_dropped(kind):
+    tester = bench(kind())
+    try:
+        for mode in MODES:
+            for _ in range(4):  # a busy machine may spoil a trial
+                asked = trial(mode)
+                result = tester.measure(asked)
+                verdict = assess_trial(asked, result, sending_time_tolerance=1.2)
+                if verdict.passed:
+                    break
+            assert verdict.passed, verdict
+            for counted in result.directions.values():
+                assert counted.classes["fg"].received == 400
+                assert counted.classes["expired"].sent == 100
+                assert counted.classes["expired"].received == 0
+                assert counted.checked == counted.matched == 400
+                assert counted.control == 0
+    finally:
+        tester.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "octet", "said"),
+    [(OverTcp, 47, "TCP flags"), (GreTunnel, 45, "inner IPv6 hop limit")],
+)
+def test_a_wrong_octet_is_told_by_its_name(kind, octet, said):
+    tester = bench(kind(), Faults(corrupt_octet=octet))
+    try:
+        counted = tester.measure(trial("forward")).directions["forward"]
+        assert counted.matched == 0
+        assert counted.classes["fg"].received == 400
+        assert said in counted.mismatch["why"]
+    finally:
+        tester.close()

@@ -1,0 +1,142 @@
+"""Technologies that are not UDP in IPv4, in IPv6 or in IPv4 in IPv6: routers of other protocols."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+from v6t.plugins.base import DutIntent, Technology
+from v6t.plugins.common.mixture import (
+    LinkParams,
+    ethernet,
+    ipv4,
+    ipv6,
+    mixed,
+    negative_like,
+    replaced,
+)
+from v6t.plugins.common.reference_device import COMMON_REASONS, ReferenceDevice, route_all
+from v6t.plugins.common.sizes import routed_pair
+from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
+
+IPV4 = ("198.51.100.1", "203.0.113.1")
+IPV6 = ("2001:db8:1::1", "2001:db8:2::1")
+
+
+class CarriedParams(LinkParams):
+    """Nothing of its own."""
+
+
+class Carried(Technology):
+    """A router whose test frames are of some protocol; a fifth of them must be dropped."""
+
+    params_model = CarriedParams
+    rfcs = ("RFC 1812",)
+    overhead = 0
+    drop_reasons = COMMON_REASONS
+    above: ClassVar[tuple[Layer, ...]]
+    varying: ClassVar[tuple[tuple[str, int], ...]]
+    """Fields and widths whose values are drawn at random."""
+
+    def __init__(self, params=None, links=None):
+        super().__init__(params or CarriedParams(), links)
+
+    def frame_pair(self, ipv6_frame_size):
+        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, self.ip_versions[0])
+
+    def traffic(self, direction, sizes, seed=1):
+        p = self.params
+        ends = IPV4 if self.ip_versions[0] == 4 else IPV6
+        src, dst = ends if direction == "forward" else ends[::-1]
+        outer = ipv4(p, src, dst) if self.ip_versions[0] == 4 else ipv6(p, src, dst)
+        names = [f"v{n}" for n in range(len(self.varying))]
+        made = TrafficClass(
+            "fg",
+            Role.FOREGROUND,
+            (*ethernet(self.links, direction), outer, *self.above),
+            sizes.ipv6 if direction == "forward" else sizes.ipv4,
+            tuple(Variable(n, w) for n, (_, w) in zip(names, self.varying, strict=True)),
+            tuple(Binding(n, f, 0, w - 1) for n, (f, w) in zip(names, self.varying, strict=True)),
+        )
+        layer, field = ("IP", "ttl") if self.ip_versions[0] == 4 else ("IPv6", "hlim")
+        expired = negative_like(made, "expired", layers=replaced(made, layer, **{field: 1}))
+        return mixed(p, direction, [(made, 1)], [], [expired], 20, seed)
+
+    def expect(self, direction, frames):
+        return self._device.expect(direction, frames)
+
+    def dut_intent(self):
+        return DutIntent(self.name, {}, self.links)
+
+    @cached_property
+    def _device(self):
+        version = self.ip_versions[0]
+        ways = {version: route_all(version)}
+        return ReferenceDevice(self.links, ways, ways)
+
+
+class OverTcp(Carried):
+    """TCP in IPv4."""
+
+    name = "over-tcp"
+    title = "TCP segments"
+    ip_versions = (4, 4)
+    above = (Layer("TCP", {"sport": 1024, "dport": 443, "flags": "A", "seq": 1}),)
+    varying = (("TCP.sport", 16), ("TCP.dport", 16))
+
+
+class OverTcp6(OverTcp):
+    """TCP in IPv6."""
+
+    name = "over-tcp6"
+    ip_versions = (6, 6)
+
+
+class Gre(Carried):
+    """GRE with a key and nothing known in it."""
+
+    name = "gre"
+    title = "GRE packets"
+    ip_versions = (4, 4)
+    above = (Layer("GRE", {"proto": 0x88B5, "key_present": 1, "key": 5}),)
+    varying = (("GRE.key", 32),)
+
+
+class GreTunnel(Carried):
+    """UDP in IPv6 in GRE in IPv4."""
+
+    name = "gre-tunnel"
+    title = "IPv6 through GRE"
+    ip_versions = (4, 4)
+    above = (
+        Layer("GRE"),
+        Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
+        Layer("UDP", {"sport": 1024, "dport": 1025}),
+    )
+    varying = (("IPv6.src", 8), ("UDP.dport", 16), ("IP.id", 16))
+
+
+class Sixin4(Carried):
+    """UDP in IPv6 in IPv4."""
+
+    name = "six-in-four"
+    title = "IPv6 through IPv4"
+    ip_versions = (4, 4)
+    above = (
+        Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
+        Layer("UDP", {"sport": 1024, "dport": 1025}),
+    )
+    varying = (("UDP.sport", 16), ("IP.id", 16))
+
+
+class Echo(Carried):
+    """ICMP echo requests in IPv4, which TRex's hardware checksums know nothing of."""
+
+    name = "echo"
+    title = "ICMP echo requests"
+    ip_versions = (4, 4)
+    above = (Layer("ICMP", {"type": 8, "id": 1, "seq": 1}),)
+    varying = ()
+
+
+ALL = (OverTcp, OverTcp6, Gre, GreTunnel, Sixin4, Echo)
