@@ -84,7 +84,7 @@ def _watched(
     run: ResolvedRun, record: Mapping[str, Any], duration_s: float, keep: Path
 ) -> list[dict[str, Any]]:
     """Entries of one point: one per device, watched one after the other."""
-    from v6t.drivers.duts.bottleneck import idle_by_core, judge_both, oracle
+    from v6t.drivers.duts.bottleneck import idle_by_core, judge_both, verdict_of
     from v6t.drivers.duts.telemetry import Watcher
 
     plugin = technology(run)
@@ -104,7 +104,7 @@ def _watched(
             finally:
                 samples = watcher.stop()
             loaded = samples[1:-1]  # the load begins and ends within the outermost seconds
-            verdicts[name] = verdict = oracle(loaded)
+            verdicts[name] = verdict = verdict_of(loaded)
             evidence = (*verdict.evidence, *([SHARED] if in_lab(run) else []))
             found.append(
                 {

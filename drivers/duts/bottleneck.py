@@ -40,7 +40,7 @@ def idle_by_core(samples: Sequence[Sample]) -> dict[str, list[float]]:
     return _shares(samples, "idle")
 
 
-def oracle(samples: Sequence[Sample]) -> Verdict:
+def verdict_of(samples: Sequence[Sample]) -> Verdict:
     """The verdict on one device.
 
     Args:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable, lines_of
-from v6t.drivers.duts.bottleneck import Verdict, checker, growing, idle_by_core, judge_both
+from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, judge_both, verdict_of
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
 from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
@@ -161,7 +161,7 @@ def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
 
 
 def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
-    found = checker(seconds(0, 60))
+    found = verdict_of(seconds(0, 60))
     assert found.limited_by == "cpu"
     assert found.says == "cpu0 had no time left (1 of 2 cores)"
     assert "cpu0: idle 0 % at least, 0 % in the middle, softirq up to 100 %" in found.evidence
@@ -173,20 +173,20 @@ def test_idle_time_is_kept_by_core_and_second():
 
 
 def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
-    assert checker(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
-    found = checker(seconds(95, 90, drops=(0, 5, 9)))
+    assert verdict_of(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
+    found = verdict_of(seconds(95, 90, drops=(0, 5, 9)))
     assert found.limited_by == "queue"
     assert "link left tx.dropped: 9 more" in found.evidence
 
 
 def test_an_idle_device_sends_you_elsewhere():
-    assert checker(seconds(95, 90)).limited_by == "nothing here"
+    assert verdict_of(seconds(95, 90)).limited_by == "nothing here"
 
 
 def test_between_busy_and_idle_nothing_is_claimed():
-    assert checker(seconds(30, 60)).limited_by == "unknown"
-    assert checker([]).limited_by == "unknown"
-    assert checker(seconds(30)[:1]).evidence == ()
+    assert verdict_of(seconds(30, 60)).limited_by == "unknown"
+    assert verdict_of([]).limited_by == "unknown"
+    assert verdict_of(seconds(30)[:1]).evidence == ()
 
 
 def test_a_counter_that_counts_no_loss_is_no_loss():
