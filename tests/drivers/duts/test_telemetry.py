@@ -200,7 +200,7 @@ def test_a_polling_vpp_is_judged_by_its_vectors():
             Sample({"runtime": {"node.ip6-map.vectors_per_call": vectors}}),
         ]
 
-    full, room = checker(vpp(241.0)), checker(vpp(44.0))
+    full, room = verdict_of(vpp(241.0)), verdict_of(vpp(44.0))
     assert full.limited_by == "cpu"
     assert "ip6-map takes 241 vectors per call" in full.says
     assert room.limited_by == "nothing here"
