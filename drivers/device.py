@@ -79,8 +79,22 @@ class DeviceSession(Protocol):
     def flush(self) -> None:
         """Empty its connections."""
 
-    def restore(self) -> list[str]:
+    def keep(self) -> None:
+        """The configuration stays, whatever becomes of this session."""
+
+    def check_held(self) -> None:
+        """See that the device can still be what it was made.
+
+        Raises:
+            DutError: it may have undone everything by itself, or the connection is lost.
+        """
+
+    def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Put everything back; what was done, one line each.
+
+        Args:
+            forget: drop the undo record even if the device is not as it was.
+            by_script: run ``undo.sh`` where the record beside it is damaged.
 
         Raises:
             DutError: something is left; the message says what and how to undo it.

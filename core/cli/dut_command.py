@@ -122,11 +122,19 @@ def flush(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="put it back as it was")
 @dut_flags
-def restore(as_json: bool, **given: Any) -> None:
-    """Undo what v6t did, after whatever happened, from any host that can log in."""
+@click.option(
+    "--forget", is_flag=True, help="Drop the undo record even if the device is not as it was."
+)
+@click.option("--by-script", is_flag=True, help="Run undo.sh where the undo record is damaged.")
+def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
+    """Undo what v6t did, after whatever happened, from any host that can log in.
+
+    The undo record is kept until the device is as it was.
+    """
     from v6t.core.runs import dut
 
-    told = dut.restore(_resolve(given, any_technology=True), _say)
+    run = _resolve(given, any_technology=True)
+    told = dut.restore(run, _say, forget=forget, by_script=by_script)
     if as_json:
         click.echo(dut.as_json(told))
         return
@@ -193,6 +201,8 @@ def _configured(found: dict[str, Any]) -> str:
     who = found["configured"]
     if who is None:
         return "not configured by v6t"
+    if found.get("timer"):
+        return f"put back by its own timer; {found['timer']}; `v6t dut restore` looks at it"
     return (
         f"configured for {found['technology']} ({found['driver']}) by {who['owner']} since "
         f"{who['started']}; by hand, `{found['undo']}` takes it back"

@@ -113,7 +113,17 @@ class Bench:
         return self._tester
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Run one trial, opening and loading first where needed."""
+        """Run one trial, opening and loading first where needed.
+
+        Raises:
+            DutError: the device may not have been configured all the time: the trial says nothing.
+        """
+        result = self._measure(trial)
+        if self.session is not None:
+            self.session.check_held()
+        return result
+
+    def _measure(self, trial: Trial) -> TrialResult:
         tester: Any = self.open()
         if self._stale:
             tester.load(self._wanted, self._oracle)

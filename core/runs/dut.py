@@ -106,6 +106,7 @@ def apply(bound: BoundRun, say: Say) -> str:
         except DutError:
             device.restore()
             raise
+        device.keep()
         return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
 
 
@@ -162,11 +163,20 @@ def flush(bound: BoundRun, say: Say) -> str:
         return f"{device.name} keeps no session"
 
 
-def restore(bound: BoundRun, say: Say) -> list[str]:
-    """Put it back as it was, from any host, after whatever happened."""
+def restore(
+    bound: BoundRun, say: Say, *, forget: bool = False, by_script: bool = False
+) -> list[str]:
+    """Put it back as it was, from any host, after whatever happened.
+
+    Args:
+        bound: whose device.
+        say: told what happens.
+        forget: drop the undo record even if the device is not as it was.
+        by_script: run ``undo.sh`` where the record beside it is damaged.
+    """
     if not _lab_name(bound):
         with session(bound, say) as device:
-            return device.restore()
+            return device.restore(forget=forget, by_script=by_script)
     from v6t.drivers.duts.standing.ssh import LabSsh
 
     lab = LabSsh(_lab_name(bound))
@@ -174,7 +184,7 @@ def restore(bound: BoundRun, say: Say) -> list[str]:
         return ["there is no such lab device; nothing is left of it"]
     try:
         with session(bound, say) as device:
-            return device.restore()
+            return device.restore(forget=forget, by_script=by_script)
     finally:
         lab.stop()
 

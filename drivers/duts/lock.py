@@ -1,50 +1,93 @@
 """One run at a time per device: a lock on the device, held by a process that ends with its owner.
 
 The lock is a symbolic link, made in one atomic step, whose target says who holds it. The process
-that made it waits for the end of its standard input, so that a lost connection gives it back.
+that made it waits for the end of its standard input, so that a lost connection gives it back. Its
+owner is heard of every few seconds: after a silence the lock is given back, too, since the device
+may never notice the end of a connection whose other end has lost its power.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import threading
+import time
 
 from v6t.drivers.transport.contract import ConnectionLost, Held, Transport
 from v6t.profiles.errors import DutError
 
-LOCK = "lock"
+LOCK, BEAT = "lock", "beat"
+HELD_NAMES = (LOCK, BEAT)
+"""What a held lock consists of in the directory."""
 WAIT_S = 15.0
 TRIES = 40
+SILENCE_S = 30
+BEAT_S = 5.0
+
+
+class Busy(DutError):
+    """Another v6t, or the device's own timer, is at work on the device."""
+
+
+_OWNED = """\
+owned() {
+w=$1; while :; do
+set -- $(ls -ldn "$w"); case "$1" in d*|l*) ;; *) echo "$w is no directory"; return;; esac
+case "$3" in 0|"$u") ;; *) echo "$w belongs to user $3"; return;; esac
+case "$1" in l*) ;; ?????w???[!tT]*|????????w[!tT]*) echo "others may write to $w"; return;; esac
+[ "$w" != / ] || return; w=${w%/*}; w=${w:-/}
+done; }
+"""
+"""Whose directory it is, and those above it: the first that somebody else could change."""
 
 
 def lock_script(directory: str, owner: str) -> str:
-    """Shell lines that take the lock, print ``locked`` or ``busy PID OWNER``, and wait."""
-    place, who = shlex.quote(f"{directory}/{LOCK}"), shlex.quote(owner)
+    """Shell lines that take the lock, print ``locked`` or why not, and wait.
+
+    ``busy PID OWNER``: somebody holds it; ``foreign WHY``: the directory is not ours alone.
+    """
+    d, who = shlex.quote(directory), shlex.quote(owner)
     return (
-        f"umask 077; mkdir -p {shlex.quote(directory)} || exit 1; me=$$; n=0; "
-        f'until ln -s "$me "{who} {place} 2>/dev/null; do '
-        f"held=$(readlink {place}); pid=${{held%% *}}; n=$((n + 1)); [ $n -gt {TRIES} ] && exit 1; "
+        f"umask 077; d={d}; who={who}; me=$$; u=$(id -u); n=0; last=; idle=0; mkdir -p $d || exit 1\n"
+        + _OWNED
+        + 'case "$(ls -ldn $d)" in d*) ;; *) echo "foreign $d is no directory"; exit 0;; esac\n'
+        'bad=$(owned "$d"; owned "$(cd $d && pwd -P)")\n'
+        '[ -z "$bad" ] || { echo "foreign" $bad; exit 0; }\n'
+        "chmod 700 $d || exit 1\n"
+        'mine() { [ "$(readlink $d/lock)" = "$me $who" ]; }\n'
+        'until ln -s "$me $who" $d/lock 2>/dev/null; do '
+        f"held=$(readlink $d/lock); pid=${{held%% *}}; n=$((n + 1)); [ $n -gt {TRIES} ] && exit 1; "
         # our own earlier connection, which is about to notice its end
-        f'if [ "${{held#* }}" = {who} ]; then [ $n -lt {TRIES // 2} ] || kill $pid; sleep 0.1; '
+        f'if [ "${{held#* }}" = "$who" ]; then [ $n -lt {TRIES // 2} ] || kill $pid; sleep 0.1; '
         'elif [ -n "$held" ] && ps -p "$pid" >/dev/null 2>&1; then echo "busy $held"; exit 0; '
-        f'elif [ -n "$held" ]; then rm -f {place}; else sleep 0.1; fi; done; '
-        f"trap 'rm -f {place}; exit 0' HUP TERM; "
-        f"echo locked; cat >/dev/null; rm -f {place}"
+        'elif [ -n "$held" ]; then rm -f $d/lock; else sleep 0.1; fi; done\n'
+        "echo 0 >$d/beat\n"
+        "( while sleep 1; do mine || exit 0; now=$(cat $d/beat); "
+        'if [ "$now" != "$last" ]; then last=$now; idle=0; else idle=$((idle + 1)); fi; '
+        f"[ $idle -lt {SILENCE_S} ] || {{ kill $me; sleep 1; mine && rm -f $d/lock; exit 0; }}; "
+        "done ) </dev/null >/dev/null 2>&1 &\n"
+        "w=$!; free() { kill $w 2>/dev/null; mine && rm -f $d/beat $d/lock; exit 0; }\n"
+        "trap free HUP TERM\n"
+        "echo locked; n=0; while read -r x; do n=$((n + 1)); echo $n >$d/beat; echo $n; done; free"
     )
 
 
 class Lock:
     """The lock while it is held."""
 
-    def __init__(self, transport: Transport, directory: str, owner: str) -> None:
+    def __init__(
+        self, transport: Transport, directory: str, owner: str, beat_s: float = BEAT_S
+    ) -> None:
         """Take it.
 
         Args:
             transport: an open connection.
             directory: of v6t's state on the device.
             owner: who takes it, one line.
+            beat_s: how often the device hears of us [s].
 
         Raises:
-            DutError: another v6t has it, or the directory cannot be made.
+            DutError: another v6t has it, or the directory cannot be made or is not ours alone.
         """
         self._held: Held = transport.hold(lock_script(directory, owner))
         try:
@@ -60,13 +103,86 @@ class Lock:
             raise
         if answer != "locked":
             self._held.release()
-            _, _, held = answer.partition(" ")
-            pid, _, who = held.partition(" ")
-            raise DutError(
-                f"{transport.name} is in use by {who or 'another v6t'}",
-                f"wait for its end; if it hangs, `kill {pid}` on the device frees the lock",
-            )
+            _refused(transport.name, directory, answer)
+        self._beats = Beats(self._held, beat_s)
+
+    @property
+    def silent_s(self) -> float:
+        """For how long the device has not heard of us [s]; infinite when the lock is lost."""
+        return self._beats.silent_s
 
     def release(self) -> None:
         """Give it back. May be called twice."""
+        self._beats.stop()
         self._held.release()
+
+
+def _refused(name: str, directory: str, answer: str) -> None:
+    what, _, text = answer.partition(" ")
+    if what == "foreign":
+        raise DutError(
+            f"{name}: {directory} is not for v6t alone: {text}",
+            "what is in it would be run as root; name another one with dut.options.state_dir",
+        )
+    pid, _, who = text.partition(" ")
+    raise Busy(
+        f"{name} is in use by {who or 'another v6t'}",
+        f"wait for its end; if it hangs, `kill {pid}` on the device frees the lock",
+    )
+
+
+class Beats:
+    """A line to the lock's process every few seconds, and its answer, in a thread of its own."""
+
+    def __init__(self, held: Held, period_s: float) -> None:
+        """Begin.
+
+        Args:
+            held: the lock's process.
+            period_s: between two lines [s].
+        """
+        self._held = held
+        self._period_s = period_s
+        self._end = threading.Event()
+        self._sent: dict[str, float] = {}
+        self._last = _now()
+        self._longest = 0.0
+        self._thread = threading.Thread(target=self._beat, name="v6t-beat", daemon=True)
+        self._thread.start()
+
+    @property
+    def silent_s(self) -> float:
+        """The longest time the device may not have heard of us so far [s].
+
+        It counts what was answered: a connection without its other end takes lines for long. And
+        this machine may have slept.
+        """
+        if self._held.ended:
+            return float("inf")
+        return max(self._longest, _now() - self._last)
+
+    def stop(self) -> None:
+        """No line is sent any more when this returns."""
+        self._end.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        number = 0
+        while not self._end.wait(self._period_s):
+            number += 1
+            self._sent[str(number)] = _now()
+            with contextlib.suppress(DutError):  # who asks is told
+                self._held.send("beat\n")
+                while not self._end.is_set():
+                    sent = self._sent.pop(self._held.line(self._period_s), None)
+                    if sent is not None:
+                        self._longest = max(self._longest, _now() - self._last)
+                        self._last = sent
+                    if not self._sent:
+                        break
+
+
+def _now() -> float:
+    """Seconds, those included in which this machine slept."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)

@@ -25,6 +25,9 @@ class DutOptions(BaseModel):
     """Interface towards the right port."""
     state_dir: str = STATE_DIRECTORY
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
+    undo_after_s: int = Field(default=60, ge=0, le=86_400)
+    """A device reached over SSH undoes everything by itself when the v6t that configured it has
+    been silent for so long [s]; `v6t dut apply` ends that with its success. 0: never."""
     version: str = Field(default="", pattern=r"^[A-Za-z0-9.~+_-]{0,40}$")
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway"] = "static"
@@ -43,6 +46,13 @@ class DutOptions(BaseModel):
         if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
             raise ValueError(f"'{value}' is no absolute path of plain characters")
         return value.rstrip("/")
+
+    @field_validator("undo_after_s")
+    @classmethod
+    def _after(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("a second of silence is no sign of anything: 2 or more, or 0")
+        return value
 
     @model_validator(mode="after")
     def _two(self) -> DutOptions:

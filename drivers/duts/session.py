@@ -14,19 +14,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from v6t.drivers.duts import batch
+from v6t.drivers.duts import batch, guard, restoring
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.lock import Lock
+from v6t.drivers.duts.lock import BEAT_S, Lock
 from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Watcher
-from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, describe, left_of, undo_of
+from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, Undo, undo_of
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport
 from v6t.profiles.errors import DutError, V6tError
 
-UNDO_DEADLINE_S = 180.0
 FLUSH_TRIES = 100
 FLUSH_PAUSE_S = 0.1
 REBOOT_PAUSE_S = 1.0
@@ -58,10 +57,12 @@ class Session:
         self.transport = transport
         self.intent = intent
         self._keep = keep
-        self._say = say
-        self._again = again
+        self.say = say
+        self.again = again
         self._directory: str = driver.options.state_dir
         self._lock: Lock | None = None
+        self._limit_s: int = driver.options.undo_after_s if driver.options.ssh is not None else 0
+        self._guarded = False
         self.facts: Facts | None = None
         self.plan: Plan | None = None
         self._configured: dict[str, str] = {}
@@ -75,7 +76,8 @@ class Session:
         """Connect and take the lock."""
         self.transport.open()
         try:
-            self._lock = Lock(self.transport, self._directory, self._owner())
+            beat_s = min(BEAT_S, self._limit_s / 4 or BEAT_S)
+            self._lock = Lock(self.transport, self._directory, self._owner(), beat_s)
         except BaseException:
             self.transport.close()
             raise
@@ -110,7 +112,7 @@ class Session:
         """
         before = self.pending()
         if before is not None:
-            self._say(f"{self.name}: restoring what {before.owner} left")
+            self.say(f"{self.name}: restoring what {before.owner} left")
             self.restore()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
@@ -129,12 +131,18 @@ class Session:
         )
         self._store().write(record)
         try:
+            self.guard()
+        except DutError:
+            with contextlib.suppress(DutError):
+                self._store().remove()
+            raise
+        try:
             for number, step in enumerate(plan.steps, 1):
                 self._do(step, number)
         except BaseException as cause:
             self._undo_after(cause)
             raise
-        self._say(f"{self.name}: configured as {self.intent.technology} in {len(entries)} steps")
+        self.say(f"{self.name}: configured as {self.intent.technology} in {len(entries)} steps")
         return plan
 
     def verify(self) -> list[str]:
@@ -148,7 +156,7 @@ class Session:
         """
         with self._telling():
             told = self._verify()
-        self._say(f"{self.name}: {len(told)} read-backs agree")
+        self.say(f"{self.name}: {len(told)} read-backs agree")
         return told
 
     def _verify(self) -> list[str]:
@@ -195,7 +203,7 @@ class Session:
 
     def _reboot(self, step: Step) -> None:
         """Start the device anew, wait for a login, configure it again."""
-        before = self._boot()
+        before = self.boot()
         with contextlib.suppress(ConnectionLost, DeadlinePassed):
             self.transport.run(step.command, step.text, 10.0)
         self.close()
@@ -203,7 +211,7 @@ class Session:
         while True:
             try:
                 self.open()
-                if self._boot() != before:
+                if self.boot() != before:
                     break
                 self.close()
             except DutError as exc:
@@ -218,8 +226,48 @@ class Session:
             time.sleep(REBOOT_PAUSE_S)
         self.apply()
 
-    def restore(self) -> list[str]:
+    def guard(self) -> None:
+        """From now on the device undoes everything when it has not heard of us for long."""
+        if self._limit_s:
+            guard.start(self.transport, self._directory, self._limit_s)
+            self._guarded = True
+
+    @property
+    def guarded_s(self) -> int:
+        """After how many seconds of silence the device undoes everything by itself; 0: never."""
+        return self._limit_s if self._guarded else 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lock, and with it the connection, is gone as far as is known."""
+        return self._lock is None or self._lock.silent_s == float("inf")
+
+    def keep(self) -> None:
+        """The configuration stays, whatever becomes of this session."""
+        guard.stop(self.transport, self._directory)
+        self._guarded = False
+
+    def check_held(self) -> None:
+        """See that the device can still be what it was made.
+
+        Raises:
+            DutError: nobody was heard of for so long that it may have undone everything, or the
+                connection is lost.
+        """
+        silent = self._lock.silent_s if self._lock is not None else float("inf")
+        if silent < (self._limit_s or float("inf")):
+            return
+        why = "the connection was lost" if silent == float("inf") else f"{silent:.0f} s of silence"
+        text = f"{self.name}: {why} while it was measured: it may no longer be configured"
+        self.say(text)  # restoring it may raise an error of its own
+        raise ConnectionLost(text, self.undo_hint)
+
+    def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Put everything back, over a new connection if need be; nothing to do is fine.
+
+        Args:
+            forget: drop the undo record even if the device is not as it was.
+            by_script: run ``undo.sh`` where the record beside it is damaged.
 
         Returns:
             What was done, one line each.
@@ -227,45 +275,9 @@ class Session:
         Raises:
             DutError: something is left; the message says what and how to undo it.
         """
-        try:
-            return self._restore()
-        except (ConnectionLost, DeadlinePassed):
-            self.close()
-        try:
-            self.open()
-            return self._restore()
-        except DutError as exc:
-            if SCRIPT in exc.message + exc.hint:
-                raise
-            raise DutError(
-                f"{exc.message}; what v6t changed on the device may still be there", self._undo_hint
-            ) from exc
-
-    def _restore(self) -> list[str]:
-        store = self._store()
-        record = store.read()
-        if record is None:
-            return ["there is nothing to restore"]
-        if record.boot and record.boot != self._boot():
-            store.remove()
-            return [f"the device was started anew since; nothing of {record.owner} is left"]
-        status, out, err = store.undo(UNDO_DEADLINE_S)
-        left = left_of(record, out)
-        if status or left:
-            raise DutError(
-                f"{self.name}: not everything could be put back: "
-                + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
-                f"{record.by_hand} on the device, or `{self._again}`, tries again",
-            )
-        different = self._differences(record)
-        store.remove()
-        self._say(f"{self.name}: what {record.owner} did is undone")
-        if different:
-            raise DutError(
-                f"{self.name}: put back, but not as it was: " + "; ".join(different),
-                "somebody else may have changed it meanwhile; compare with the run's manifest",
-            )
-        return [f"{u.why}: undone" for u in reversed(record.undo) if u.command]
+        done = restoring.restore(self, self._store(), forget=forget, by_script=by_script)
+        self._guarded = False
+        return done
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -274,7 +286,9 @@ class Session:
 
     def status(self) -> dict[str, Any]:
         """Who holds it and what is configured."""
-        return {"device": self.name, **standing(self.pending())}
+        record = self.pending()
+        timer = guard.fired(self.transport, self._directory) if record is not None else ""
+        return {"device": self.name, "timer": timer, **standing(record)}
 
     def figures(self) -> dict[str, dict[str, float]]:
         """What it says of itself now, by reading; empty where this driver has not configured it."""
@@ -297,7 +311,7 @@ class Session:
         return Watcher(self.transport, self.driver.telemetry(self.intent))
 
     def _store(self) -> Store:
-        return Store(self.transport, self._directory, self._keep)
+        return Store(self.transport, self._directory, self._keep, self.again)
 
     def _owner(self) -> str:
         return f"{getpass.getuser()}@{platform.node()} process {os.getpid()}"
@@ -348,7 +362,11 @@ class Session:
 
     def _do(self, step: Step, number: int) -> None:
         place = shlex.quote(f"{self._directory}/{PROGRESS}")
-        lines = [f"echo {number} >>{place} || exit 125", f"( {step.command}", ") || exit $?"]
+        lines = [
+            f"(umask 077; echo {number} >>{place}) || exit 125",
+            f"( {step.command}",
+            ") || exit $?",
+        ]
         if step.check is not None:
             lines += [f"echo; echo '{batch.MARK} check'", f"( {step.check.command}", ")", "true"]
         done = self.transport.run("\n".join(lines), step.text, step.deadline_s)
@@ -374,24 +392,21 @@ class Session:
             time.sleep(FLUSH_PAUSE_S)
         raise DutError(f"{self.name}: the state was not emptied: {check.command}: {trouble}")
 
-    def _boot(self) -> str:
+    def boot(self) -> str:
+        """Identifier of the device's present boot."""
         sections = self.driver.survey()
         return self.transport.run(sections["boot"]).out.strip() if "boot" in sections else ""
 
-    def _differences(self, record: Record) -> list[str]:
-        """Steps whose state is not what it was."""
-        found = []
-        asked = {str(u.number): u for u in record.undo if u.before and u.command}
-        read = self._read({number: u.look for number, u in asked.items()})
-        for number, entry in asked.items():
-            now = read[number].text
-            if entry.differs(now):
-                found.append(f"{entry.why}: {shown(entry.old)} before, {shown(now)} now")
-        return found
+    def differences(self, record: Record) -> dict[Undo, str]:
+        """Steps whose state is not what it was, with both."""
+        asked = {str(u.number): u.look for u in record.undo if u.before and u.command}
+        read = self._read(asked)
+        return restoring.differing(record, {number: read[number].text for number in asked})
 
     @property
-    def _undo_hint(self) -> str:
-        return f"`{self._again}`, or by hand on the device: sh {self._directory}/{SCRIPT}"
+    def undo_hint(self) -> str:
+        """How everything is undone."""
+        return f"`{self.again}`, or by hand on the device: sh {self._directory}/{SCRIPT}"
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -399,7 +414,7 @@ class Session:
         try:
             yield
         except DutError as exc:
-            words = f"the device is still configured: {self._undo_hint}"
+            words = f"the device is still configured: {self.undo_hint}"
             exc.hint = "; ".join(h for h in (exc.hint, words) if h)
             raise
 

@@ -5,42 +5,79 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 
-from v6t.drivers.duts.undo_record import HELD_FILES, RECORD, SCRIPT, Record, script
+from v6t.drivers.duts import guard
+from v6t.drivers.duts.lock import HELD_NAMES
+from v6t.drivers.duts.undo_record import ALL, PROGRESS, RECORD, SCRIPT, UNDONE, Record, script
 from v6t.drivers.transport.contract import Transport
 from v6t.profiles.errors import DutError
 
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
+class DamagedRecord(DutError):
+    """The device was changed, and the record of it is empty, torn or lost."""
+
+
 class Store:
     """The record of one device."""
 
-    def __init__(self, transport: Transport, directory: str, keep: Path | None = None) -> None:
+    def __init__(
+        self, transport: Transport, directory: str, keep: Path | None = None, again: str = ""
+    ) -> None:
         """Remember.
 
         Args:
             transport: an open connection.
             directory: of v6t's state on the device.
             keep: local directory for a copy.
+            again: the command that restores.
         """
         self._transport = transport
         self._directory = directory
         self._place = shlex.quote(directory)
         self._keep = keep
+        self._again = again
 
     def read(self) -> Record | None:
-        """The record on the device; None if there is none.
+        """The record on the device; None if there is none and nothing else speaks of changes.
 
         Raises:
-            DutError: it cannot be read.
+            DamagedRecord: it cannot be read; the hint says how everything is undone all the same.
         """
-        path = f"{self._place}/{RECORD}"
-        done = self._transport.run(f"if [ -e {path} ]; then cat {path}; fi")
+        done = self._transport.run(
+            f"cd {self._place} 2>/dev/null || exit 0; "
+            f"if [ -s {RECORD} ]; then echo record; cat {RECORD} || exit 1; "
+            f"elif [ -s {PROGRESS} ] && ! grep -qx {ALL} {UNDONE} 2>/dev/null; then "
+            f"echo lost; [ ! -s {SCRIPT} ] || echo script; fi"
+        )
         if done.status:
             raise DutError(f"{self._transport.name}: the undo record cannot be read: {done.words}")
-        return Record.of_json(done.out) if done.out.strip() else None
+        what, _, text = done.out.partition("\n")
+        if what == "record":
+            try:
+                return Record.of_json(text)
+            except DutError as exc:
+                raise self._damaged(exc.message, True) from exc
+        if what == "lost":
+            why = "the undo record on the device is empty or missing, but v6t has changed it"
+            raise self._damaged(why, "script" in text)
+        return None
+
+    def _damaged(self, why: str, has_script: bool) -> DamagedRecord:
+        by_hand = f"sh {self._place}/{SCRIPT}"
+        if has_script:
+            how = f"{SCRIPT} beside it takes everything back: `{self._again} --by-script` runs it"
+            return DamagedRecord(
+                f"{self._transport.name}: {why}", f"{how}, or `{by_hand}` on the device"
+            )
+        return DamagedRecord(
+            f"{self._transport.name}: {why}",
+            f"{LOCAL_SCRIPT} in the run's directory takes everything back: copy it to the device "
+            f"as {self._directory}/{SCRIPT} and run it with sh",
+        )
 
     def write(self, record: Record) -> None:
         """On both sides, read back; the record last, so that its script is there if it is.
@@ -53,6 +90,8 @@ class Store:
             self._keep.mkdir(exist_ok=True)
             _write(self._keep / LOCAL_SCRIPT, undo)
             _write(self._keep / LOCAL_RECORD, text)
+        # what an earlier run did and undid says nothing about this one
+        self._transport.run(f"cd {self._place} && rm -f {RECORD} {PROGRESS} {UNDONE}")
         self._put(SCRIPT, undo)
         self._put(RECORD, text)
 
@@ -61,15 +100,25 @@ class Store:
         done = self._transport.run(f"sh {self._place}/{SCRIPT}", deadline_s=deadline_s)
         return done.status, done.out, done.err
 
+    def redo(self, numbers: Collection[int]) -> None:
+        """The next undo takes these steps back once more."""
+        kept = " ".join(f"-e {n}" for n in (*sorted(numbers), ALL))
+        self._transport.run(
+            f"cd {self._place} && (umask 077; grep -vx {kept} {UNDONE} >{UNDONE}.part; "
+            f"mv {UNDONE}.part {UNDONE})"
+        )
+
     def remove(self) -> None:
-        """Forget the record, on both sides.
+        """Forget the record, on both sides; what says that all is undone goes last.
 
         Raises:
             DutError: something of v6t's is left on the device.
         """
-        names = " ".join(HELD_FILES)
+        guard.stop(self._transport, self._directory)
+        known = " ".join(f"-e {name}" for name in HELD_NAMES)
         done = self._transport.run(
-            f"cd {self._place} && rm -f {names} && ls -A | grep -vx lock; true"
+            f"cd {self._place} && rm -f {RECORD} && rm -f {SCRIPT} && rm -f {PROGRESS} {UNDONE} undoing && "
+            f"ls -A | grep -vx {known}; true"
         )
         if done.out.strip():
             raise DutError(

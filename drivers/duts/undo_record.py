@@ -7,6 +7,7 @@ On the device it is a directory: ``record.json`` says who did what, ``undo.sh`` 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,7 +18,8 @@ from v6t.profiles.errors import DutError
 
 SCHEMA = "v6t-undo/1"
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
-HELD_FILES = (RECORD, SCRIPT, PROGRESS, UNDONE)
+ALL = "all"
+"""What ``undone`` holds when every step is undone."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,12 @@ def undo_of(number: int, step: Step, old: str) -> Undo:
     command = step.undo
     if step.was is Was.THERE and old.strip():
         command = ""  # it was so already
-    words = " ".join(shlex.quote(w) for w in old.split())
-    command = command.replace("{old}", shlex.quote(old.rstrip("\n"))).replace("{words}", words)
+    put = {
+        "{old}": shlex.quote(old.rstrip("\n")),
+        "{words}": " ".join(shlex.quote(w) for w in old.split()),
+    }
+    # at once: what the device said may itself look like a place to fill
+    command = re.sub(r"\{old\}|\{words\}", lambda found: put[found.group()], command)
     text = step.undo_text.replace("{old}", old)
     return Undo(number, step.why, command, text if command else "", step.before, old, step.gone)
 
@@ -132,7 +138,12 @@ def script(record: Record) -> str:
         "trap '' HUP PIPE",
         "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL",
         f"cd {shlex.quote(record.directory)} || exit 1",
-        "touch progress undone",
+        # one that hangs, or that the device's timer has begun: this one goes on in its place
+        'p=$(cat undoing 2>/dev/null); case "$(ps -p "$p" -o args= 2>/dev/null)" in',
+        f"*{SCRIPT}*) kill -9 $p $(ps -eo pid,ppid | while read c q; do",
+        '[ "$q" != "$p" ] || echo $c; done);; esac',
+        "(umask 077; touch progress undone; echo $$ >undoing)",
+        "trap '[ \"$(cat undoing 2>/dev/null)\" != $$ ] || rm -f undoing' EXIT",
         "todo() { grep -qx $1 progress && ! grep -qx $1 undone; }",
         'took() { if [ "$2" = 0 ]; then echo $1 >>undone; else echo "left $1"; failed=1; fi; }',
         "failed=0",
@@ -148,7 +159,8 @@ def script(record: Record) -> str:
             was = shlex.quote(entry.old.strip("\n"))
             lines.append(f'[ $s = 0 ] || [ "$( ({entry.before}\n) 2>/dev/null )" = {was} ] && s=0')
         lines += [f"took {entry.number} $s", "fi"]
-    lines += ["", "exit $failed", ""]
+    lines += ["", f"[ $failed != 0 ] || grep -qx {ALL} undone || echo {ALL} >>undone"]
+    lines += ["exit $failed", ""]
     return "\n".join(lines)
 
 

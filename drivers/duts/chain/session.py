@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from v6t.drivers.duts.chain.parts import Part
@@ -80,10 +81,20 @@ class ChainSession:
         for each in self.driven:
             each.session.flush()
 
-    def restore(self) -> list[str]:
+    def keep(self) -> None:
+        """The configuration stays, whatever becomes of the sessions."""
+        _all([d.session.keep for d in self.driven])
+
+    def check_held(self) -> None:
+        """See that all can still be what they were made."""
+        for each in self.driven:
+            each.session.check_held()
+
+    def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Put all back, the rightmost first."""
         told: list[str] = []
-        _all([d.session.restore for d in reversed(self.driven)], told)
+        each = (d.session.restore for d in reversed(self.driven))
+        _all([partial(one, forget=forget, by_script=by_script) for one in each], told)
         return told
 
     def status(self) -> dict[str, Any]:

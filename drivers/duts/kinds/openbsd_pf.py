@@ -55,7 +55,7 @@ class OpenBsdPf(Driver):
         """See the base class."""
         return {
             "system": "uname -sr",
-            "boot": "sysctl -n kern.boottime",
+            "boot": "ps -o lstart= -p 1",  # kern.boottime moves when the clock is stepped
             "user": "id -u",
             "version": "uname -r",
             "client": way.CLIENT,

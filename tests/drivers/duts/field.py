@@ -11,9 +11,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from v6t.drivers.lab import host
+from v6t.drivers.duts.standing import host
 
 from . import intents, sshserver
 
@@ -158,6 +159,14 @@ class Field:
         assert process.returncode == status, (process.returncode, out, err)
         return out + err
 
+    def cut(self) -> None:
+        """The router is gone: no packet, no error, no end of a connection."""
+        self.router.run("ip link set ops down; ip link set dev0 up")
+
+    def mend(self) -> None:
+        """It is back."""
+        self.router.run("ip link set ops up")
+
     def state(self) -> list[str]:
         """What the device's console shows."""
         return self.device.shell(STATE).splitlines()
@@ -166,3 +175,11 @@ class Field:
         self.router.close()
         self.operator.close()
         sshserver.end(self.device)
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait for an event; how long it takes says nothing here."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
+        time.sleep(0.1)

@@ -170,7 +170,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
     done = subprocess.run(["sh"], input=script(record), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done
     assert seen.read_text() == "one\n"
-    assert (tmp_path / "undone").read_text().split() == ["2", "1"]
+    assert (tmp_path / "undone").read_text().split() == ["2", "1", "all"]
     look = subprocess.run(
         ["sh", "-c", entries[1].look], capture_output=True, text=True, check=False
     )

@@ -99,7 +99,7 @@ def server():
 @pytest.fixture
 def device(server, tmp_path, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
-    monkeypatch.setattr("v6t.drivers.duts.session.UNDO_DEADLINE_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.restoring.UNDO_DEADLINE_S", 1.0)
     server.shell(CLEAN)
     sessions = []
 
@@ -124,7 +124,7 @@ def heal(server):
 
 
 def state(server):
-    return [line for line in server.shell(STATE).splitlines() if line != "lock"]
+    return [line for line in server.shell(STATE).splitlines() if line not in ("lock", "beat")]
 
 
 def arm(server, fault, phase):
@@ -224,7 +224,7 @@ def test_another_v6t_restores_what_a_killed_one_left(server, device):
     server.drop()
     said = []
     second = device()
-    second._say = said.append
+    second.say = said.append
     second.open()
     second.apply()
     assert "restoring what" in said[0]

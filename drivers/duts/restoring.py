@@ -1,0 +1,155 @@
+"""Putting a device back as it was: again and again if need be, and seen to be so at the end.
+
+The undo record lives until the device is as it was, or until somebody says that it may go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from v6t.drivers.duts import guard
+from v6t.drivers.duts.lock import Busy
+from v6t.drivers.duts.plan import shown
+from v6t.drivers.duts.store import DamagedRecord, Store
+from v6t.drivers.duts.undo_record import SCRIPT, Record, Undo, describe, left_of
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Unreachable
+from v6t.profiles.errors import DutError
+
+if TYPE_CHECKING:
+    from v6t.drivers.duts.session import Session
+
+UNDO_DEADLINE_S = 180.0
+RETRY_PAUSE_S = 1.0
+TIMER_MARGIN_S = 10.0
+"""How much longer than its timer's limit a silent device is waited for."""
+
+
+def restore(session: Session, store: Store, *, forget: bool, by_script: bool) -> list[str]:
+    """Put everything back, over a new connection if need be.
+
+    Args:
+        session: with the device; open.
+        store: of its undo record.
+        forget: drop the record even if the device is not as it was.
+        by_script: run the script where the record is damaged.
+
+    Returns:
+        What was done, one line each.
+
+    Raises:
+        DutError: something is left; the message says what and how to undo it.
+    """
+
+    def once() -> list[str]:
+        return _once(session, store, forget=forget, by_script=by_script)
+
+    if not session.lost:
+        with contextlib.suppress(ConnectionLost, DeadlinePassed):
+            return once()
+    session.close()
+    guarded_s = session.guarded_s
+    end = time.monotonic() + (guarded_s + TIMER_MARGIN_S if guarded_s else 0.0)
+    told = False
+    while True:
+        try:
+            session.open()
+            return once()
+        except (ConnectionLost, DeadlinePassed, Unreachable, Busy) as exc:
+            session.close()
+            if time.monotonic() > end:
+                raise _lost(exc, session, guarded_s) from exc
+            if not told:
+                session.say(
+                    f"{session.name}: {exc.message}; it undoes everything by itself {guarded_s:g} s "
+                    "after it last heard of us: waiting for that"
+                )
+                told = True
+            time.sleep(RETRY_PAUSE_S)
+        except DutError as exc:
+            if SCRIPT in exc.message + exc.hint:
+                raise
+            raise _lost(exc, session, guarded_s) from exc
+
+
+def _lost(exc: DutError, session: Session, guarded_s: float) -> DutError:
+    by_itself = f"; it undoes that by itself after {guarded_s:g} s of silence" if guarded_s else ""
+    return DutError(
+        f"{exc.message}; what v6t changed on the device may still be there{by_itself}",
+        session.undo_hint,
+    )
+
+
+def _once(session: Session, store: Store, *, forget: bool, by_script: bool) -> list[str]:
+    try:
+        record = store.read()
+    except DamagedRecord:
+        if not by_script:
+            raise
+        return _by_script_alone(session, store, forget)
+    if record is None:
+        return ["there is nothing to restore"]
+    if record.boot and record.boot != session.boot():
+        store.remove()
+        return [f"the device was started anew since; nothing of {record.owner} is left"]
+    done = guard.fired(session.transport, record.directory)
+    if done:
+        session.say(f"{session.name}: its own timer was faster: {done}")
+    session.guard()  # the connection may break in the middle of this, too
+    status, out, err = store.undo(UNDO_DEADLINE_S)
+    left = left_of(record, out)
+    if (status or left) and not forget:
+        session.keep()
+        raise DutError(
+            f"{session.name}: not everything could be put back: "
+            + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
+            f"{record.by_hand} on the device, or `{session.again}`, tries again",
+        )
+    different = session.differences(record)
+    if different and not forget:
+        _keep(session, store, different)
+    store.remove()
+    session.say(f"{session.name}: what {record.owner} did is undone")
+    return [
+        *(f"{u.why}: undone" for u in reversed(record.undo) if u.command and u not in different),
+        *(f"{u.why}: left as it is: {words}" for u, words in different.items()),
+    ]
+
+
+def _keep(session: Session, store: Store, different: dict[Undo, str]) -> None:
+    """The record stays, and what differs is tried again by the next one."""
+    session.keep()
+    store.redo([u.number for u in different])
+    raise DutError(
+        f"{session.name}: put back, but not as it was: "
+        + "; ".join(f"{u.why}: {words}" for u, words in different.items()),
+        f"the undo record is kept: `{session.again}` tries these steps again; if somebody else "
+        "changed them meanwhile, `--forget` with it leaves them as they are",
+    )
+
+
+def _by_script_alone(session: Session, store: Store, forget: bool) -> list[str]:
+    status, out, err = store.undo(UNDO_DEADLINE_S)
+    if status and not forget:
+        said = shown("\n".join(filter(None, (out.strip(), err.strip()))))
+        raise DutError(
+            f"{session.name}: {SCRIPT} could not take everything back: {said}",
+            "`--forget` with it drops what is left of the record",
+        )
+    store.remove()
+    return [f"{SCRIPT} has taken back what it could; without a record nothing could be compared"]
+
+
+def differing(record: Record, now: dict[str, str]) -> dict[Undo, str]:
+    """Steps whose state is not what it was, with both.
+
+    Args:
+        record: of what was done.
+        now: what each step's :attr:`Undo.look` prints, by its number.
+    """
+    return {
+        entry: f"{shown(entry.old)} before, {shown(now[str(entry.number)])} now"
+        for entry in record.undo
+        if str(entry.number) in now and entry.differs(now[str(entry.number)])
+    }

@@ -1,0 +1,238 @@
+"""The dead man's timer: a device that hears no more of the v6t that configured it undoes everything.
+
+A device behind a router; its only route is cut at the worst moments. What becomes of it is read from
+its console, which needs no network.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from . import field, sshserver
+from .field import until
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
+
+LIMIT_S = 3
+PLUGIN = ("--plugin", "ipv4-router")
+DUMMY = {
+    "command": "ip link add v6tdummy type veth peer name v6tpeer",
+    "why": "an interface",
+    "undo": "ip link del v6tdummy",
+    "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
+    "was": "foreign",
+    "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
+}
+
+
+def step(script, undo="", **more):
+    """A step of the user's whose lines stand in a file of the device's."""
+    return {"command": f"sh /run/{script}", "why": f"/run/{script}", "undo": undo, **more}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = field.Field("test-guard", tmp_path_factory.mktemp("field"))
+    made.device.shell(
+        "cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n"
+    )  # as a test route would do that nothing foresees
+    made.device.shell(
+        "cat >/run/waits", "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def device(site):
+    """The site with a device as it was; what it was is looked at again at the end."""
+    before = site.state()
+    site.device.shell("rm -f /run/reached /run/go")
+    yield site
+    site.mend()
+    site.v6t("dut", "restore", "--testbed", bed(site, []), *PLUGIN)
+    assert site.state() == before
+
+
+def bed(site, steps, limit=LIMIT_S, **more):
+    ssh = {"connect_deadline_s": 2.0}
+    options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit, **more}
+    return site.testbed("command", ssh=ssh, **options)
+
+
+def reached(site):
+    return "here" in site.device.shell("cat /run/reached 2>/dev/null || true")
+
+
+def configured(site):
+    return "v6tdummy" in site.device.shell("ip -o link")
+
+
+def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(device):
+    """Nobody at the console: v6t waits for the device's timer, logs in again, and looks."""
+    before = device.state()
+    path = bed(device, [step("cuts", "ip route del blackhole 10.9.9.0/24", deadline_s=2)])
+    said = device.v6t("dut", "apply", "--testbed", path, *PLUGIN, status=4)
+    assert f"its own timer was faster: nobody was heard of for {LIMIT_S} s" in said
+    assert "the device is as it was before" in said
+    assert device.state() == before
+
+
+def test_a_route_cut_in_the_middle_of_apply(device):
+    """By somebody else, and for good: the device is as it was, as its console shows."""
+    before = device.state()
+    path = bed(device, [step("waits")])
+    v6t = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the step that waits")
+    assert configured(device)
+    device.cut()
+    until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
+    said = "".join(v6t.communicate(timeout=90))
+    assert v6t.returncode == 4
+    assert f"it undoes everything by itself {LIMIT_S} s after it last heard of us" in said
+    assert "may still be there; it undoes that by itself after 3 s of silence" in said
+    assert "`v6t dut restore" in said
+    device.mend()
+    assert "put back by its own timer; nobody was heard of for 3 s: undid everything" in device.v6t(
+        "dut", "status", "--testbed", path, *PLUGIN
+    )
+
+
+def before_but_for_the_record(before, site):
+    """The undo record is kept until somebody has seen that the device is as it was."""
+    kept = [
+        line
+        for line in site.state()
+        if line in ("guard", "progress", "record.json", "undo.sh", "undone")
+    ]
+    return [*before, *kept] if kept else before
+
+
+def test_a_route_cut_in_the_middle_of_restore(device):
+    """The undoing goes on without anybody who listens."""
+    before = device.state()
+    path = bed(device, [step("true", "sh /run/waits")])
+    device.device.shell("touch /run/true")
+    assert "stays so" in device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
+    v6t = device.start("dut", "restore", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the undo that waits")
+    assert configured(device)
+    device.cut()
+    device.device.shell("touch /run/go")
+    until(lambda: not configured(device), "the undoing goes on")
+    until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
+    said = "".join(v6t.communicate(timeout=90))
+    assert v6t.returncode == 4, said
+
+
+def test_a_configuration_that_is_kept_stays(device):
+    path = bed(device, [])
+    assert "stays so" in device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
+    assert configured(device)
+    until(lambda: "timer.sh" not in device.device.processes(), "the timer ends")
+    assert "guard" not in device.state()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_v6t_that_is_killed_or_asleep_in_apply(number, device):
+    """kill -9 and a laptop's closed lid look the same from the device."""
+    before = device.state()
+    path = bed(device, [step("waits", deadline_s=60)])
+    v6t = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the step that waits")
+    v6t.send_signal(number)
+    until(lambda: not configured(device), "the timer")
+    until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
+    if number == signal.SIGSTOP:
+        v6t.send_signal(signal.SIGCONT)
+        device.device.shell("touch /run/go")
+    said = "".join(v6t.communicate(timeout=90))
+    assert v6t.returncode == (-9 if number == signal.SIGKILL else 4), said
+    assert "is configured" not in said
+
+
+def test_a_device_whose_timer_cannot_run_is_not_touched(device):
+    before = device.state()
+    device.device.shell("mount --bind /bin/false /usr/bin/setsid")
+    try:
+        said = device.v6t("dut", "apply", "--testbed", bed(device, []), *PLUGIN, status=4)
+    finally:
+        device.device.shell("umount /usr/bin/setsid; rm -rf /run/v6t/guard")
+    assert "the timer that would undo everything if the connection is lost does not run" in said
+    assert "nothing was changed; dut.options.undo_after_s: 0 does without it" in said
+    assert device.state() == before
+
+
+def test_the_timer_counts_no_clock(device):
+    """``date`` may say what it likes, and so may a clock that is stepped."""
+    from v6t.drivers.duts.guard import script
+
+    text = script("/run/v6t", "token", 60)
+    assert "date" not in text
+    assert "uptime" not in text
+
+
+# ----------------------------------------------------- while it is measured
+
+
+TESTBED = {
+    "tester": {"kind": "embedded"},
+    "dut": {
+        "driver": "linux-router",
+        "options": {"ssh": {"lab": "test-guard-run", "connect_deadline_s": 2.0}, "undo_after_s": 3},
+    },
+}
+LONG = (
+    *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "9"),
+    *("--duration", "0.5", "--resolution", "100", "--no-report"),
+)
+
+
+def test_a_connection_cut_during_a_measurement(tmp_path):
+    """The trial in which it happened counts for nothing; the run goes on where it was."""
+    from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.lab.privilege import available
+    from v6t.drivers.transport.namespace import NamespaceTransport
+
+    can, how = available()
+    if not can:
+        pytest.skip(f"no network namespaces here: {how}")
+    (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
+    out, lab = tmp_path / "out", LabSsh("test-guard-run")
+    words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
+    v6t = subprocess.Popen([*field.COMMAND, *words], stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: trials(out) >= 3 or v6t.poll() is not None, "some trials", 120)
+        assert v6t.poll() is None, v6t.communicate()
+        inside = NamespaceTransport(lab.running())
+        assert "192.168.18.1" in inside.run("ip addr show dev left").out
+        inside.run("ip link set lo down")  # the whole way of this lab's SSH
+        until(lambda: "192.168.18.1" not in inside.run("ip addr show dev left").out, "the timer")
+        known = trials(out)
+        until(lambda: v6t.poll() is not None, "the run's end", 120)
+        said = v6t.communicate()[1]
+        assert v6t.returncode == 4, said
+        assert "it may no longer be configured" in said
+        assert trials(out) <= known + 1
+        assert json.loads((out / "results.json").read_text())["status"] == "running"
+    finally:
+        if v6t.poll() is None:
+            v6t.kill()
+            v6t.communicate()
+        lab.stop()
+
+
+def trials(out: Path) -> int:
+    """Trials through the device; those of the tester's own ceiling leave it out."""
+    try:
+        return (out / "journal.jsonl").read_bytes().count(b'"key":"throughput')
+    except FileNotFoundError:
+        return 0

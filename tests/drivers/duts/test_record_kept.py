@@ -1,0 +1,324 @@
+"""The undo record is kept until the device is as it was; what is beside it cannot mislead."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from v6t.drivers.duts.lock import Beats, Lock
+from v6t.drivers.duts.plan import Step
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.store import DamagedRecord
+from v6t.drivers.duts.undo_record import undo_of
+from v6t.profiles.errors import DutError
+
+from . import sshserver
+from .field import until
+from .intents import ROUTER4
+
+needs_sshd = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
+OPTIONS = {
+    "base": False,
+    "steps": [
+        {
+            "command": "ip link add v6tdummy type veth peer name v6tpeer",
+            "why": "an interface",
+            "undo": "ip link del v6tdummy",
+            "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
+            "was": "foreign",
+            "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
+        },
+        {
+            "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
+            "why": "a kernel setting",
+            "undo": "[ -e /run/stubborn ] || sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
+            "before": "sysctl -n net.ipv4.conf.lo.forwarding",
+            "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
+        },
+    ],
+}
+"""The second undo ends well and does nothing, while /run/stubborn is there: as one that ends in
+``true`` does."""
+STATE = "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding"
+CLEAN = (
+    "rm -rf /run/stubborn /run/v6t /run/elsewhere; ip link del v6tdummy 2>/dev/null; "
+    "sysctl -q -w net.ipv4.conf.lo.forwarding=0"
+)
+
+
+@pytest.fixture(scope="module")
+def server():
+    if sshserver.lacking() is not None:
+        pytest.skip(f"needs {sshserver.lacking()}")
+    made = sshserver.Server("test-kept")
+    yield made
+    sshserver.end(made)
+
+
+@pytest.fixture
+def device(server, tmp_path):
+    server.shell(CLEAN)
+    sessions = []
+
+    def make(**options):
+        driver = make_driver("command", {**OPTIONS, **options})
+        session = Session(driver, server.login(), ROUTER4, tmp_path / "keep")
+        sessions.append(session)
+        session.open()
+        return session
+
+    yield make
+    for session in sessions:
+        session.close()
+    server.shell(CLEAN)
+
+
+pytestmark = needs_sshd
+
+
+# ----------------------------------------------------------------- S3: kept
+
+
+def test_s3_a_restore_that_finds_a_difference_keeps_the_record(server, device, tmp_path):
+    before = server.shell(STATE)
+    session = device()
+    session.apply()
+    server.shell("touch /run/stubborn")
+    for _ in range(2):
+        with pytest.raises(DutError, match="put back, but not as it was") as info:
+            session.restore()
+        assert "'0' before, '1' now" in info.value.message
+        assert "v6t dut restore" in info.value.hint
+        assert "--forget" in info.value.hint
+        assert (tmp_path / "keep" / "dut-undo.json").exists()
+        assert session.pending() is not None
+    server.shell("rm /run/stubborn")
+    assert "a kernel setting: undone" in session.restore()
+    assert server.shell(STATE) == before
+    assert session.pending() is None
+    assert session.restore() == ["there is nothing to restore"]
+
+
+def test_s3_the_next_apply_does_not_take_the_difference_for_the_state_before(server, device):
+    session = device()
+    session.apply()
+    server.shell("touch /run/stubborn")
+    with pytest.raises(DutError, match="not as it was"):
+        session.restore()
+    with pytest.raises(DutError, match="not as it was"):
+        session.apply()
+    server.shell("rm /run/stubborn")
+    session.apply()
+    session.restore()
+    assert server.shell("sysctl -n net.ipv4.conf.lo.forwarding").strip() == "0"
+
+
+def test_s3_whoever_says_so_leaves_it_as_it_is(server, device):
+    session = device()
+    session.apply()
+    server.shell("touch /run/stubborn")
+    told = session.restore(forget=True)
+    assert "an interface: undone" in told
+    assert "a kernel setting: left as it is: '0' before, '1' now" in told
+    assert session.pending() is None
+    assert server.shell("ls -A /run/v6t").split() == ["beat", "lock"]
+
+
+# ------------------------------------------------------- S4: another's progress
+
+
+def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
+    before = server.shell(STATE)
+    server.shell("mkdir -p -m 700 /run/v6t; seq 1 13 >/run/v6t/undone; echo all >>/run/v6t/undone; "
+                 "seq 1 13 >/run/v6t/progress")  # fmt: skip
+    session = device()
+    session.apply()
+    assert server.shell("cat /run/v6t/progress").split() == ["1", "2"]
+    session.restore()
+    assert server.shell(STATE) == before
+
+
+# ---------------------------------------------------------- S5: a damaged record
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        ("truncate -s 100 /run/v6t/record.json", "the undo record on the device cannot be read"),
+        ("truncate -s 0 /run/v6t/record.json", "is empty or missing"),
+        ("rm /run/v6t/record.json", "is empty or missing"),
+        ("sed -i s,v6t-undo/1,v6t-undo/9, /run/v6t/record.json", "another schema"),
+    ],
+)
+def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, why, server, device):
+    before = server.shell(STATE)
+    session = device()
+    session.apply()
+    server.shell(damage)
+    for work in (session.restore, session.apply, session.status):
+        with pytest.raises(DamagedRecord) as info:
+            work()
+        assert why in info.value.message
+        assert "`v6t dut restore --testbed FILE --by-script` runs it" in info.value.hint
+        assert "sh /run/v6t/undo.sh" in info.value.hint
+    assert "v6tdummy" in server.shell("ip -o link")
+    assert "undo.sh has taken back" in session.restore(by_script=True)[0]
+    assert server.shell(STATE) == before
+    assert session.restore() == ["there is nothing to restore"]
+
+
+def test_s5_a_lost_script_is_told(server, device):
+    session = device()
+    session.apply()
+    server.shell("rm /run/v6t/record.json /run/v6t/undo.sh")
+    with pytest.raises(DamagedRecord) as info:
+        session.restore()
+    assert "dut-undo.sh in the run's directory" in info.value.hint
+
+
+def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
+    """The record goes first, what says that all is undone last."""
+    session = device()
+    session.apply()
+    server.shell("sh /run/v6t/undo.sh && rm /run/v6t/record.json")
+    assert session.restore() == ["there is nothing to restore"]
+    session.apply()
+    session.restore()
+
+
+# ------------------------------------------------------------- S13: whose it is
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("mkdir -m 700 {d}; chown nobody {d}", "/run/elsewhere/v6t belongs to user"),
+        ("mkdir -m 777 {d}", "others may write to /run/elsewhere/v6t"),
+        ("mkdir -m 770 {d}", "others may write to /run/elsewhere/v6t"),
+        ("mkdir -m 700 {d}; chown nobody /run/elsewhere", "/run/elsewhere belongs to user"),
+        ("chmod 777 /run/elsewhere", "others may write to /run/elsewhere"),
+        ("ln -s /run {d}", "is no directory"),
+        ("touch {d}", None),
+    ],
+)
+def test_s13_a_directory_of_somebody_else_is_not_used(made, why, server, device):
+    """Whoever can write there would have v6t run his script as root."""
+    server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
+    with pytest.raises(DutError) as info:
+        device(state_dir="/run/elsewhere/v6t")
+    if why is None:
+        assert "cannot be made or locked" in info.value.message
+    else:
+        assert "is not for v6t alone" in info.value.message
+        assert why in info.value.message
+        assert "state_dir" in info.value.hint
+
+
+@pytest.mark.parametrize("made", ["mkdir -m 755 {d}", "chmod 1777 /run/elsewhere", "true"])
+def test_s13_a_directory_of_ones_own_is_closed_to_others(made, server, device):
+    server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
+    session = device(state_dir="/run/elsewhere/v6t")
+    session.apply()
+    modes = server.shell("cd /run/elsewhere/v6t; stat -c '%a %n' . record.json undo.sh progress")
+    assert modes.split("\n")[:4] == ["700 .", "600 record.json", "600 undo.sh", "600 progress"]
+    session.restore()
+
+
+# ----------------------------------------------------- S14: small, but not harmless
+
+
+def test_s14_what_a_device_says_is_never_a_place_to_fill():
+    said = "'{words}'; {old}"
+    undo = undo_of(1, Step("true", "x", undo="put {old} and {words}"), said)
+    assert undo.command == """put ''"'"'{words}'"'"'; {old}' and ''"'"'{words}'"'"';' '{old}'"""
+
+
+def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
+    """Its process still stands, its connection, too: its owner has lost its power."""
+    monkeypatch.setattr("v6t.drivers.duts.lock.SILENCE_S", 2)
+    server.shell(CLEAN)
+    first, second = server.login(), server.login()
+    first.open()
+    second.open()
+    silent = Lock(first, "/run/v6t", "alice@one process 1")
+    try:
+        silent._beats.stop()
+        with pytest.raises(DutError, match="in use by alice@one"):
+            Lock(second, "/run/v6t", "bob@two process 2")
+        until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
+        other = Lock(second, "/run/v6t", "bob@two process 2")
+        assert "bob@two" in server.shell("readlink /run/v6t/lock")
+        silent.release()  # takes nobody else's away
+        assert "bob@two" in server.shell("readlink /run/v6t/lock")
+        other.release()
+        until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
+    finally:
+        first.close()
+        second.close()
+
+
+def test_s14_an_owner_that_is_heard_of_keeps_the_lock(server, monkeypatch):
+    monkeypatch.setattr("v6t.drivers.duts.lock.SILENCE_S", 2)
+    server.shell(CLEAN)
+    transport = server.login()
+    transport.open()
+    lock = Lock(transport, "/run/v6t", "alice@one process 1", beat_s=0.2)
+    try:
+        until(lambda: int(server.shell("cat /run/v6t/beat")) > 20, "twenty signs of life")
+        assert "alice@one" in server.shell("readlink /run/v6t/lock")
+        assert lock.silent_s < float("inf")
+    finally:
+        lock.release()
+        transport.close()
+
+
+def test_the_command_the_message_names_frees_the_lock(server):
+    """`kill PID` on the device, as the refusal of a second v6t says."""
+    server.shell(CLEAN)
+    transport = server.login()
+    transport.open()
+    lock = Lock(transport, "/run/v6t", "alice@one process 1")
+    try:
+        server.shell("kill $(readlink /run/v6t/lock | cut -d' ' -f1)")
+        until(lambda: server.shell("ls -A /run/v6t") == "", "the lock is free")
+        until(lambda: lock.silent_s == float("inf"), "its owner knows")
+    finally:
+        lock.release()
+        transport.close()
+
+
+class Deaf:
+    """Takes every line and answers none: a connection without another end."""
+
+    ended = False
+
+    def send(self, text):
+        pass
+
+    def line(self, deadline_s):
+        time.sleep(deadline_s)
+        raise DutError("nothing came")
+
+
+def test_lines_that_nobody_answers_are_silence():
+    beats = Beats(Deaf(), 0.05)
+    until(lambda: beats.silent_s > 0.5, "silence")
+    beats.stop()
+
+
+def test_undo_sh_is_one_at_a_time(server, device):
+    """A second one takes the place of one that hangs."""
+    steps = [
+        {**OPTIONS["steps"][0], "undo": "[ -e /run/stubborn ] && sleep 60; ip link del v6tdummy"}
+    ]
+    session = device(steps=steps)
+    session.apply()
+    server.shell("touch /run/stubborn; (sh /run/v6t/undo.sh >/dev/null 2>&1 </dev/null &); "
+                 "until [ -e /run/v6t/undoing ]; do sleep 0.1; done; rm /run/stubborn")  # fmt: skip
+    session.restore()
+    assert not re.search(r"sh /run/v6t/undo.sh", server.processes())
