@@ -13,6 +13,8 @@ A message is one sentence that says what is wrong; ``hint`` says what to do abou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class V6tError(Exception):
     """Base of everything the command line turns into one or two lines and an exit status."""
@@ -26,9 +28,26 @@ class V6tError(Exception):
 
 
 class UsageError(V6tError):
-    """What the user gave cannot be used as it is."""
+    """What the user gave cannot be used as it is.
+
+    Attributes:
+        path: keys and indices that lead from what was given to its wrong part.
+        located: the message begins with file and line.
+    """
 
     exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        path: Sequence[str | int] = (),
+        located: bool = False,
+    ) -> None:
+        super().__init__(message, hint)
+        self.path = tuple(path)
+        self.located = located
 
 
 class ExtensionError(UsageError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +12,6 @@ from v6t.core.config.plaintypes import mistyped
 from v6t.core.config.yaml_document import Document
 from v6t.profiles.complaints import in_words, nearest_setting
 from v6t.profiles.errors import UsageError
-
-_QUOTED = re.compile(r"'([^']+)'")
 
 
 def listed(
@@ -52,12 +49,13 @@ def among(known: Sequence[str], given: Sequence[str], what: str) -> tuple[str, .
     Raises:
         UsageError: with the nearest known name.
     """
-    for name in given:
+    for number, name in enumerate(given):
         if name not in known:
             near = difflib.get_close_matches(str(name), known, 1)
             raise UsageError(
                 f"there is no {what} '{name}'",
                 f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(known),
+                path=(number,),
             )
     if len(set(given)) != len(given):
         raise UsageError(f"a {what} is given twice")
@@ -87,18 +85,22 @@ def validated(
         problems = exc.errors(include_url=False)
         # a misspelt name often leaves another one missing
         problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+        keys = (*above, *problem["loc"])
         from_flag = str(problem["loc"][0]) in flagged if problem["loc"] else False
-        place = "" if from_flag else place_of(document, (*above, *problem["loc"]))
-        name = ".".join(str(part) for part in (*above, *problem["loc"]))
+        place = "" if from_flag else place_of(document, keys)
+        name = ".".join(str(part) for part in keys)
         if problem["type"] == "extra_forbidden":
             raise UsageError(
-                f"{place}unknown setting '{name}'", nearest_setting(model, problem)
+                f"{place}unknown setting '{name}'",
+                nearest_setting(model, problem),
+                located=bool(place),
             ) from exc
         reason, hint = in_words(problem)
         value = problem["input"]
         given = "nothing" if value is None else f"{value!r:.80}"
         shown = "" if isinstance(value, Mapping) else f" ({given} given)"
-        raise UsageError(f"{place}{name or model.__name__}: {reason}{shown}", hint) from exc
+        text = f"{place}{name or model.__name__}: {reason}{shown}"
+        raise UsageError(text, hint, located=bool(place)) from exc
 
 
 def refuse_mistyped(
@@ -111,7 +113,8 @@ def refuse_mistyped(
     """Refuse what validation would silently take for something else; see :func:`validated`."""
     for keys, reason, hint in mistyped(model, data):
         place = "" if str(keys[0]) in flagged else place_of(document, (*above, *keys))
-        raise UsageError(f"{place}{'.'.join(map(str, (*above, *keys)))}: {reason}", hint)
+        name = ".".join(map(str, (*above, *keys)))
+        raise UsageError(f"{place}{name}: {reason}", hint, located=bool(place))
 
 
 def place_of(document: Document | None, keys: Sequence[Any]) -> str:
@@ -125,34 +128,7 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except UsageError as exc:
-        if document is None or exc.message.startswith(str(document.path)):
+        if document is None or exc.located:
             raise
-        place = place_of(document, _narrowed(document, keys, exc.message))
-        raise UsageError(place + exc.message, exc.hint) from exc
-
-
-def _narrowed(document: Document, keys: Sequence[Any], message: str) -> Sequence[Any]:
-    """The one place below ``keys`` whose value the message quotes, if there is just one."""
-    quoted = set(_QUOTED.findall(message))
-    section: Any = document.data
-    for key in keys:
-        try:
-            section = section[key]
-        except (KeyError, IndexError, TypeError):
-            return keys
-    found = [below for below, value in _scalars(section) if str(value) in quoted]
-    return (*keys, *found[0]) if len(found) == 1 else keys
-
-
-def _scalars(node: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Values below a node with the way to each."""
-    inner: Any = ()
-    if isinstance(node, Mapping):
-        inner = node.items()
-    elif isinstance(node, list):
-        inner = enumerate(node)
-    else:
-        yield (), node
-    for key, value in inner:
-        for below, found in _scalars(value):
-            yield (key, *below), found
+        place = place_of(document, (*keys, *exc.path))
+        raise UsageError(place + exc.message, exc.hint, located=True) from exc

@@ -7,20 +7,28 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from v6t.profiles.errors import UsageError
 
 
-def network6(text: str, what: str) -> IPv6Network:
-    """An IPv6 prefix; ``what`` names it in errors."""
+def network6(text: str, what: str, setting: str = "") -> IPv6Network:
+    """An IPv6 prefix; ``what`` names it in errors, ``setting`` is its parameter if that is another."""
     try:
         return IPv6Network(text)
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv6 prefix: {exc}", _masked6(text)) from exc
+        raise UsageError(
+            f"{what} '{text}' is no IPv6 prefix: {exc}",
+            _masked6(text),
+            path=(setting or what,),
+        ) from exc
 
 
-def network4(text: str, what: str) -> IPv4Network:
-    """An IPv4 prefix; ``what`` names it in errors."""
+def network4(text: str, what: str, setting: str = "") -> IPv4Network:
+    """An IPv4 prefix; ``what`` names it in errors, ``setting`` is its parameter if that is another."""
     try:
         return IPv4Network(text)
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv4 prefix: {exc}", _masked4(text)) from exc
+        raise UsageError(
+            f"{what} '{text}' is no IPv4 prefix: {exc}",
+            _masked4(text),
+            path=(setting or what,),
+        ) from exc
 
 
 def address4(text: str, what: str) -> IPv4Address:
@@ -28,7 +36,7 @@ def address4(text: str, what: str) -> IPv4Address:
     try:
         return IPv4Address(text)
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv4 address") from exc
+        raise UsageError(f"{what} '{text}' is no IPv4 address", path=(what,)) from exc
 
 
 def address6(text: str, what: str) -> IPv6Address:
@@ -36,7 +44,7 @@ def address6(text: str, what: str) -> IPv6Address:
     try:
         return IPv6Address(text)
     except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv6 address") from exc
+        raise UsageError(f"{what} '{text}' is no IPv6 address", path=(what,)) from exc
 
 
 def _masked6(text: str) -> str:

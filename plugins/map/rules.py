@@ -257,8 +257,8 @@ def rule_from_text(
     if psid_len is not None and not 0 <= psid_len <= 16:
         raise UsageError(f"psid_len {psid_len} is outside 0..16")
     return MapRule(
-        network6(ipv6_prefix, "rule IPv6 prefix"),
-        network4(ipv4_prefix, "rule IPv4 prefix"),
+        network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6"),
+        network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),
         ea_len,
         psid_offset,
         -1 if psid_len is None else psid_len,
