@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Both make what they need in .venv.
+# `make demo` shows v6t, `make test` proves it, `make check` is the inner loop. All make .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,10 +6,16 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo test test-jool docs lint types contracts unit clean
+.PHONY: demo check test test-jool docs lint types contracts quick unit clean
+
+# tests that time frames, or make namespaces, go one after the other; the others share the cores
+JOBS ?= $(shell nproc)
+PARALLEL := -n $(JOBS) --dist loadgroup
 
 demo: $(VENV)/.installed
 	$(BIN)/v6t run --plugin mape-br
+
+check: lint types contracts quick
 
 test: lint types contracts unit
 
@@ -26,8 +32,12 @@ types: $(VENV)/.developed
 contracts: $(VENV)/.developed
 	$(BIN)/lint-imports
 
+quick: $(VENV)/.developed
+	$(BIN)/pytest -q $(PARALLEL) -m "not lab and not slow"
+
 unit: $(VENV)/.developed
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL) -m "not lab"
+	$(BIN)/pytest -m lab
 
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed

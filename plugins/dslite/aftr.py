@@ -26,6 +26,7 @@ from v6t.plugins.stateful.pool6 import span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
 from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
 from v6t.profiles.errors import UsageError
+from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import DsLite, Softwires
 from v6t.profiles.model import Layer
@@ -108,6 +109,11 @@ class DsLiteAftr(StatefulTechnology):
     default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """DSCPs must be carried over either way (RFC 6333 section 7.1)."""
+        return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
     def address_fields(self) -> list[TupleField]:
         """The Responder's addresses inside, the B4s' outside."""

@@ -73,6 +73,11 @@ class Ipv4aas(StatefulTechnology):
         return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
 
     @property
+    def header_policy(self) -> HeaderPolicy:
+        """Both devices translate."""
+        return HeaderPolicy(retranslated=True)
+
+    @property
     def cautions(self) -> tuple[str, ...]:
         """What must be said beside the results (DD-03, DD-04)."""
         p, said = self.params, []

@@ -118,7 +118,7 @@ def test_what_an_incomplete_class_lacks(install):
     )
     install(text, plugins="faulty = odd_things:Faulty")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert "lacks dut_intent, expect, frame_pair" in rows["faulty"]["error"]
+    assert "lacks dut_intent, expect, ip_versions, overhead" in rows["faulty"]["error"]
     assert "title" in rows["faulty"]["error"]
 
 

@@ -16,7 +16,7 @@ MADE = {
     "core": ("core/config/flags.py", "from v6t.core.runs.wording import duration"),
     "drivers": (
         "drivers/lab/netns.py",
-        "from v6t.drivers.transport.namespace import NamespaceTransport",
+        "from v6t.drivers.duts.session import Session",
     ),
     "plugins": ("plugins/common/text.py", "from v6t.plugins.map.rules import MapRule"),
     "inner": ("drivers/duts/commands.py", "from v6t.drivers.duts.session import Session"),

@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
+from v6t.plugins.common.text import address4, address6, network4, network6
 from v6t.plugins.map.overlap import pick, served_ea
-from v6t.plugins.map.rules import (
-    MapRule,
-    address4,
-    address6,
-    match_ipv4,
-    match_ipv6,
-    network4,
-    network6,
-    rule_from_text,
-)
+from v6t.plugins.map.rules import MapRule, match_ipv4, match_ipv6, rule_from_text
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.errors import UsageError
 

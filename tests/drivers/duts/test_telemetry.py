@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.linux.base import neighbours, telemetry
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.telemetry import Sample, Watcher
-from v6t.drivers.transport.namespace import NamespaceHeld
+from v6t.drivers.transport.process import ProcessHeld
 from v6t.profiles.errors import DutError, UsageError
 
 CAPTURED = Path(__file__).parent / "captured"
@@ -250,7 +250,7 @@ class Here:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        return NamespaceHeld(self.name, process)
+        return ProcessHeld(self.name, process)
 
 
 def test_a_watcher_takes_a_sample_each_interval_and_ends_its_loop(tmp_path):
