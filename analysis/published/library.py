@@ -77,18 +77,21 @@ def sources() -> Mapping[str, str]:
     return found
 
 
-def facts_of(config: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(
+    config: Mapping[str, Any], params: Mapping[str, Any], *, simulated: bool
+) -> dict[str, Any]:
     """What is compared with published conditions.
 
     Args:
         config: ``config.json``.
         params: the technology's parameters with their defaults.
+        simulated: no frame was sent.
     """
     return {
         "plugin": config["plugin"],
         "params": params,
         "procedure": config["procedure"],
-        "simulated": config["tester"]["kind"] == "sim",
+        "simulated": simulated,
         "device": config["dut"]["driver"],
         "cores": _cores(config["dut"].get("options", {})),
     }

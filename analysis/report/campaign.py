@@ -176,7 +176,7 @@ def _paper(
     for run in runs:
         if run.data is None:
             continue
-        facts = facts_of(run.data.config, run.data.params)
+        facts = facts_of(run.data.config, run.data.params, simulated=run.data.simulated)
         for record in run.records:
             for ref in references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least stands beside the paper's number

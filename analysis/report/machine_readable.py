@@ -30,7 +30,7 @@ def schema(name: str) -> Mapping[str, Any]:
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
     """The file: results as they are, and what the report says about them."""
-    facts = facts_of(data.config, data.params)
+    facts = facts_of(data.config, data.params, simulated=data.simulated)
     content = {
         "schema": SCHEMA,
         "run": data.name,

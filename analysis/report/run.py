@@ -158,7 +158,7 @@ def folded_if_long(table: Sheet) -> Block:
 
 
 def _published(data: RunData, presentations: Presentations, paper: str | None) -> Iterator[Block]:
-    facts = facts_of(data.config, data.params)
+    facts = facts_of(data.config, data.params, simulated=data.simulated)
     found = [
         (r, ref) for r in data.records for ref in references(r, facts, presentations, paper=paper)
     ]

@@ -68,7 +68,7 @@ def published_document(directories: Sequence[Path]) -> Document:
     sections, known = [], presentations()
     for number, path in enumerate(directories, 1):
         data = load(path)
-        facts = facts_of(data.config, data.params)
+        facts = facts_of(data.config, data.params, simulated=data.simulated)
         found = [(r, ref) for r in data.records for ref in references(r, facts, known)]
         alike = [(r, ref) for r, ref in found if ref.alike]
         blocks: list[Block] = []

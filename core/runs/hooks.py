@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import threading
@@ -27,6 +28,7 @@ def run_hook(name: str, command: str, timeout_s: float = TIMEOUT_S) -> str:
             text=True,
             timeout=timeout_s,
             check=False,
+            env={k: v for k, v in os.environ.items() if k != "V6T_DUT_PASSWORD"},
         )
     except (OSError, ValueError) as exc:
         raise DutError(f"the hook {name} cannot be run: {exc}") from exc

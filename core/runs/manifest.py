@@ -21,8 +21,14 @@ from v6t.profiles.model import DIRECTIONS, Direction, Role
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
-def manifest(run: ResolvedRun, plugin: Technology) -> dict[str, Any]:
-    """Versions, machine, seed, time and what the technology sends where, as JSON-like values."""
+def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
+    """Versions, machine, seed, time and what the technology sends where, as JSON-like values.
+
+    Args:
+        run: the settings.
+        plugin: the technology.
+        simulated: no frame will be sent.
+    """
     return {
         "schema": "v6t-manifest/1",
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
@@ -32,7 +38,7 @@ def manifest(run: ResolvedRun, plugin: Technology) -> dict[str, Any]:
         "source_commit": _commit(),
         "python": sys.version.split()[0],
         "machine": machine(),
-        "setup": setup(plugin, run.frame_sizes),
+        "setup": {**setup(plugin, run.frame_sizes), "simulated": simulated},
     }
 
 

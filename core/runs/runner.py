@@ -115,7 +115,8 @@ def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
     check_abilities(bound, make_tester(bound))
     directory = RunDir(path, new=True)
     try:
-        directory.write_json(names.MANIFEST, manifest(bound.settings, bound.technology))
+        made = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
+        directory.write_json(names.MANIFEST, made)
         directory.write_json(names.CONFIG, bound.settings.model_dump(mode="json"))
         with logged(watch, path) as log:
             for caution in cautions(bound):
@@ -263,7 +264,9 @@ def _measure_point(
         if refused:
             measured = benchmark.nothing(at, refused, at.said)
         else:
-            if phase != Phase.VARIANTS:
+            if phase == Phase.VARIANTS:
+                _load(state, point.sizes)  # the variant of the one before is still there
+            else:
                 state.watch.say(f"{where}: {benchmark.name}")
             measured = benchmark.run(at)
         found[benchmark.name], record = measured.rates, measured.record

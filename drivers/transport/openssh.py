@@ -27,7 +27,14 @@ from v6t.profiles.errors import DutError, UsageError
 
 _POLL_S = 0.02
 _PASSWORD = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
-_ASKPASS = f"#!/bin/sh\nprintf '%s\\n' \"${_PASSWORD}\"\n"
+_ASKED_BY = "V6T_SSH_PID"
+_ASKPASS = f"""\
+#!/bin/sh
+# only our own ssh, about the device's password: not one that a configuration starts on the way
+[ "$PPID" = "${_ASKED_BY}" ] || exit 1
+case $1 in *assword*) printf '%s\\n' "${_PASSWORD}" ;; *) exit 1 ;; esac
+"""
+_STARTED = f'{_ASKED_BY}=$$; export {_ASKED_BY}; exec "$@"'
 _KEY_REFUSED = re.compile(
     r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED"
 )
@@ -84,8 +91,8 @@ class SshTransport:
                 "it may still be running on the device",
             )
         out, err = said
-        before, found, after = err.rpartition(mark.encode())
-        if not found:
+        before, _, after = err.rpartition(mark.encode())
+        if not after.strip():  # the mark, or the status behind it, never came
             raise ConnectionLost(
                 f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
                 f"during: {command[:120]}",
@@ -128,7 +135,7 @@ class SshTransport:
             password=bool(password),
         )
         self._master = subprocess.Popen(
-            [*words, "--", client.host],
+            ["sh", "-c", _STARTED, "sh", *words, "--", client.host],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=(client.place / "log").open("wb"),

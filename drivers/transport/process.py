@@ -23,6 +23,7 @@ def begin(program: Sequence[str]) -> Process:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        env={k: v for k, v in os.environ.items() if k != "V6T_DUT_PASSWORD"},
     )
 
 

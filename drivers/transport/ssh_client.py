@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.drivers.transport.ssh_options import USER_CONFIG, SshOptions
 from v6t.profiles.errors import EnvironmentLacking, UsageError
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
@@ -31,6 +31,12 @@ _RULES = {
     "ForwardX11": "no",
     "ClearAllForwardings": "yes",
     "PermitLocalCommand": "no",
+    "RemoteCommand": "none",
+    "NoHostAuthenticationForLocalhost": "no",
+    "VerifyHostKeyDNS": "no",
+    "GSSAPIDelegateCredentials": "no",
+    "ControlMaster": "no",
+    "ControlPath": "none",
     "RequestTTY": "no",
     "LogLevel": "INFO",
 }
@@ -94,7 +100,8 @@ class SshClient:
         own = dict(_RULES, ConnectTimeout=str(max(1, round(o.connect_deadline_s))))
         if o.known_hosts:
             files = " ".join(_quoted(p) for p in _files(o.known_hosts))
-            own["UserKnownHostsFile"], own["GlobalKnownHostsFile"] = files, "none"
+            own |= {"UserKnownHostsFile": files, "GlobalKnownHostsFile": "none"}
+            own["KnownHostsCommand"] = "none"
         lines = [f"Host {self.host}"]
         for name, value in (("User", o.user), ("Port", o.port), ("ProxyJump", o.jump)):
             if value:
@@ -111,10 +118,10 @@ class SshClient:
         return "\n".join(lines) + "\n"
 
     def _included(self) -> list[Path]:
-        found = [Path(text).expanduser() for text in self.options.config.split()]
-        if self.options.config and found == [Path("~/.ssh/config").expanduser()]:
-            found.append(SYSTEM_CONFIG)
-        return [path.resolve() for path in found if path.is_file()]
+        if self.options.config == USER_CONFIG:  # what ssh reads by itself, as far as it is there
+            usual = (Path(USER_CONFIG).expanduser(), SYSTEM_CONFIG)
+            return [path.resolve() for path in usual if path.is_file()]
+        return [_existing(text, "configuration") for text in self.options.config.split()]
 
 
 def _files(paths: str) -> list[Path]:

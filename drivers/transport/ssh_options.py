@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+USER_CONFIG = "~/.ssh/config"
 _NAME = r"[A-Za-z0-9_.%][A-Za-z0-9_.%-]*"
 _ADDRESS = r"\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?"
 _HOP = re.compile(rf"(?:({_NAME})@)?({_NAME}|\[[0-9A-Fa-f:.]+\])(?::(\d+))?")
@@ -40,7 +41,7 @@ class SshOptions(BaseModel):
     """Private key files; without any: those of the configuration, and the agent's."""
     known_hosts: str = ""
     """File of known host keys; default: the configuration's. A host must be in it."""
-    config: str = "~/.ssh/config"
+    config: str = USER_CONFIG
     """OpenSSH client configuration; empty: none."""
     jump: str = ""
     """``[user@]host[:port]`` to go through (ProxyJump); several with commas. They are logged in to

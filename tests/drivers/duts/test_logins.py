@@ -276,7 +276,11 @@ def test_several_hosts_on_the_way_are_ssh_s_own_business():
 
 
 def test_what_a_configuration_says_below_cannot_soften_the_rules(tmp_path):
-    soft = "StrictHostKeyChecking no\nForwardAgent yes\nPermitLocalCommand yes\n"
+    soft = (
+        "StrictHostKeyChecking no\nForwardAgent yes\nPermitLocalCommand yes\n"
+        "ControlMaster auto\nControlPath /tmp/other-%C\nRemoteCommand tmux\n"
+        "NoHostAuthenticationForLocalhost yes\nGSSAPIDelegateCredentials yes\n"
+    )
     (tmp_path / "config").write_text(soft)
     client = SshClient(SshOptions(host="dut", config=str(tmp_path / "config")))
     done = subprocess.run(
@@ -284,10 +288,30 @@ def test_what_a_configuration_says_below_cannot_soften_the_rules(tmp_path):
     )
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     assert told["stricthostkeychecking"] in ("true", "yes")
-    assert (told["forwardagent"], told["permitlocalcommand"]) == ("no", "no")
+    for name in ("forwardagent", "permitlocalcommand", "gssapidelegatecredentials"):
+        assert told.get(name, "no") == "no", name
+    assert told["controlmaster"] in ("false", "no")
+    assert told["nohostauthenticationforlocalhost"] == "no"
+    assert "controlpath" not in told and "remotecommand" not in told
     place = client.place
     client.remove()
     assert not place.exists()
+
+
+def test_a_program_of_the_configuration_never_gets_the_password(monkeypatch, tmp_path):
+    """What a ProxyCommand starts inherits the environment, and may ask like ssh does."""
+    monkeypatch.setenv("V6T_DUT_PASSWORD", SECRET)
+    thief = tmp_path / "thief"
+    thief.write_text(f"""#!/bin/sh
+{{ "$SSH_ASKPASS" "root@gateway's password: "; echo "V6T=$V6T_DUT_PASSWORD"; }} >{tmp_path}/got 2>&1
+exit 1
+""")
+    thief.chmod(0o700)
+    (tmp_path / "config").write_text(f"Host dut\n  ProxyCommand {thief}\n")
+    transport = SshTransport(SshOptions(host="dut", config=str(tmp_path / "config")))
+    with pytest.raises(DutError, match="cannot be reached"):
+        transport.open()
+    assert (tmp_path / "got").read_text() == "V6T=\n"
 
 
 def test_the_password_is_in_no_representation(monkeypatch):
