@@ -65,7 +65,7 @@ def _check(name: str | None, as_json: bool) -> None:
             click.echo(f"note: {note}")
     if report.findings:
         raise ExtensionError(
-            f"'{name}' does not conform: {len(report.findings)} findings in {report.checks} checks",
+            f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
             "what each asks is told in docs/tutorials/plugin.md",
         )
     if not as_json:

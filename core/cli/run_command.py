@@ -42,6 +42,10 @@ def command(
 
         check_watchable(bound)
     if dry_run:
+        from v6t.core.config.checks import check_abilities
+        from v6t.core.runs.bench import make_tester
+
+        check_abilities(bound, make_tester(bound))  # a plan that cannot be carried out is none
         show_plan(bound, as_json)
         return
     bound.tester.prepare()

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from v6t.profiles.errors import TranslationError, V6tError
+from v6t.profiles.extensions import blame
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -178,10 +179,11 @@ def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
         try:
             return write(path, figures=figures)[0]
         except UNREPORTED as exc:
+            said = blame(exc) or f"{exc}"
             if figures and not isinstance(exc, (V6tError, OSError)):
-                watch.say(f"the figures of the report could not be drawn: {exc}")
+                watch.say(f"the figures of the report could not be drawn: {said}")
                 continue
-            watch.say(f"the report could not be written: {exc}; v6t report {path} tries again")
+            watch.say(f"the report could not be written: {said}; v6t report {path} tries again")
             return None
     return None
 

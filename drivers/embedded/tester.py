@@ -179,6 +179,7 @@ class EmbeddedTester:
             self._receiver(direction).tell("report")
         reports = {d: self._receiver(d).answer(deadline) for d in directions}
         self._connecting.reported(start, reports)
+        self._bed.check()
         return TrialResult(
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
             faults=tuple(f for d in directions for f in _faults(d, reports[d])),

@@ -76,15 +76,24 @@ def _serve(pipe: Connection) -> None:
     gc.freeze()
     pipe.send(("ok", os.getpid()))
     while True:
-        role.idle(pipe)
+        try:
+            role.idle(pipe)
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            raise
+        except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
+            pipe.recv()  # whoever asks next learns why nothing was done
+            pipe.send(_told(exc))
+            return
         request, arguments = pipe.recv()
         try:
             pipe.send(("ok", getattr(role, request)(**arguments)))
         except Exception as exc:  # noqa: BLE001  (the parent turns it into one sentence)
-            said = blame(exc)
-            pipe.send(
-                ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
-            )
+            pipe.send(_told(exc))
+
+
+def _told(exc: Exception) -> tuple[str, str]:
+    said = blame(exc)
+    return ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
 
 
 def main() -> None:

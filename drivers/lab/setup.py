@@ -63,6 +63,14 @@ class LabDevice(ABC):
         """How its connections are emptied and counted; None: it keeps none, or does not stand."""
         return None if self.session is None else self.session.state()
 
+    def check(self) -> None:  # noqa: B027  (programs of the system look after themselves)
+        """See that what v6t itself runs of it still works: else missing frames are no loss.
+
+        Raises:
+            TesterError: it has ended, with its last words.
+            ExtensionError: a plugin failed in it.
+        """
+
     @abstractmethod
     def report(self) -> dict[str, Any]:
         """Its own counters."""
@@ -116,6 +124,10 @@ class ReferenceDevice(LabDevice):
             },
         )
         self._worker.answer()
+
+    def check(self) -> None:
+        """See the base class."""
+        self.report()
 
     def report(self) -> dict[str, Any]:
         """Frames taken, forwarded and dropped."""
@@ -173,6 +185,11 @@ class Bed:
             self.close()
             raise
         return lab
+
+    def check(self) -> None:
+        """See that the device still works, if there is one; see :meth:`LabDevice.check`."""
+        if self.device is not None and self.lab is not None:
+            self.device.check()
 
     def report(self) -> dict[str, Any]:
         """The device's own counters; empty in loopback."""

@@ -305,6 +305,8 @@ class TrexTester:
         answered = time.monotonic()
         if recording:
             self._connecting.learn()
+        if self._bed is not None:
+            self._bed.check()
         raw = {**raw, "began": answered - float(raw["began_ago_s"])}
         return self._result(trial, sent, raw, started, stamp), raw
 

@@ -23,6 +23,7 @@ from v6t.plugins.conformance.cases import Case, cases
 from v6t.plugins.conformance.declared import declared, described, pickled
 from v6t.plugins.conformance.sent import sent
 from v6t.profiles.errors import V6tError
+from v6t.profiles.extensions import blame
 from v6t.profiles.model import Role
 
 if TYPE_CHECKING:
@@ -127,5 +128,8 @@ def _told(exc: Exception) -> Iterator[str]:
     if isinstance(exc, V6tError):
         yield exc.message
         return
-    last = traceback.extract_tb(exc.__traceback__)[-1]
-    yield f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
+    said = blame(exc)
+    if said is None:  # v6t's own plugin
+        last = traceback.extract_tb(exc.__traceback__)[-1]
+        said = f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
+    yield said

@@ -91,6 +91,21 @@ def test_an_error_in_a_receivers_process(install, tmp_path):
     assert "defect of v6t" not in done.err
 
 
+@lab
+@pytest.mark.lab
+def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
+    """The receiver asks for one frame at a time, the device for many."""
+    text = (
+        "def expect(self, direction, frames):\n        if len(frames) > 1:\n"
+        "            {}['here']\n        return super().expect(direction, frames)"
+    )
+    module = install(f"{PLUGIN}\n    {text}\n", plugins="faulty = odd_things:Faulty")
+    done = v6t(*RUN, "-o", str(tmp_path / "out"))
+    assert done.status == 2, done.err
+    assert "'faulty' of odd-things failed: KeyError: 'here'" in done.err
+    assert f"{module}, line {line_of(module, 'here')}" in done.err
+
+
 def test_an_error_of_a_validator(install):
     module = install(PLUGIN, plugins="faulty = odd_things:Faulty")
     done = v6t(*RUN, "--tester", "sim", "--set", "seed_of_trouble=1", "--dry-run")

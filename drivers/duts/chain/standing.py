@@ -58,6 +58,11 @@ class LabChain(LabDevice):
         driven = [Driven(part, made) for part, made in standing if isinstance(made, Session)]
         return ChainSession(self._kind, driven) if driven else None
 
+    def check(self) -> None:
+        """See the base class."""
+        for each in self._parts:
+            each.made.check()
+
     def report(self) -> dict[str, Any]:
         """Counters of each part by its name."""
         return {each.part.name: each.made.report() for each in self._parts}
