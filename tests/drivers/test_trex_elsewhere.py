@@ -20,6 +20,7 @@ from v6t.profiles.errors import TesterError
 
 from .duts import sshserver
 
+pytestmark = pytest.mark.lab  # one server of a name at a time
 needs_sshd = pytest.mark.skipif(
     sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
 )
