@@ -530,7 +530,7 @@ def test_one_spoilt_frame_spoils_no_other():
                 header = Header(row)
                 header.octet = 0
                 header.write(4, 0x12, 0x34)
-            received[spoilt, at] ^= 0x40
+            received[spoilt, at] ^= 0x43
             found = compare_samples(stream, [received], 7, "forward", oracle)
             assert found.matched == 39, (spoilt, at)
 
