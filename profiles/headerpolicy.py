@@ -52,7 +52,9 @@ Dscp = Literal["allowed", "copied", "zero"] | int
 _FRAGMENT = 44
 _TAGS = b"".join(kind.to_bytes(2, "big") for kind in inet.ETHERTYPES_VLAN)
 _ECT1, _ECT0, _CE = 1, 2, 3
-_INNER = "copied from the inner header"
+_INNER, _OUTER = "copied from the inner header", "copied from the outer header"
+_RESET = "copied, CE reset to ECT(0)"
+_RFC6040, _RFC3168 = "combined as in RFC 6040", "combined as in RFC 3168"
 
 
 @dataclass(frozen=True)
@@ -177,12 +179,14 @@ class Rule:
         place: in the header.
         ways: behaviours in words, and the value ``(n,)`` each has.
         least: any value from this one on is allowed, too; None: only those of ``ways``.
+        against: values of what a device might do instead; one that has such a value shows nothing.
     """
 
     name: str
     place: Place
     ways: Mapping[str, I64]
     least: int | None = None
+    against: Sequence[I64] = ()
 
     def allows(self, values: I64) -> Mask:
         """Rows whose value is allowed."""
@@ -202,6 +206,8 @@ class Rule:
         told: Counter[str] = Counter()
         like = {way: good & (values == value) for way, value in self.ways.items()}
         alike = sum(rows.astype(np.int64) for rows in like.values())
+        for value in self.against:
+            alike += values == value
         for way, rows in like.items():
             told[f"{self.name}: {way}"] = int(np.count_nonzero(rows & (alike == 1)))
         if self.least is not None:
@@ -359,19 +365,16 @@ def _rules(policy: HeaderPolicy, sent: U8, expected: U8) -> Sequence[Rule]:
 
 def _put_in(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) -> Sequence[Rule]:
     dscp, ecn = _DSCP[here.version].read(sent, here.at), _ECN[here.version].read(sent, here.at)
-    marks = {
-        _INNER: ecn,
-        "zero": np.zeros_like(ecn),
-        "copied, CE reset to ECT(0)": np.where(ecn == _CE, _ECT0, ecn),
-    }
-    allowed = {"allowed": (0, 1), "copied": (0,), "zero": (1,), "reset": (2,)}[policy.outer_ecn]
-    hops = _HOPS[there.version]
+    marks = {_INNER: ecn, "zero": np.zeros_like(ecn), _RESET: np.where(ecn == _CE, _ECT0, ecn)}
+    allowed = {
+        "allowed": (_INNER, "zero"), "copied": (_INNER,), "zero": ("zero",), "reset": (_RESET,),
+    }[policy.outer_ecn]  # fmt: skip
     rules = [
-        Rule("outer DSCP", _DSCP[there.version], _choice(policy.outer_dscp, dscp, _INNER)),
-        Rule("outer ECN", _ECN[there.version], _chosen(marks, allowed)),
+        _choice("outer DSCP", _DSCP[there.version], policy.outer_dscp, dscp, _INNER),
+        _rule("outer ECN", _ECN[there.version], marks, allowed, (_INNER, _RESET)),
     ]
     if not policy.tunnel_hop_limit:
-        rules.append(Rule(f"outer {_HOPS_NAME[there.version]}", hops, {}, 1))
+        rules.append(Rule(f"outer {_HOPS_NAME[there.version]}", _HOPS[there.version], {}, 1))
     if there.version == 6:
         return [*rules, _free("outer flow label", _LABEL, policy.flow_label)]
     return [
@@ -387,46 +390,51 @@ def _taken_out(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) ->
         [places[v].read(sent, at) for places in (_DSCP, _ECN)]
         for v, at in ((there.version, within), (here.version, here.at))
     )
-    dscp = {"kept": own[0], "copied from the outer header": outer[0]}
-    allowed = {"allowed": (0, 1), "kept": (0,), "copied": (1,)}[policy.inner_dscp]
+    dscp = {"kept": own[0], _OUTER: outer[0]}
+    which = {"allowed": ("kept", _OUTER), "kept": ("kept",), "copied": (_OUTER,)}[policy.inner_dscp]
     both = combined_ecn(own[1], outer[1])
-    marks = {
-        "combined as in RFC 6040": both,
-        "combined as in RFC 3168": np.where((own[1] == _ECT0) & (both == _ECT1), _ECT0, both),
-        "kept": own[1],
-    }
-    ecn = {"rfc6040": (0,), "rfc3168": (1,), "kept": (2,)}[policy.inner_ecn]
+    old = np.where((own[1] == _ECT0) & (both == _ECT1), _ECT0, both)
+    marks = {_RFC6040: both, _RFC3168: old, "kept": own[1]}
+    allowed = {"rfc6040": _RFC6040, "rfc3168": _RFC3168, "kept": "kept"}[policy.inner_ecn]
     return [
-        Rule("inner DSCP", _DSCP[there.version], _chosen(dscp, allowed)),
-        Rule("inner ECN", _ECN[there.version], _chosen(marks, ecn)),
+        _rule("inner DSCP", _DSCP[there.version], dscp, which),
+        _rule("inner ECN", _ECN[there.version], marks, (allowed,), (_RFC6040, _RFC3168)),
     ]
 
 
 def _translated(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) -> Sequence[Rule]:
     octet = _OCTET[here.version].read(sent, here.at)
-    ways = _choice(policy.traffic_class, octet, f"copied from the {_OCTET_NAME[here.version]}")
-    rules = [Rule(_OCTET_NAME[there.version], _OCTET[there.version], ways)]
+    words = f"copied from the {_OCTET_NAME[here.version]}"
+    name, place = _OCTET_NAME[there.version], _OCTET[there.version]
+    rules = [_choice(name, place, policy.traffic_class, octet, words)]
     if there.version == 6:
-        return (
-            [*rules, _free("flow label", _LABEL, policy.flow_label)]
-            if here.version == 4
-            else (rules)
-        )
+        made = here.version == 4
+        return [*rules, _free("flow label", _LABEL, policy.flow_label)] if made else rules
     if here.version == 6 and sent[0, here.at + 6] == _FRAGMENT:
         return rules
     return [*rules, _free("identification", _IDENTIFICATION, policy.identification)]
 
 
-def _choice(said: Dscp, copied: I64, words: str) -> Mapping[str, I64]:
-    """Ways of a field that is copied, zero, or configured."""
-    both = {words: copied, "zero": np.zeros_like(copied)}
+def _choice(name: str, place: Place, said: Dscp, copied: I64, words: str) -> Rule:
+    """A field that is copied, zero, or configured."""
+    ways = {words: copied, "zero": np.zeros_like(copied)}
     if isinstance(said, int):
-        return {f"always {said}": np.full_like(copied, said)}
-    return _chosen(both, {"allowed": (0, 1), "copied": (0,), "zero": (1,)}[said])
+        always = f"always {said}"
+        return _rule(name, place, {**ways, always: np.full_like(copied, said)}, (always,))
+    allowed = {"allowed": (words, "zero"), "copied": (words,), "zero": ("zero",)}[said]
+    return _rule(name, place, ways, allowed)
 
 
-def _chosen(ways: Mapping[str, I64], which: tuple[int, ...]) -> Mapping[str, I64]:
-    return {way: values for k, (way, values) in enumerate(ways.items()) if k in which}
+def _rule(
+    name: str,
+    place: Place,
+    ways: Mapping[str, I64],
+    allowed: Sequence[str],
+    variants: Sequence[str] = (),
+) -> Rule:
+    """Some ways of several are allowed; variants of one way are not told apart from each other."""
+    against = [v for way, v in ways.items() if way not in (*allowed, *variants)]
+    return Rule(name, place, {way: ways[way] for way in allowed}, against=against)
 
 
 def _free(name: str, place: Place, said: str) -> Rule:

@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import jsonschema
 import pytest
+from v6t.analysis.blocks import Items
 from v6t.analysis.figures import canvas, rates
-from v6t.analysis.report.machine_readable import schema
+from v6t.analysis.report.machine_readable import schema, to_json
+from v6t.analysis.report.trust import trust
 from v6t.core.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
@@ -227,6 +230,31 @@ def test_invalid_trials_are_told(tmp_path):
     head, row = page.tables["Headroom of the tester, per direction"]
     assert row[head.index("headroom")] != "enough"
     assert "limited by the tester or the medium" in page.text
+
+
+def test_what_the_device_was_seen_to_do_is_told(run):
+    data = write.load(run)
+    seen = {"outer DSCP: copied from the inner header": 7, "outer hop limit: 63": 9}
+
+    def with_behaviour(trial):
+        told = {
+            way: replace(counted, behaviour=seen if way == "reverse" else None)
+            for way, counted in trial.result.directions.items()
+        }
+        return replace(trial, result=replace(trial.result, directions=told))
+
+    trials = [with_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]
+    shown = replace(data, trials=trials)
+    assert shown.behaviour == {"reverse": {k: 2 * v for k, v in seen.items()}}
+    items = [b.items for b in trust(shown) if isinstance(b, Items)]
+    assert [
+        "reverse, outer DSCP: copied from the inner header (14 frames)",
+        "reverse, outer hop limit: 63 (18 frames)",
+    ] in items
+    content = json.loads(to_json(shown, presentations()))
+    jsonschema.validate(content, schema("report-1"))
+    assert content["validity"]["behaviour"] == shown.behaviour
+    assert json.loads(to_json(data, presentations()))["validity"]["behaviour"] == {}
 
 
 def test_json_follows_its_schema(run):

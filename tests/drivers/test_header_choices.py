@@ -516,6 +516,22 @@ def test_a_comparison_tells_what_a_device_does():
     assert found.seen["inner DSCP: copied from the outer header"] == 3
     found = answers("siit", "reverse", 0xB9, None, octet_is(0))
     assert found.seen["traffic class: zero"] == 3
+    # only a mark outside shows whether it is carried over, and how
+    for outer, inner, octet, told in (
+        (2, 2, 2, set()),
+        (0, 1, 1, set()),
+        (3, 2, 3, {"inner ECN: combined as in RFC 6040"}),
+        (1, 2, 1, {"inner ECN: combined as in RFC 6040"}),
+    ):
+        found = answers("lwaftr", "forward", outer, inner, octet_is(octet))
+        assert found.matched == 3
+        assert set(found.seen) == told
+    # what a profile has pinned is told where it could have been otherwise
+    pinned = ProfiledOracle(oracle_of("mape-br"), ExpectProfile(outer_dscp="copied"))
+    seen = answers("mape-br", "reverse", 0xB8, None, octet_is(0xB8), pinned).seen
+    assert seen["outer DSCP: copied from the inner header"] == 3
+    seen = answers("mape-br", "reverse", 0, None, octet_is(0), pinned).seen
+    assert "outer DSCP: copied from the inner header" not in seen
 
 
 def test_one_spoilt_frame_spoils_no_other():
@@ -530,7 +546,7 @@ def test_one_spoilt_frame_spoils_no_other():
                 header = Header(row)
                 header.octet = 0
                 header.write(4, 0x12, 0x34)
-            received[spoilt, at] ^= 0x40
+            received[spoilt, at] ^= 0x43
             found = compare_samples(stream, [received], 7, "forward", oracle)
             assert found.matched == 39, (spoilt, at)
 

@@ -114,6 +114,7 @@ def test_json_round_trip():
         first_lost_s=0.5,
         last_lost_s=0.5,
         longest_gap_s=0.25,
+        behaviour={"outer ECN: zero": 3},
     )
     result = TrialResult({"forward": counted})
     assert result_from_json(result_to_json(result)) == result
@@ -122,4 +123,11 @@ def test_json_round_trip():
 def test_results_without_delays_are_written_as_before():
     counted = DirectionResult({"fg": ClassCount("foreground", 4, 4, 3)}, 1.0)
     written = result_to_json(TrialResult({"forward": counted}))["directions"]["forward"]
-    assert not {"delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"} & set(written)
+    assert not {
+        "behaviour",
+        "delays",
+        "ipdv",
+        "first_lost_s",
+        "last_lost_s",
+        "longest_gap_s",
+    } & set(written)
