@@ -92,7 +92,9 @@ def sessions_over_ssh(
     for part in chain.parts(intent):
         ssh = _reached(part)
         kept = _kept(keep, part.name)
-        driven.append(Driven(part, Session(part.driver, SshTransport(ssh), part.intent, kept, say)))  # type: ignore[arg-type]
+        again = f"v6t dut restore {keep}" if keep is not None else ""
+        session = Session(part.driver, SshTransport(ssh), part.intent, kept, say, again)  # type: ignore[arg-type]
+        driven.append(Driven(part, session))
     return ChainSession(chain, intent, driven)
 
 

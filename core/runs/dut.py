@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.config.resolve import technology
@@ -85,14 +86,14 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 
 @contextmanager
-def session(run: ResolvedRun, say: Say) -> Iterator[Session]:
+def session(run: ResolvedRun, say: Say, keep: Path | None = None) -> Iterator[Session]:
     """An open session with a device elsewhere, or with a lab device that stands.
 
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
     """
-    opened = _session(run, say)
+    opened = _session(run, say, keep)
     opened.open()
     try:
         yield opened
@@ -173,18 +174,24 @@ def flush(run: ResolvedRun, say: Say) -> str:
 
 
 def restore(
-    run: ResolvedRun, say: Say, *, forget: bool = False, by_script: bool = False
+    run: ResolvedRun,
+    say: Say,
+    *,
+    keep: Path | None = None,
+    forget: bool = False,
+    by_script: bool = False,
 ) -> list[str]:
     """Put it back as it was, from any host, after whatever happened.
 
     Args:
         run: whose device.
         say: told what happens.
+        keep: the run's directory, which holds a copy of the undo record.
         forget: drop the undo record even if the device is not as it was.
         by_script: run ``undo.sh`` where the record beside it is damaged.
     """
     if not _lab_name(run):
-        with session(run, say) as device:
+        with session(run, say, keep) as device:
             return device.restore(forget=forget, by_script=by_script)
     from v6t.drivers.lab.ssh import LabSsh
 
@@ -192,7 +199,7 @@ def restore(
     if not lab.running():
         return ["there is no such lab device; nothing is left of it"]
     try:
-        with session(run, say) as device:
+        with session(run, say, keep) as device:
             return device.restore(forget=forget, by_script=by_script)
     finally:
         lab.stop()
@@ -224,7 +231,7 @@ def _lab_name(run: ResolvedRun) -> str:
     return str(ssh.lab) if ssh is not None else ""
 
 
-def _session(run: ResolvedRun, say: Say) -> Session:
+def _session(run: ResolvedRun, say: Say, keep: Path | None) -> Session:
     driver = _driver(run)
     name = _lab_name(run)
     if name:
@@ -237,13 +244,13 @@ def _session(run: ResolvedRun, say: Say) -> Session:
                 f"the lab device {name} does not stand", "it stands while a run uses it"
             )
         lab.start()
-        return Made(driver, lab.transport(), technology(run).dut_intent(), say=say)
+        return Made(driver, lab.transport(), technology(run).dut_intent(), keep, say)
     if in_lab(run) and driver.options.ssh is None:
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
-    return session_over_ssh(driver, run, None, say)
+    return session_over_ssh(driver, run, keep, say)
 
 
 def as_json(value: Any) -> str:
