@@ -7,8 +7,9 @@ these only where a run wants them, never as the result.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+
+from v6t.analysis.records.base import Means, Record
 
 MARGIN_99 = 2.575
 """Standard errors on either side of the mean that hold it with 99 %, if values are normal."""
@@ -38,34 +39,19 @@ def means(values: Sequence[float | None]) -> dict[str, float] | None:
     }
 
 
-def add_means(record: dict[str, Any]) -> None:
-    """Put them beside the repetitions of every figure in a record of ``results.json``."""
-    for place, name in _figures(record):
-        place["means"] = means(place[name])
+def add_means(record: Record) -> None:
+    """Put them beside the repetitions of every figure of a record."""
+    for _, series, _ in record.series():
+        found = means(series.repeated)
+        series.means = None if found is None else Means(**found)
 
 
-def said_of_means(record: Mapping[str, Any]) -> Iterator[str]:
+def said_of_means(record: Record) -> Iterator[str]:
     """One phrase for every figure that has them."""
-    for place, name in _figures(record):
-        found = place.get("means")
-        if found is None:
-            continue
-        what = "fps" if name == "rates" else record["unit"]
-        yield (
-            f"mean {found['mean']:,.6g} +- {found['margin_99']:,.3g} {what} (99 %), relative "
-            f"standard deviation {found['rsd_percent']:.2f} %; the median is the result"
-        )
-
-
-def _figures(record: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    for name in ("rates", "values"):
-        if isinstance(record.get(name), list) and all(
-            v is None or isinstance(v, (int, float)) for v in record[name]
-        ):
-            yield record, name
-    for found in record.get("directions", {}).values():
-        if "values" in found:
-            yield found, "values"
-        for figure in found.values():
-            if isinstance(figure, dict) and "values" in figure:
-                yield figure, "values"
+    for name, series, unit in record.series():
+        if series.means is not None:
+            yield (
+                f"{name}mean {series.means.mean:,.6g} +- {series.means.margin_99:,.3g} {unit} (99 %), "
+                f"relative standard deviation {series.means.rsd_percent:.2f} %; the median is the "
+                "result"
+            )

@@ -5,7 +5,6 @@ Reports, comparisons and tables loop over presentations that they are given; non
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.records.base import Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Sheet, count, sheet
 
 R = TypeVar("R", bound=Record)
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
@@ -98,7 +97,7 @@ def clause(source: str, asked: str, done: str, follows: bool | None) -> Clause:
     )
 
 
-class Presentation(ABC, Generic[R]):
+class Presentation(Generic[R]):
     """How the results of one benchmark are shown. Records given to it are measured ones."""
 
     name: ClassVar[str]
@@ -107,29 +106,30 @@ class Presentation(ABC, Generic[R]):
     """words for a heading"""
     record: ClassVar[type[Record]] = Record
     """the model of its records"""
-    decimals: ClassVar[int | None] = 0
-    """digits after the point in a campaign's tables; None for milliseconds"""
     metrics: ClassVar[Mapping[str, str]] = {}
-    """metrics of ``published.json`` that it measures, with the figure of a direction or ``""``"""
+    """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
 
-    @property
-    def csv_file(self) -> str:
-        """Where its rows, one per repetition or trial, stand in a run directory."""
-        return f"{self.name}.csv"
-
-    @property
-    def csv_mixture(self) -> bool:
-        """Whether the rows hold the share of foreground traffic, as siitperf's do (GEN-28)."""
-        return False
-
-    @abstractmethod
     def sheet(self, records: Sequence[R]) -> Sheet:
-        """The table, in the form of its RFC."""
+        """The table, in the form of its RFC; here every single value, as it stands there."""
+        plain = [_single(r) for r in records]
+        keys = list(dict.fromkeys(k for values in plain for k in values))
+        rows = [
+            [r.sizes, r.direction, *(str(values.get(k, "-")) for k in keys), str(r.repetitions)]
+            for r, values in zip(records, plain, strict=True)
+        ]
+        names = [k.replace("_", " ") for k in keys]
+        heads = ["<IPv6/IPv4\noctets", "<direction", *names, "repetitions"]
+        return sheet(records[0].title, heads, rows)
 
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
         del data, records
         yield from ()
+
+    def definition(self, records: Sequence[R]) -> str:
+        """What the quantity is, in a sentence below the figures; empty where its name says it."""
+        del records
+        return ""
 
     def quantities(self, record: R) -> Iterator[Quantity]:
         """Everything that can be compared with another run."""
@@ -140,6 +140,10 @@ class Presentation(ABC, Generic[R]):
         """The numbers a campaign's summary holds."""
         del record
         yield from ()
+
+    def shown(self, value: float | None) -> str:
+        """One of those numbers in a table."""
+        return count(value)
 
     def cards(self, record: R) -> Iterator[Card]:
         """The numbers one would advertise."""
@@ -156,35 +160,20 @@ class Presentation(ABC, Generic[R]):
         del data
         yield from ()
 
-    def mine(self, records: Iterable[Record]) -> list[R]:
-        """Its measured records among all of a run."""
-        return [r for r in records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
+    def measured(self, data: RunData) -> list[R]:
+        """Its measured records of a run."""
+        return [r for r in data.records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
 
     def knows(self, record: Record) -> bool:
         """Whether a record is a measured one of its model."""
         return record.measured and isinstance(record, self.record)
 
 
-class Plain(Presentation[Record]):
+class Unknown(Presentation[Record]):
     """Records of a benchmark that is not installed: what they hold, as it stands there."""
 
     name = ""
     title = "Unknown benchmark"
-
-    def sheet(self, records: Sequence[Record]) -> Sheet:
-        """Single values of every record."""
-        plain = [
-            {k: v for k, v in (r.model_extra or {}).items() if isinstance(v, (str, int, float))}
-            for r in records
-        ]
-        keys = list(dict.fromkeys(k for values in plain for k in values))
-        rows = [
-            [r.sizes, r.direction, *(str(values.get(k, "-")) for k in keys), str(r.repetitions)]
-            for r, values in zip(records, plain, strict=True)
-        ]
-        names = [k.replace("_", " ") for k in keys]
-        return sheet(records[0].title, ["<IPv6/IPv4\noctets", "<direction", *names, "repetitions"],
-                     rows)  # fmt: skip
 
 
 class Presentations:
@@ -193,12 +182,24 @@ class Presentations:
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
         """Hold them, in the order in which benchmarks are measured."""
         self.known = {p.name: p for p in known}
-        self._plain = Plain()
+        self._unknown = Unknown()
 
     def of(self, record: Record) -> Presentation[Any]:
         """The presentation of a record."""
-        found = self.known.get(record.benchmark, self._plain)
-        return found if found.knows(record) or not record.measured else self._plain
+        found = self.known.get(record.benchmark, self._unknown)
+        return found if found.knows(record) or not record.measured else self._unknown
+
+    def grouped(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
+        """Records of each benchmark, in the order of their first one, also those without a number."""
+        groups: dict[tuple[str, Presentation[Any]], list[Any]] = {}
+        for record in records:
+            groups.setdefault((record.benchmark, self.of(record)), []).append(record)
+        yield from ((presentation, group) for (_, presentation), group in groups.items())
+
+    def sheets(self, records: Sequence[Record]) -> list[Sheet]:
+        """Tables of the benchmarks that were measured."""
+        groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
+        return [presentation.sheet(group) for presentation, group in groups if group]
 
     def read(self, values: Mapping[str, Any]) -> Record:
         """A record of ``results.json``, whichever version wrote it.
@@ -213,3 +214,12 @@ class Presentations:
             except ValidationError:  # of another version: shown as it stands
                 pass
         return Record.model_validate(values)
+
+
+def _single(record: Record) -> dict[str, str | float]:
+    """What a record holds beyond its head, lists and groups left out."""
+    return {
+        k: v
+        for k, v in record.to_json().items()
+        if k not in Record.model_fields and isinstance(v, (str, int, float))
+    }

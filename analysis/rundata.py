@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from v6t.analysis.sheet import Record
+from v6t.analysis.records.base import Record
 from v6t.procedures.trial import TrialResult
 
 Json = Mapping[str, Any]
@@ -31,6 +31,16 @@ class RunTrial:
         return str(self.asked["key"])
 
 
+def shares_oracle(manifest: Json) -> bool:
+    """Whether the device answers with the very translation its frames are compared with.
+
+    Args:
+        manifest: ``manifest.json``.
+    """
+    device = (manifest.get("tester") or {}).get("device") or {}
+    return bool(device.get("shares_oracle", False))
+
+
 @dataclass(frozen=True)
 class RunData:
     """One run.
@@ -38,6 +48,7 @@ class RunData:
     Attributes:
         name: of its directory.
         results: ``results.json``.
+        records: its entries, read.
         config: ``config.json``.
         manifest: ``manifest.json``.
         params: parameters of the technology with their defaults; empty where the plugin is not
@@ -54,6 +65,7 @@ class RunData:
 
     name: str
     results: Json
+    records: Sequence[Record]
     config: Json
     manifest: Json
     params: Json = field(default_factory=dict)
@@ -66,9 +78,9 @@ class RunData:
     bottleneck: Sequence[Json] = ()
 
     @property
-    def records(self) -> Sequence[Record]:
-        """The records of all benchmarks."""
-        found: Sequence[Record] = self.results.get("results", ())
+    def procedure(self) -> Json:
+        """Settings of the procedures, with their defaults where they are known."""
+        found: Json = self.settings or self.config["procedure"]
         return found
 
     @property
@@ -80,6 +92,11 @@ class RunData:
     def simulated(self) -> bool:
         """Whether no frame was sent at all."""
         return bool(self.config["tester"]["kind"] == "sim")
+
+    @property
+    def shares_oracle(self) -> bool:
+        """See :func:`shares_oracle`."""
+        return shares_oracle(self.manifest)
 
     @property
     def heading(self) -> str:
@@ -99,7 +116,7 @@ class RunData:
     def of(self, record: Record) -> Iterator[RunTrial]:
         """The trials behind a record that the journal still holds, invalid ones too."""
         by_key = self._by_key()
-        return (by_key[key] for key in record["trials"] if key in by_key)
+        return (by_key[key] for key in record.trials if key in by_key)
 
     def _by_key(self) -> dict[str, RunTrial]:
         return {t.key: t for t in self.trials}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-Record = Mapping[str, Any]
+from v6t.profiles.wire import max_frame_rate_fps
+
+if TYPE_CHECKING:
+    from v6t.analysis.records.base import Record
+
 UNDEFINED = "undefined"
 INVALID = "invalid"
 """The tester faltered every time: nothing is known about the device."""
@@ -57,14 +61,10 @@ def sheet(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Sh
     return Sheet(title, columns, tuple(tuple(row) for row in rows))
 
 
-def sizes_of(record: Record) -> str:
-    """``"104/64"``: octets of the IPv6 and of the IPv4 frame."""
-    return f"{record['frame_sizes']['ipv6']}/{record['frame_sizes']['ipv4']}"
-
-
-def way_of(record: Record, way: str) -> str:
-    """A stream; those of a bidirectional point are told from those that run alone."""
-    return f"{way}, both" if record["direction"] == "bidirectional" and way != "sum" else way
+def medium_fps(record: Record, line_rate_bps: float) -> float:
+    """What the medium carries of the larger of both frames [fps]."""
+    sizes = record.frame_sizes
+    return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
 
 def count(value: float | None) -> str:
@@ -84,13 +84,6 @@ def milliseconds(value: float | None) -> str:
 def seconds(value: float | None) -> str:
     """A time of recovery."""
     return UNDEFINED if value is None else f"{value:,.4f}"
-
-
-def interval(found: Mapping[str, Any] | None, show: Any = count) -> str:
-    """The confidence interval of a median, or that there are too few values for one."""
-    if not found or found["low"] is None or found["high"] is None:
-        return "-"
-    return f"{show(found['low'])} to {show(found['high'])}"
 
 
 def percent(value: float | None) -> str:

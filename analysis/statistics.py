@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from v6t.procedures.repetition import median_interval
@@ -37,57 +36,28 @@ def median(values: Sequence[float]) -> float:
     return (ordered[middle - 1] + ordered[middle]) / 2
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Repetitions in a few numbers.
-
-    Attributes:
-        count: repetitions.
-        median, p1, p99, minimum, maximum: of the repetitions, in their unit.
-        dispersion: ``(p99 - p1) / median * 100`` [%] (GEN-19); None where the median is 0 or
-            infinite.
-    """
-
-    count: int
-    median: float
-    p1: float
-    p99: float
-    minimum: float
-    maximum: float
-    dispersion: float | None
-
-
-def summarise(values: Sequence[float]) -> Summary:
-    """Median, 1st and 99th percentile, extremes and dispersion.
-
-    Raises:
-        ValueError: no values.
-    """
-    middle = median(values)
-    p1, p99 = percentile(values, 1), percentile(values, 99)
-    spread = (p99 - p1) / middle * 100 if middle and math.isfinite(middle) else None
-    return Summary(len(values), middle, p1, p99, min(values), max(values), spread)
-
-
 def summary_json(values: Sequence[float]) -> dict[str, Any]:
     """Repetitions as JSON-like values; what is infinite or unknown is None, "undefined" in print.
 
-    ``median_interval`` is the distribution-free confidence interval of the median, None where
-    there are too few values (TP-09).
+    ``dispersion`` is ``(p99 - p1) / median * 100`` [%] (GEN-19), None where the median is 0 or
+    infinite. ``median_interval`` is the distribution-free confidence interval of the median, None
+    where there are too few values (TP-09).
     """
     if not values:
         empty = dict.fromkeys(("median", "p1", "p99", "min", "max", "dispersion"))
         return {"count": 0, **empty, "median_interval": None}
-    summary = summarise(values)
+    middle, p1, p99 = median(values), percentile(values, 1), percentile(values, 99)
     interval = median_interval(values)
     return {
-        "count": summary.count,
-        "median": finite(summary.median),
-        "p1": finite(summary.p1),
-        "p99": finite(summary.p99),
-        "min": finite(summary.minimum),
-        "max": finite(summary.maximum),
-        "dispersion": finite(summary.dispersion),
+        "count": len(values),
+        "median": finite(middle),
+        "p1": finite(p1),
+        "p99": finite(p99),
+        "min": finite(min(values)),
+        "max": finite(max(values)),
+        "dispersion": finite((p99 - p1) / middle * 100)
+        if middle and math.isfinite(middle)
+        else None,
         "median_interval": interval
         and {
             "low": finite(interval.low),

@@ -19,6 +19,8 @@ FIXED = {
     "campaigns",
     "method",
     "compliance",
+    "requirements",
+    "matrix",
     "troubleshooting",
     "operations",
 }
@@ -33,6 +35,8 @@ def on_config(config: Any) -> Any:
         {"Campaigns, papers, migration": "campaigns.md"},
         {"Method": "method.md"},
         {"Compliance": "compliance.md"},
+        {"Requirements": "requirements.md"},
+        {"Measured with what": "matrix.md"},
         {"Troubleshooting": "troubleshooting.md"},
         {"Operations": "operations.md"},
         {"Technologies": _pages("plugins")},

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult
 from v6t.profiles.headerpolicy import HeaderPolicy
@@ -62,6 +63,12 @@ class Tester(Protocol):
 
     def measure(self, trial: Trial) -> TrialResult:
         """Run one trial with the loaded streams and wait for its end."""
+
+    def device_state(self) -> StateDevice | None:
+        """How connections of a device that it has set up itself are emptied and counted."""
+
+    def device_session(self) -> DeviceSession | None:
+        """The session with a driven device that it has set up itself."""
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest: kind, versions, interfaces, options."""

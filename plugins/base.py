@@ -6,8 +6,8 @@ technology through the members below. What is abstract or has no value here must
 everything else has a default. Instances are pickled into the reference device and the receivers
 with their parameters only; what they prepare for themselves stays behind.
 
-What technologies have in common is at hand in ``common`` beside this module: ``mixture``
-(foreground, background and negative shares, headers), ``sizes``, ``reference_device`` (one handler
+What technologies have in common is at hand: ``sizes`` beside this module, in ``common`` ``mixture``
+(foreground, background and negative shares, headers), ``reference_device`` (one handler
 per direction and IP version) and ``prefixes``; and in ``translation`` and ``tunnel``.
 """
 
@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
+from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
@@ -50,6 +51,9 @@ class PluginParams(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     former_names: ClassVar[Mapping[str, str]] = {}
     """Parameters by names they once had; files with those are still read."""
+
+    measured: ClassVar[str] = "the technology"
+    """What the foreground measures, in errors."""
 
     @property
     def only_background(self) -> bool:
@@ -197,8 +201,8 @@ class Technology(Reference):
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of RFC 8219 section 5.1.1 that exist for this technology (GEN-04)."""
 
-    def __init__(self, params: PluginParams, links: Links | None = None) -> None:
-        self.params = params
+    def __init__(self, params: PluginParams | None = None, links: Links | None = None) -> None:
+        self.params = self.params_model() if params is None else params
         self.links = links or Links()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -238,16 +242,21 @@ class Technology(Reference):
         """IP version between device and Responder: what its table holds."""
         return self.ip_versions[1]
 
-    @abstractmethod
     def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Sizes on both sides for a listed (IPv6) frame size, FCS included.
+        """Sizes on both sides for a listed (IPv6) frame size, FCS and VLAN tags included.
 
         Where both sides carry the same version, ``ipv6`` is the left frame's size and ``ipv4`` the
-        right one's. :mod:`v6t.plugins.common.sizes` has both computations.
+        right one's.
 
         Raises:
             UsageError: the size cannot exist for this technology or MTU (GEN-06).
         """
+        left, right = self.links.left, self.links.right
+        here, there = self.ip_versions
+        if here == there:
+            return routed_pair(ipv6_frame_size, left, right, here)
+        six, four = (left, right) if here == 6 else (right, left)
+        return translated_pair(ipv6_frame_size, self.overhead, six, four, self.params.measured)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         """Octets of the tester's foreground frames on the left and on the right link."""

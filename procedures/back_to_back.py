@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
 from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 
@@ -183,7 +183,7 @@ def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None)
         while bursts.passes(burst):
             low = burst
             if burst == spec.most_frames:
-                return BurstRepetition(number, low, True, tuple(bursts.attempts))
+                return BurstRepetition(number, low, True, bursts.attempts)
             burst = min(2 * burst, spec.most_frames)
         high = burst
         while high - low > spec.resolution_frames:
@@ -193,8 +193,8 @@ def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None)
             else:
                 high = middle
     except _Unknown:
-        return BurstRepetition(number, low, False, tuple(bursts.attempts), valid=False)
-    return BurstRepetition(number, low, False, tuple(bursts.attempts))
+        return BurstRepetition(number, low, False, bursts.attempts, valid=False)
+    return BurstRepetition(number, low, False, bursts.attempts)
 
 
 class _Bursts:
@@ -202,11 +202,15 @@ class _Bursts:
 
     def __init__(self, spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> None:
         self._spec = spec
-        self._number = number
-        self._measure = measure
-        self._watch = watch
-        self._tried = 0
-        self.attempts: list[Attempt] = []
+        self._attempts = Attempts(
+            spec.conditions, spec.point, measure, watch, number, spec.repetitions, searched=True
+        )
+        self._offered = 0
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Every trial so far."""
+        return tuple(self._attempts.all)
 
     def passes(self, frames: int) -> bool:
         """Whether a burst of this length is forwarded without loss, verified if it is not.
@@ -226,22 +230,6 @@ class _Bursts:
 
     def _offer(self, frames: int) -> Verdict:
         spec = self._spec
-        self._tried += 1
-        progress = Progress(
-            spec.point, self._number, spec.repetitions, self._tried,
-            max(spec.steps, self._tried), spec.rate_fps, spec.rate_fps, spec.rate_fps,
-        )  # fmt: skip
-        if self._watch:
-            self._watch(progress)
-        outcome = attempt(
-            spec.conditions,
-            self._measure,
-            benchmark=BENCHMARK,
-            step=f"r{self._number:02d}/b{self._tried:03d}",
-            rate_fps=spec.rate_fps,
-            duration_s=frames / spec.rate_fps,
-        )
-        self.attempts += outcome.attempts
-        if self._watch:
-            self._watch(replace(progress, verdict=outcome.verdict))
-        return outcome.verdict
+        self._offered += 1
+        trial = spec.conditions.trial(BENCHMARK, spec.rate_fps, frames / spec.rate_fps)
+        return self._attempts.run(trial, f"b{self._offered:03d}", steps=spec.steps).verdict

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from v6t.procedures.trial import (
-    DelayRequest,
-    Event,
-    Measure,
-    Mode,
-    Segment,
-    Starts,
-    Trial,
-    TrialResult,
-)
+from v6t.procedures.trial import Measure, Mode, Starts, Trial, TrialResult
 from v6t.procedures.validity import Verdict, assess_trial
+
+FPS, CPS = "fps per direction", "connections/s"
+"""Units of rates."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +43,36 @@ class Conditions:
     def point(self, benchmark: str) -> str:
         """Start of the keys of a benchmark's trials."""
         return f"{self.variant}{benchmark}/{self.ipv6_frame_size}/{self.mode}"
+
+    def trial(self, benchmark: str, rate_fps: float, duration_s: float, **more: Any) -> Trial:
+        """A trial under these conditions, without a key.
+
+        Args:
+            benchmark: who asks.
+            rate_fps: per direction.
+            duration_s: of the stream, or of its first segment.
+            more: see :class:`~v6t.procedures.trial.Trial`.
+        """
+        given: dict[str, Any] = {
+            "ipv6_frame_size": self.ipv6_frame_size,
+            "ipv4_frame_size": self.ipv4_frame_size,
+            "mode": self.mode,
+            "residual_wait_s": self.residual_wait_s,
+            "pause_s": self.pause_s,
+            "frame_timeout_s": self.frame_timeout_s,
+            "starts": self.starts,
+            **more,
+        }
+        return Trial(benchmark, "", rate_fps=rate_fps, duration_s=duration_s, **given)
+
+    def assess(self, trial: Trial, result: TrialResult) -> Verdict:
+        """Whether frames were lost, and whether the tester did its part."""
+        return assess_trial(
+            trial,
+            result,
+            loss_tolerance=self.loss_tolerance,
+            sending_time_tolerance=self.sending_time_tolerance,
+        )
 
 
 @dataclass(frozen=True)
@@ -92,6 +117,8 @@ class Progress:
         low_fps, high_fps: bracket before the trial; equal where nothing is searched.
         rate_fps: rate under test.
         verdict: None before the trial.
+        unit: of the rates.
+        searched: the trial passes or fails; else loss is what is looked for, or put up with.
     """
 
     point: str
@@ -103,69 +130,88 @@ class Progress:
     high_fps: float
     rate_fps: float
     verdict: Verdict | None = None
+    unit: str = FPS
+    searched: bool = False
 
 
 Watch = Callable[[Progress], None]
 
 
-def attempt(
-    conditions: Conditions,
-    measure: Measure,
-    *,
-    benchmark: str,
-    step: str,
-    rate_fps: float,
-    duration_s: float,
-    pause_s: float | None = None,
-    delays: DelayRequest | None = None,
-    then: Segment | None = None,
-    event: Event | None = None,
-    check: Callable[[Trial, TrialResult], str | None] | None = None,
-) -> Outcome:
-    """Run one trial, again while the tester falters.
+class Attempts:
+    """The trials of one repetition: each is announced, measured, told and kept.
 
-    Args:
-        conditions: of the point.
-        measure: the door.
-        benchmark: who asks.
-        step: the rest of the key, for example ``r01/s03``.
-        rate_fps: per direction.
-        duration_s: of the stream, or of its first segment.
-        pause_s: instead of the conditions' pause.
-        delays: see :class:`~v6t.procedures.trial.Trial`.
-        then: see there.
-        event: see there.
-        check: finds a further fault of the tester in a result, or None.
+    Attributes:
+        all: every attempt so far.
     """
-    attempts: list[Attempt] = []
-    for again in range(1, conditions.invalid_retries + 2):
-        trial = Trial(
-            benchmark=benchmark,
-            key=f"{conditions.point(benchmark)}/{step}/a{again}",
-            ipv6_frame_size=conditions.ipv6_frame_size,
-            ipv4_frame_size=conditions.ipv4_frame_size,
-            mode=conditions.mode,
-            rate_fps=rate_fps,
-            duration_s=duration_s,
-            residual_wait_s=conditions.residual_wait_s,
-            pause_s=conditions.pause_s if pause_s is None else pause_s,
-            delays=delays,
-            frame_timeout_s=conditions.frame_timeout_s,
-            then=then,
-            event=event,
-            starts=conditions.starts,
+
+    def __init__(
+        self,
+        conditions: Conditions,
+        point: str,
+        measure: Measure,
+        watch: Watch | None,
+        repetition: int,
+        repetitions: int,
+        *,
+        unit: str = FPS,
+        searched: bool = False,
+    ) -> None:
+        """Begin.
+
+        Args:
+            conditions: of the point.
+            point: start of the keys; see :meth:`Conditions.point`.
+            measure: runs a trial.
+            watch: told before and after each.
+            repetition: from 1.
+            repetitions: how many there will be.
+            unit: see :class:`Progress`.
+            searched: see there.
+        """
+        self._conditions = conditions
+        self._key = f"{point}/r{repetition:02d}"
+        self._measure = measure
+        self._watch = watch
+        self._next = Progress(
+            point, repetition, repetitions, 0, 0, 0.0, 0.0, 0.0, unit=unit, searched=searched
         )
-        result = measure(trial)
-        verdict = assess_trial(
-            trial,
-            result,
-            loss_tolerance=conditions.loss_tolerance,
-            sending_time_tolerance=conditions.sending_time_tolerance,
-        )
-        fault = check(trial, result) if check is not None and verdict.valid else None
-        if fault is not None:
-            verdict = replace(verdict, passed=False, valid=False, reasons=(fault,))
-        attempts.append(Attempt(trial, verdict))
-        if verdict.valid:
-            break
-    return Outcome(tuple(attempts), result)
+        self.all: list[Attempt] = []
+
+    def run(
+        self,
+        trial: Trial,
+        step: str = "",
+        *,
+        steps: int = 1,
+        bracket: tuple[float, float] | None = None,
+        assess: Callable[[Trial, TrialResult], Verdict] | None = None,
+    ) -> Outcome:
+        """Run one trial, again while the tester falters.
+
+        Args:
+            trial: what to offer; its key is given here.
+            step: the rest of the key; empty where a repetition is one trial.
+            steps: expected in this repetition.
+            bracket: in which is searched.
+            assess: judges a result; None: by frames, as the conditions say.
+        """
+        number = self._next.step + 1
+        low, high = bracket or (trial.rate_fps, trial.rate_fps)
+        self._next = replace(
+            self._next, step=number, steps=max(steps, number),
+            low_fps=low, high_fps=high, rate_fps=trial.rate_fps,
+        )  # fmt: skip
+        if self._watch:
+            self._watch(self._next)
+        attempts: list[Attempt] = []
+        for again in range(1, self._conditions.invalid_retries + 2):
+            key = "/".join(part for part in (self._key, step, f"a{again}") if part)
+            asked = replace(trial, key=key)
+            result = self._measure(asked)
+            attempts.append(Attempt(asked, (assess or self._conditions.assess)(asked, result)))
+            if attempts[-1].verdict.valid:
+                break
+        self.all += attempts
+        if self._watch:
+            self._watch(replace(self._next, verdict=attempts[-1].verdict))
+        return Outcome(tuple(attempts), result)

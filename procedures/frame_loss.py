@@ -8,9 +8,9 @@ maximum of the medium says little about a device in software; that is labelled a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial import Measure, TrialResult, directions_of
 
@@ -173,23 +173,10 @@ def measure_frame_loss(
     while not _enough(spec, offered, number):
         number += 1
         lossless = 0
+        attempts = Attempts(spec.conditions, spec.point, measure, watch, number, repetitions)
         for place, rate_fps in enumerate(rates, 1):
-            progress = Progress(
-                spec.point, number, repetitions, place, len(rates),
-                rate_fps, rate_fps, rate_fps,
-            )  # fmt: skip
-            if watch:
-                watch(progress)
-            outcome = attempt(
-                spec.conditions,
-                measure,
-                benchmark=spec.benchmark,
-                step=f"r{number:02d}/l{place:03d}",
-                rate_fps=rate_fps,
-                duration_s=spec.duration_s,
-            )
-            if watch:
-                watch(replace(progress, verdict=outcome.verdict))
+            trial = spec.conditions.trial(spec.benchmark, rate_fps, spec.duration_s)
+            outcome = attempts.run(trial, f"l{place:03d}", steps=len(rates))
             valid = outcome.verdict.valid
             counts = _count(spec, outcome.result) if valid else {}
             offered.append(Offered(rate_fps, number, counts, outcome.attempts))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
 from v6t.procedures.trial import Measure, Segment, TrialResult, directions_of
 
 BENCHMARK = "system-recovery"
@@ -103,23 +103,14 @@ def measure_recovery(
     """Repeat the trial; deterministic given the trial results."""
     done = []
     for number in range(1, spec.repetitions + 1):
-        progress = Progress(
-            spec.point, number, spec.repetitions, 1, 1,
-            spec.afterwards_fps, spec.overload_fps, spec.overload_fps,
-        )  # fmt: skip
-        if watch:
-            watch(progress)
-        outcome = attempt(
-            spec.conditions,
-            measure,
-            benchmark=BENCHMARK,
-            step=f"r{number:02d}",
-            rate_fps=spec.overload_fps,
-            duration_s=spec.overload_s,
+        trial = spec.conditions.trial(
+            BENCHMARK,
+            spec.overload_fps,
+            spec.overload_s,
             then=Segment(spec.afterwards_fps, spec.afterwards_s),
         )
-        if watch:
-            watch(replace(progress, verdict=outcome.verdict))
+        attempts = Attempts(spec.conditions, spec.point, measure, watch, number, spec.repetitions)
+        outcome = attempts.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         valid = outcome.verdict.valid
         times = {w: _recovery_s(spec, outcome.result, w) for w in _ways(spec)} if valid else {}
         hurt = {w: _overloaded(spec, outcome.result, w) for w in _ways(spec)} if valid else {}

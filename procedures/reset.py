@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
 from v6t.procedures.trial import Event, Measure, TrialResult, directions_of
 
 BENCHMARK = "reset"
@@ -96,25 +96,14 @@ class ResetResult:
 
 
 def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None) -> ResetResult:
-    """Repeat the reset; the door runs the hook while the tester sends."""
+    """Repeat the reset; whoever measures runs the hook while the tester sends."""
     done = []
     for number in range(1, spec.repetitions + 1):
-        progress = Progress(
-            spec.point, number, spec.repetitions, 1, 1, spec.rate_fps, spec.rate_fps, spec.rate_fps
+        trial = spec.conditions.trial(
+            BENCHMARK, spec.rate_fps, spec.duration_s, event=Event(spec.hook, spec.at_s)
         )
-        if watch:
-            watch(progress)
-        outcome = attempt(
-            spec.conditions,
-            measure,
-            benchmark=BENCHMARK,
-            step=f"{spec.hook}/r{number:02d}",
-            rate_fps=spec.rate_fps,
-            duration_s=spec.duration_s,
-            event=Event(spec.hook, spec.at_s),
-        )
-        if watch:
-            watch(replace(progress, verdict=outcome.verdict))
+        attempts = Attempts(spec.conditions, spec.point, measure, watch, number, spec.repetitions)
+        outcome = attempts.run(trial)
         ways = directions_of(spec.conditions.mode) if outcome.verdict.valid else ()
         outages = {way: _outage(spec, outcome.result, way) for way in ways}
         done.append(ResetRepetition(number, outages, outcome.attempts))

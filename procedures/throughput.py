@@ -6,10 +6,10 @@ highest passed rate, a trial in which the tester faltered is repeated and never 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Attempts, Conditions, Progress, Watch
 from v6t.procedures.repetition import Adaptive, enough
 from v6t.procedures.search import mlr
 from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
@@ -136,16 +136,16 @@ class _Search:
     ) -> None:
         self._spec = spec
         self._number = number
-        self._measure = measure
-        self._watch = watch
-        self._attempts: list[Attempt] = []
+        repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
+        self._attempts = Attempts(
+            spec.conditions, spec.point, measure, watch, number, repetitions, searched=True
+        )
         self._bracket = (0.0, spec.upper_bound_fps)
-        self._done = 0
 
     def run(self) -> Repetition:
         search = self._find()
         rate_fps = self._confirm(search)
-        return Repetition(self._number, search, rate_fps, tuple(self._attempts))
+        return Repetition(self._number, search, rate_fps, tuple(self._attempts.all))
 
     def _find(self) -> SearchResult:
         spec = self._spec
@@ -169,29 +169,14 @@ class _Search:
     def _try(self, rate_fps: float, share: float, step: str) -> Verdict:
         """Offer a rate for a share of the full duration; may exceed 1 for the final trial."""
         spec = self._spec
-        low, high = self._bracket
-        repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
-        progress = Progress(
-            spec.point, self._number, repetitions, self._done + 1,
-            max(spec.steps, self._done + 1), low, high, rate_fps,
-        )  # fmt: skip
-        if self._watch:
-            self._watch(progress)
         pause_s = spec.conditions.pause_s
-        outcome = attempt(
-            spec.conditions,
-            self._measure,
-            benchmark=spec.benchmark,
-            step=f"r{self._number:02d}/{step}",
-            rate_fps=rate_fps,
-            duration_s=spec.duration_s * share,
+        trial = spec.conditions.trial(
+            spec.benchmark,
+            rate_fps,
+            spec.duration_s * share,
             pause_s=pause_s if share >= 1 else min(pause_s, PROBE_PAUSE_S),
         )
-        self._attempts += outcome.attempts
-        self._done += 1
-        if self._watch:
-            self._watch(replace(progress, verdict=outcome.verdict))
-        return outcome.verdict
+        return self._attempts.run(trial, step, steps=spec.steps, bracket=self._bracket).verdict
 
     def _confirm(self, search: SearchResult) -> float:
         """The highest passed rate that passes again as often as asked (TP-04)."""
@@ -205,7 +190,7 @@ class _Search:
         full = spec.duration_s
         passed = {
             a.trial.rate_fps
-            for a in self._attempts
+            for a in self._attempts.all
             if a.verdict.passed and a.trial.duration_s >= full
         }
         for place, rate_fps in enumerate(sorted(passed, reverse=True)):

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch, attempt
+from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import DelayRequest, Measure, Trial, TrialResult, directions_of
+from v6t.procedures.validity import Verdict
 
 Figures = Mapping[str, float]
 """Named results of one distribution [ns]; infinite where undefined."""
@@ -112,25 +113,20 @@ def measure_timing(
     watch: Watch | None = None,
 ) -> TimingResult:
     """Repeat the trial; deterministic given the trial results."""
+    at = spec.conditions
+
+    def assess(trial: Trial, result: TrialResult) -> Verdict:
+        verdict = at.assess(trial, result)
+        fault = _untimed(trial, result) if verdict.valid else None
+        if fault is None:
+            return verdict
+        return replace(verdict, passed=False, valid=False, reasons=(fault,))
+
     done = []
     for number in range(1, spec.repetitions + 1):
-        progress = Progress(
-            spec.point, number, spec.repetitions, 1, 1, spec.rate_fps, spec.rate_fps, spec.rate_fps
-        )
-        if watch:
-            watch(progress)
-        outcome = attempt(
-            spec.conditions,
-            measure,
-            benchmark=spec.benchmark,
-            step=f"r{number:02d}",
-            rate_fps=spec.rate_fps,
-            duration_s=spec.duration_s,
-            delays=spec.request,
-            check=_untimed,
-        )
-        if watch:
-            watch(replace(progress, verdict=outcome.verdict))
+        trial = at.trial(spec.benchmark, spec.rate_fps, spec.duration_s, delays=spec.request)
+        attempts = Attempts(at, spec.point, measure, watch, number, spec.repetitions)
+        outcome = attempts.run(trial, assess=assess)
         done.append(_repetition(spec, number, outcome.attempts, outcome.result, figures))
     return TimingResult(spec, tuple(done))
 

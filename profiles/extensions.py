@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from v6t.profiles.errors import ExtensionError, UsageError, V6tError
 
@@ -36,6 +36,23 @@ class Listed(Generic[T]):
     error: str = ""
 
 
+class _Point(NamedTuple):
+    """An entry point and whose it is; asking its distribution again means parsing its metadata."""
+
+    entry: EntryPoint
+    owner: str
+
+    @property
+    def name(self) -> str:
+        """Of the extension."""
+        return self.entry.name
+
+    @property
+    def root(self) -> str:
+        """Package or module it is in."""
+        return _root(self.entry.value)
+
+
 class Extensions(Generic[T]):
     """All extensions of one kind. Each is imported when it is asked for."""
 
@@ -50,6 +67,7 @@ class Extensions(Generic[T]):
         self.group = group
         self.what = what
         self._base = base
+        self._loaded: dict[tuple[str, ...], type[T]] = {}
 
     def names(self) -> list[str]:
         """All names; none is imported."""
@@ -68,7 +86,7 @@ class Extensions(Generic[T]):
                 f"there is no {self.what} '{name}'", nearest(name, self.names(), "installed")
             )
         if len(found) > 1:
-            owners = " and ".join(_owner(e) for e in found)
+            owners = " and ".join(e.owner for e in found)
             raise UsageError(
                 f"two {self.what}s are called '{name}': from {owners}", "uninstall one"
             )
@@ -78,24 +96,30 @@ class Extensions(Generic[T]):
         """All of them, or other distributions' only; broken ones are rows, not failures."""
         rows = []
         for entry in sorted(self._entries(), key=lambda e: e.name):
-            if foreign and _owner(entry) == OWN:
+            if foreign and entry.owner == OWN:
                 continue
             try:
-                rows.append(Listed(entry.name, _owner(entry), self.load(entry.name)))
+                rows.append(Listed(entry.name, entry.owner, self.load(entry.name)))
             except V6tError as exc:
-                rows.append(Listed(entry.name, _owner(entry), error=exc.message))
+                rows.append(Listed(entry.name, entry.owner, error=exc.message))
         return rows
 
-    def _entries(self) -> list[EntryPoint]:
-        return [e for e in _installed(tuple(sys.path)) if e.group == self.group]
+    def _entries(self) -> list[_Point]:
+        return [e for e in _installed(tuple(sys.path)) if e.entry.group == self.group]
 
-    def _load(self, entry: EntryPoint) -> type[T]:
-        said = f"the {self.what} '{entry.name}' of {_owner(entry)}"
+    def _load(self, point: _Point) -> type[T]:
+        key = (point.name, point.entry.value, point.owner, *sys.path)
+        if key not in self._loaded:
+            self._loaded[key] = self._checked(point)
+        return self._loaded[key]
+
+    def _checked(self, point: _Point) -> type[T]:
+        said = f"the {self.what} '{point.name}' of {point.owner}"
         try:
-            kind = entry.load()
+            kind = point.entry.load()
         except (Exception, SystemExit) as exc:  # a foreign module may raise anything
             raise ExtensionError(
-                f"{said} cannot be loaded: {_words(exc)}{_place(exc, entry)}"
+                f"{said} cannot be loaded: {_words(exc)}{_place(exc, point)}"
             ) from exc
         base: type[T] = pkgutil.resolve_name(self._base)
         if not (isinstance(kind, type) and issubclass(kind, base)):
@@ -126,7 +150,7 @@ def blame(exc: BaseException) -> str | None:
         entry = _foreign().get(_root(frame.f_globals.get("__name__", "")))
         if entry is not None:
             where = f"{frame.f_code.co_filename}, line {line}"
-            return f"'{entry.name}' of {_owner(entry)} failed: {_words(exc)} ({where})"
+            return f"'{entry.name}' of {entry.owner} failed: {_words(exc)} ({where})"
     return None
 
 
@@ -139,24 +163,21 @@ def nearest(name: str, known: Iterable[str], word: str = "known") -> str:
 
 
 @lru_cache(maxsize=4)
-def _installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+def _installed(_path: tuple[str, ...]) -> tuple[_Point, ...]:
     """What is installed along a search path; reading it takes long."""
-    found: dict[tuple[str, str, str, str], EntryPoint] = {}
+    found: dict[tuple[str, str, str, str], _Point] = {}
     for distribution in distributions():
         if f"[{OWN}." in (distribution.read_text("entry_points.txt") or ""):
+            owner = distribution.name
             for entry in distribution.entry_points:
-                found.setdefault((entry.group, entry.name, entry.value, distribution.name), entry)
+                point = _Point(entry, owner)
+                found.setdefault((entry.group, entry.name, entry.value, owner), point)
     return tuple(found.values())
 
 
-def _foreign() -> dict[str, EntryPoint]:
+def _foreign() -> dict[str, _Point]:
     """Other distributions' extensions by the package they are in."""
-    entries = _installed(tuple(sys.path))
-    return {_root(e.value): e for e in entries if _root(e.value) != OWN}
-
-
-def _owner(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist else "an unknown distribution"
+    return {p.root: p for p in _installed(tuple(sys.path)) if p.root != OWN}
 
 
 def _root(module: str) -> str:
@@ -167,14 +188,14 @@ def _words(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {exc}"
 
 
-def _place(exc: BaseException, entry: EntryPoint) -> str:
+def _place(exc: BaseException, point: _Point) -> str:
     """File and line of the extension's own code where loading failed, if it came so far."""
     if isinstance(exc, SyntaxError) and exc.filename:
         return ""  # its words say so
     own = [
         f" ({frame.f_code.co_filename}, line {line})"
         for frame, line in traceback.walk_tb(exc.__traceback__)
-        if _root(frame.f_globals.get("__name__", "")) == _root(entry.value)
+        if _root(frame.f_globals.get("__name__", "")) == point.root
     ]
     return own[-1] if own else ""
 

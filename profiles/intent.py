@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,27 @@ class Links:
 
     left: Link = Link("02:00:00:00:01:02", "02:00:00:00:01:01")
     right: Link = Link("02:00:00:00:02:02", "02:00:00:00:02:01")
+
+
+def link_side(
+    link: Link,
+    addresses: Iterable[object],
+    testers: Iterable[object],
+    routes: Mapping[Any, object] | None = None,
+) -> dict[str, Any]:
+    """One link of an intent.
+
+    Args:
+        link: the cable.
+        addresses: of the device, with prefix lengths.
+        testers: addresses of the tester on it.
+        routes: prefixes behind the tester, and through which of its addresses.
+    """
+    return {
+        "addresses": [str(address) for address in addresses],
+        "neighbours": dict.fromkeys(map(str, testers), link.tester_mac),
+        "routes": {str(net): str(via) for net, via in (routes or {}).items()},
+    }
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,11 @@ class FramePair:
     ipv4: int
 
     @property
+    def longest(self) -> int:
+        """The larger one: how many of them a medium carries follows from it."""
+        return max(self.ipv6, self.ipv4)
+
+    @property
     def label(self) -> str:
         """``"104/64"``: the IPv6 frame first."""
         return f"{self.ipv6}/{self.ipv4}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from v6t.analysis.compare.effect import Effect, factor, shift
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
-from v6t.analysis.compare.quantities import Quantity, quantities
+from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, sheet
 from v6t.analysis.statistics import finite, median
@@ -75,12 +75,19 @@ class Comparison:
         }
 
 
-def compare(first: RunData, others: Sequence[RunData], *, anyway: bool = False) -> Comparison:
+def compare(
+    first: RunData,
+    others: Sequence[RunData],
+    presentations: Presentations,
+    *,
+    anyway: bool = False,
+) -> Comparison:
     """Compare runs with a first one.
 
     Args:
         first: the one the others are set against.
         others: the others.
+        presentations: they know what of a record can be compared.
         anyway: compare what differs in its conditions too, and say so.
     """
     lines: list[Line] = []
@@ -104,7 +111,11 @@ def compare(first: RunData, others: Sequence[RunData], *, anyway: bool = False) 
             if odd and not anyway:
                 left_out.append(f"{place}: {'; '.join(map(str, odd))} ({name})")
                 continue
-            lines += _lines(name, key, (ours[key], theirs[key]), odd, left_out)
+            both = [
+                {q.name: q for q in presentations.of(r).quantities(r)}
+                for r in (ours[key], theirs[key])
+            ]
+            lines += _lines(name, key, both[0], both[1], odd, left_out)
     return Comparison(tuple(names), tuple(lines), tuple(left_out), unlike)
 
 
@@ -147,11 +158,11 @@ def _number(value: float | None) -> str:
 def _lines(
     name: str,
     key: Key,
-    records: tuple[Any, Any],
+    ours: Mapping[str, Quantity],
+    theirs: Mapping[str, Quantity],
     odd: Sequence[Unlike],
     left_out: list[str],
 ) -> list[Line]:
-    ours, theirs = ({q.name: q for q in quantities(r)} for r in records)
     for what in ours.keys() ^ theirs.keys():
         left_out.append(f"{' '.join(key)}, {what}: only in one of the runs")
     return [

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from v6t.analysis.records.base import Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Record, sizes_of
 
 Key = tuple[str, str, str]
 """Benchmark, frame sizes, direction."""
@@ -40,11 +40,7 @@ class Unlike:
 
 def points(data: RunData) -> dict[Key, Record]:
     """Measured records by what they are about."""
-    return {
-        (r["benchmark"], sizes_of(r), r["direction"]): r
-        for r in data.records
-        if not r.get("not_measured")
-    }
+    return {(r.benchmark, r.sizes, r.direction): r for r in data.records if r.measured}
 
 
 def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
@@ -65,10 +61,11 @@ def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
 
 def unlike_records(first: Record, second: Record) -> list[Unlike]:
     """Conditions of two records that differ, titles and conventions included."""
+    ours, theirs = first.to_json(), second.to_json()
     return [
-        Unlike(name.replace("_", " "), str(first.get(name)), str(second.get(name)))
+        Unlike(name.replace("_", " "), str(ours.get(name)), str(theirs.get(name)))
         for name in _PER_RECORD
-        if not _same(first.get(name), second.get(name))
+        if not _same(ours.get(name), theirs.get(name))
     ]
 
 

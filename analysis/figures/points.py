@@ -13,13 +13,13 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.sheet import Record
+from v6t.analysis.records.base import RateRecord
 
 FAR = 20.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""
 
 
-def points_figure(rows: Sequence[tuple[str, Record]], unit: str, name: str) -> str:
+def points_figure(rows: Sequence[tuple[str, RateRecord]], unit: str, name: str) -> str:
     """Median of every row with a bar from P1 to P99.
 
     Args:
@@ -30,9 +30,9 @@ def points_figure(rows: Sequence[tuple[str, Record]], unit: str, name: str) -> s
     with drawing(name):
         figure, (at,) = axes(height=0.9 + 0.34 * len(rows))
         places = range(len(rows))
-        medians = [r["median"] for _, r in rows]
-        low = [max(0.0, r["median"] - r["p1"]) for _, r in rows]
-        high = [max(0.0, r["p99"] - r["median"]) for _, r in rows]
+        medians = [r.median for _, r in rows]
+        low = [max(0.0, r.median - r.p1) for _, r in rows]
+        high = [max(0.0, r.p99 - r.median) for _, r in rows]
         at.errorbar(medians, places, xerr=[low, high], linestyle="", marker="o", capsize=4,
                     color=BLUE)  # fmt: skip
         for place, value in zip(places, medians, strict=True):

@@ -20,21 +20,21 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.sheet import Record, sizes_of
+from v6t.analysis.records.throughput import ThroughputRecord
 
 FAR = 20.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""
 
 
-def rate_by_size(records: Sequence[Record], name: str, media: dict[str, float]) -> str:
+def rate_by_size(records: Sequence[ThroughputRecord], name: str, media: dict[str, float]) -> str:
     """Frame rate against frame size with the theoretical line (RFC 2544 section 26.1; TP-08).
 
     Args:
         records: throughput records of one title.
         name: of the figure.
-        media: theoretical maximum by :func:`~v6t.analysis.sheet.sizes_of`, frames per second.
+        media: theoretical maximum by :attr:`~v6t.analysis.records.base.Record.sizes`, frames per second.
     """
-    ordered = sorted({(r["frame_sizes"]["ipv6"], sizes_of(r)) for r in records})
+    ordered = sorted({(r.frame_sizes.ipv6, r.sizes) for r in records})
     places = {label: i for i, (_, label) in enumerate(ordered)}
     with drawing(name):
         figure, (at,) = axes()
@@ -42,18 +42,18 @@ def rate_by_size(records: Sequence[Record], name: str, media: dict[str, float]) 
         limits = [media[label] for label in places]
         at.plot(across, limits, color=BLACK, linestyle="-", marker="_", markersize=18,
                 label="theoretical maximum of the medium")  # fmt: skip
-        modes = list(dict.fromkeys(r["direction"] for r in records))
+        modes = list(dict.fromkeys(r.direction for r in records))
         values = list(limits)
         for number, mode in enumerate(modes):
-            here = [r for r in records if r["direction"] == mode]
-            medians = [r["median"] for r in here]
+            here = [r for r in records if r.direction == mode]
+            medians = [r.median for r in here]
             values += [m for m in medians if m]
             shift = 0.06 * (number - (len(modes) - 1) / 2)
-            low = [max(0.0, r["median"] - r["p1"]) for r in here]
-            high = [max(0.0, r["p99"] - r["median"]) for r in here]
-            at.errorbar([places[sizes_of(r)] + shift for r in here], medians, yerr=[low, high],
+            low = [max(0.0, r.median - r.p1) for r in here]
+            high = [max(0.0, r.p99 - r.median) for r in here]
+            at.errorbar([places[r.sizes] + shift for r in here], medians, yerr=[low, high],
                         capsize=4, label=mode, **look(number).line)  # fmt: skip
-        ceilings = {places[sizes_of(r)]: r["tester_ceiling"] for r in records}
+        ceilings = {places[r.sizes]: r.tester_ceiling for r in records}
         known = {x: y for x, y in ceilings.items() if y}
         if known:
             at.plot(list(known), list(known.values()), color=GREY, linestyle=":", marker="_",
@@ -73,19 +73,21 @@ def rate_by_size(records: Sequence[Record], name: str, media: dict[str, float]) 
         return svg(figure, name)
 
 
-def repetitions(record: Record, name: str) -> str:
+def repetitions(record: ThroughputRecord, name: str) -> str:
     """The rate of every repetition, with median, P1 and P99: what a median alone would hide."""
     from matplotlib.ticker import MaxNLocator
 
     with drawing(name):
         figure, (at,) = axes(height=3.0)
-        rates = record["rates"]
+        rates = record.rates
         at.plot(range(1, len(rates) + 1), rates, linestyle="", marker="o", color=BLUE,
                 label="repetition")  # fmt: skip
-        for key, dash in (("median", "-"), ("p1", "--"), ("p99", ":")):
-            word = key if key == "median" else key.upper()
-            at.axhline(record[key], color=VERMILLION, linestyle=dash,
-                       label=f"{word} {short(record[key])}")  # fmt: skip
+        for word, value, dash in (
+            ("median", record.median, "-"),
+            ("P1", record.p1, "--"),
+            ("P99", record.p99, ":"),
+        ):
+            at.axhline(value, color=VERMILLION, linestyle=dash, label=f"{word} {short(value)}")
         at.set_xlabel("repetition")
         at.set_ylabel("frames per second\nper direction")
         at.xaxis.set_major_locator(MaxNLocator(integer=True))

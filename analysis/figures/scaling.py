@@ -17,14 +17,14 @@ from v6t.analysis.figures.canvas import (
     svg,
     thousands,
 )
-from v6t.analysis.sheet import Record
+from v6t.analysis.records.base import RateRecord
 
 FAR = 6.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""
 
 
 def scaling_curve(
-    lines: Mapping[str, Mapping[float, Record]],
+    lines: Mapping[str, Mapping[float, RateRecord]],
     axis: str,
     unit: str,
     name: str,
@@ -49,13 +49,13 @@ def scaling_curve(
             across = sorted(line)
             found = [line[x] for x in across]
             bars = [
-                [max(0.0, r["median"] - r["p1"]) for r in found],
-                [max(0.0, r["p99"] - r["median"]) for r in found],
+                [max(0.0, r.median - r.p1) for r in found],
+                [max(0.0, r.p99 - r.median) for r in found],
             ]
-            at.errorbar(across, [r["median"] for r in found], yerr=bars, capsize=4, label=label,
+            at.errorbar(across, [r.median for r in found], yerr=bars, capsize=4, label=label,
                         **look(number).line)  # fmt: skip
             if ideal and 1 in line:
-                at.plot(across, [x * line[1]["median"] for x in across], color="#999999",
+                at.plot(across, [x * line[1].median for x in across], color="#999999",
                         linewidth=0.8, label=None if number else "n times one core")  # fmt: skip
         if values[0] > 0 and values[-1] >= FAR * values[0]:
             at.set_xscale("log", base=2)

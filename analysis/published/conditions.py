@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.sheet import Record
+from v6t.analysis.records.base import Record
+from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.variation import hosts_per_side, tuples_of, variation
 
 Json = Mapping[str, Any]
@@ -52,6 +53,7 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
         facts: see :func:`v6t.analysis.published.library.facts_of`.
     """
     found = []
+    values = record.to_json()
     if facts["simulated"]:
         found.append(Condition("frames", "sent", "simulated", False))
     if "dual DUT" in entry["dut"]:
@@ -62,7 +64,7 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     workers = re.search(r"(\d+) workers?\b", entry["dut"])
     if workers:
         stated = {"active_cores": int(workers[1]), **stated}
-    if record["benchmark"].startswith("throughput"):
+    if isinstance(record, ThroughputRecord):
         stated = {"trial_s": _TRIAL_S, "acceptance": "100%", **stated}
     if "loss_tolerance" in stated:
         stated = {k: v for k, v in stated.items() if k != "acceptance"}
@@ -71,7 +73,7 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
         if judge is None:
             found.append(Condition(name.replace("_", " "), str(value), UNKNOWN, None))
         else:
-            found.append(judge(value, record, facts))
+            found.append(judge(value, values, facts))
     return found
 
 
@@ -82,12 +84,12 @@ def _same(name: str, value: Any, here: Any) -> Condition:
     return Condition(name, str(value), str(here), alike)
 
 
-def _frame(value: Any, record: Record, version: str) -> Condition:
+def _frame(value: Any, record: Json, version: str) -> Condition:
     here = record["frame_sizes"][version]
     return Condition("frame", f"{value} octets {version}", f"{here} octets", here == value)
 
 
-def _traffic(value: Any, _record: Record, facts: Json) -> Condition:
+def _traffic(value: Any, _record: Json, facts: Json) -> Condition:
     n, m = facts["params"].get("n"), facts["params"].get("m")
     if n is None or m is None:
         return Condition("traffic", str(value), UNKNOWN, None)
@@ -95,25 +97,25 @@ def _traffic(value: Any, _record: Record, facts: Json) -> Condition:
     return Condition("traffic", str(value), here, n == m and "DNS" not in str(value))
 
 
-def _rule(value: Any, _record: Record, facts: Json) -> Condition:
+def _rule(value: Any, _record: Json, facts: Json) -> Condition:
     p = facts["params"]
     here = f"{p.get('rule_ipv6')} {p.get('rule_ipv4')} EA {p.get('ea_len')}"
     return Condition("rule", str(value), here, here == value)
 
 
-def _tolerance(name: str, value: str, wanted: float, record: Record, facts: Json) -> Condition:
+def _tolerance(name: str, value: str, wanted: float, record: Json, facts: Json) -> Condition:
     here = float(record.get("loss_tolerance", facts["procedure"]["loss_tolerance"]))
     return Condition(name, value, f"{here:.4%} may be lost", abs(here - wanted) < 1e-9)
 
 
-def _accepted(value: Any, record: Record, facts: Json) -> Condition:
-    if record["benchmark"] == "connection-rate":
-        # v6t lets no connection be lost (ST-06)
+def _accepted(value: Any, record: Json, facts: Json) -> Condition:
+    if "tolerance_connections" in record:
+        # no connection may be lost (ST-06)
         return Condition("acceptance", str(value), "100%", _share(value) == 1.0)
     return _tolerance("acceptance", str(value), 1 - _share(value), record, facts)
 
 
-def _connections(wanted: int, record: Record) -> Condition:
+def _connections(wanted: int, record: Json) -> Condition:
     told = record["conditions"].get("connections") or {}
     here = record.get("connections", told.get("count"))
     if here is None:
@@ -142,18 +144,18 @@ def _share(value: Any) -> float:
     return float(str(value).partition("%")[0]) / 100
 
 
-def _rate(value: Any, record: Record, _facts: Json) -> Condition:
+def _rate(value: Any, record: Json, _facts: Json) -> Condition:
     here = float(record["rate"])
     near = abs(here - value) <= 0.01 * value
     return Condition("rate", f"{value:,} fps", f"{here:,.0f} fps", near)
 
 
-def _repetitions(value: Any, record: Record, _facts: Json) -> Condition:
+def _repetitions(value: Any, record: Json, _facts: Json) -> Condition:
     here = record["repetitions"]
     return Condition("repetitions", str(value), str(here), here >= value)
 
 
-def _varies(value: Any, _record: Record, facts: Json) -> Condition:
+def _varies(value: Any, _record: Json, facts: Json) -> Condition:
     if "initiator_ports" in facts["params"]:
         varied = tuples_of(facts["params"])
         return Condition("what varies", str(value), varied, varied == value)
@@ -162,18 +164,18 @@ def _varies(value: Any, _record: Record, facts: Json) -> Condition:
     return Condition("what varies", wanted, here or UNKNOWN, here == wanted if here else None)
 
 
-def _hosts(value: Any, _record: Record, facts: Json) -> Condition:
+def _hosts(value: Any, _record: Json, facts: Json) -> Condition:
     if "random IP" not in (variation(facts["params"]) or ""):
         return Condition("hosts per side", f"{value} where addresses vary", "they do not", True)
     return _same("hosts per side", value, hosts_per_side(facts["params"]))
 
 
-def _trial(value: Any, record: Record, _facts: Json) -> Condition:
+def _trial(value: Any, record: Json, _facts: Json) -> Condition:
     here = max(record["duration_s"], record.get("final_duration_s") or 0.0)
     return Condition("trial", f"{value:g} s", f"{here:g} s", here >= value)
 
 
-_JUDGES: Mapping[str, Callable[[Any, Record, Json], Condition]] = {
+_JUDGES: Mapping[str, Callable[[Any, Json, Json], Condition]] = {
     "ipv4_frame": lambda v, r, f: _frame(v, r, "ipv4"),
     "frame_v4": lambda v, r, f: _frame(v, r, "ipv4"),
     "ipv6_frame": lambda v, r, f: _frame(v, r, "ipv6"),

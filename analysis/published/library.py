@@ -13,18 +13,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.conditions import Condition, conditions
+from v6t.analysis.records.base import RateRecord, Record
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.records.timing import DelayRecord
 from v6t.analysis.scaling import core_count
-from v6t.analysis.sheet import Record
-
-METRICS = {
-    "throughput": ("throughput", None),
-    "typical latency": ("latency", "tl"),
-    "worst-case latency": ("latency", "wcl"),
-    "PDV": ("pdv", "pdv"),
-    "max connection establishment rate": ("connection-rate", None),
-}
-"""Metrics of the papers: benchmark, and the figure of a direction where there are several."""
 
 
 @dataclass(frozen=True)
@@ -116,23 +110,29 @@ def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any]) -
 
 
 def references(
-    record: Record, facts: Mapping[str, Any], *, paper: str | None = None
+    record: Record,
+    facts: Mapping[str, Any],
+    presentations: Presentations,
+    *,
+    paper: str | None = None,
 ) -> list[Reference]:
     """Published numbers about the technology, benchmark, direction and frame size of a record.
 
     Args:
         record: of ``results.json``.
         facts: see :func:`facts_of`.
+        presentations: they know which metrics of the papers a benchmark measures.
         paper: only of this one.
     """
-    found = []
-    for entry in library()["records"]:
+    found: list[Reference] = []
+    metrics = presentations.of(record).metrics if record.measured else {}
+    for entry in library()["records"] if metrics else ():
         about = (
             is_about(entry, facts["plugin"], facts["params"]) and entry.get("median") is not None
         )
         if not about or paper not in (None, entry["seed"]):
             continue
-        placed = _placed(entry, record)
+        placed = _placed(entry, record, metrics)
         if placed is None:
             continue
         met = conditions(entry, record, facts)
@@ -141,31 +141,33 @@ def references(
     return found
 
 
-def _placed(entry: Mapping[str, Any], record: Record) -> tuple[float | None, str] | None:
+def _placed(
+    entry: Mapping[str, Any], record: Record, metrics: Mapping[str, str]
+) -> tuple[float | None, str] | None:
     """The record's value in the entry's convention, and its direction; None if there is none."""
     metric = str(entry["metric"])
     way = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
-    known = METRICS.get(metric.removesuffix(f" {way}"))
-    if known is None or record.get("not_measured"):
-        return None
-    benchmark, figure = known
+    metric = metric.removesuffix(f" {way}")
     if "per_frame_timeout_ms" in entry["conditions"]:
-        benchmark = "throughput-frame-timeout"
-    if benchmark != record["benchmark"]:
+        metric += " with timeout"
+    figure = metrics.get(metric)
+    if figure is None:
         return None
-    if figure is not None:
-        if record["direction"] != "bidirectional" or way not in record["directions"]:
+    if isinstance(record, DelayRecord):
+        if record.direction != "bidirectional" or way not in record.directions:
             return None
-        value: float | None = record["directions"][way][figure]["median"]
-        return value, f"{way}, both"
-    if benchmark == "connection-rate":
-        return record["median"], "phase 1"
-    stated = str(entry["conditions"].get("direction", ""))
-    if record["direction"] != _mode(stated):
+        return record.directions[way].figures[figure].median, f"{way}, both"
+    if not isinstance(record, RateRecord):
         return None
-    if "sum" in f"{stated} {entry.get('rate_convention')}":
-        return record["aggregate_median"], "sum of both directions"
-    return record["median"], record["direction"]
+    if record.direction == "connections":
+        return record.median, "phase 1"
+    stated = str(entry["conditions"].get("direction", ""))
+    if record.direction != _mode(stated):
+        return None
+    summed = "sum" in f"{stated} {entry.get('rate_convention')}"
+    if summed and isinstance(record, ThroughputRecord):
+        return record.aggregate_median, "sum of both directions"
+    return record.median, record.direction
 
 
 def _mode(stated: str) -> str:

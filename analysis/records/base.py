@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, WithJsonSchema
+from v6t.analysis.notes import notes
+from v6t.analysis.statistics import finite, summary_json
+from v6t.procedures.conditions import Attempt, Conditions
+from v6t.procedures.trial import TrialResult
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 AGGREGATE: Literal["aggregate"] = "aggregate"
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
+"""A number as it was given: 5 does not become 5.0."""
 
-Positive = Annotated[int, Field(ge=1)]
+Row = dict[str, Any]
+"""A line of a CSV file."""
+
+FindResult = Callable[[str], TrialResult]
+"""The counted result of a trial, by the trial's key."""
 
 
 class Model(BaseModel):
@@ -54,11 +64,11 @@ class InvalidTrial(Model):
 class Interval(Model):
     """Distribution-free confidence interval of a median."""
 
-    low: float | None
+    low: Number | None
     """lower end; null is undefined"""
-    high: float | None
+    high: Number | None
     """upper end; null is undefined"""
-    coverage: float
+    coverage: Number
     """probability that it holds the true median"""
     ranks: Annotated[list[NonNegativeInt], Field(min_length=2, max_length=2)]
     """ranks of both ends among the repetitions, from 1"""
@@ -67,35 +77,30 @@ class Interval(Model):
 class Means(Model):
     """What papers report in place of the median; never the result."""
 
-    mean: float
+    mean: Number
     """mean of the repetitions"""
-    margin_99: float
+    margin_99: Number
     """half the width of the mean's 99 % interval"""
-    rsd_percent: float
+    rsd_percent: Number
     """relative standard deviation [%]"""
 
 
-class Spread(Model):
-    """Median of the repetitions with its percentiles."""
-
-    median: float | None
-    """middle value; null is undefined (RFC 8219 section 12)"""
-    p1: float | None
-    """1st percentile, nearest rank; up to 99 values the smallest"""
-    p99: float | None
-    """99th percentile, nearest rank; up to 99 values the largest"""
-
-
-class Summary(Spread):
+class Summary(Model):
     """Repetitions in a few numbers, nearest rank; null is undefined."""
 
     count: NonNegativeInt
     """number of values"""
-    min: float | None
+    median: Number | None
+    """middle value (RFC 8219 section 12); null is undefined"""
+    p1: Number | None
+    """1st percentile, nearest rank; up to 99 values the smallest"""
+    p99: Number | None
+    """99th percentile, nearest rank; up to 99 values the largest"""
+    min: Number | None
     """smallest value"""
-    max: float | None
+    max: Number | None
     """largest value"""
-    dispersion: float | None
+    dispersion: Number | None
     """(P99 - P1) / median [%]"""
     median_interval: Interval | None
     """confidence interval of the median; null where there are too few values"""
@@ -116,9 +121,9 @@ class Series(Model):
 class Figure(Summary, Series):
     """A quantity with each repetition's value."""
 
-    values: list[float | None]
+    values: list[Number | None]
     """each repetition's value; null is undefined"""
-    notes: list[str] = []
+    notes: Sequence[str] = ()
     """what is odd about the repetitions"""
 
     @property
@@ -151,13 +156,18 @@ class Record(Model):
     not_measured: str | None = None
     """why there is no number"""
     unit: str | None = None
-    """of the values"""
+    """of the values, and of everything whose name has no unit"""
     convention: Literal["per_direction"] | None = None
     """whether rates are `per_direction` or `aggregate`; always stated"""
-    usable_fps: float | None = None
+    usable_fps: Number | None = None
     """what the tester's self-test covers [frames per second per direction]"""
-    above_usable: list[float] = []
+    above_usable: Sequence[Number] = ()
     """offered rates above `usable_fps`: loss and delay there may be the tester's own"""
+
+    def to_json(self) -> dict[str, Any]:
+        """What was given, and what its class says of unit and convention."""
+        always = {"unit": self.unit, "convention": self.convention}
+        return {**{k: v for k, v in always.items() if v is not None}, **super().to_json()}
 
     @property
     def sizes(self) -> str:
@@ -169,43 +179,61 @@ class Record(Model):
         """``"104/64 octets, forward"``."""
         return f"{self.sizes} octets, {self.direction}"
 
+    def way(self, way: str) -> str:
+        """A stream; those of a bidirectional point are told from those that run alone."""
+        return f"{way}, both" if self.direction == "bidirectional" and way != "sum" else way
+
     @property
     def measured(self) -> bool:
         """Whether there is a number."""
         return not self.not_measured
 
     @property
+    def limited(self) -> bool:
+        """Whether the tester or the medium, not the device, decided."""
+        return False
+
+    @property
     def offered(self) -> Sequence[float]:
         """Offered rates that the tester's self-test may not cover [fps per direction] (SELF-02)."""
         return ()
 
-    def series(self) -> Iterator[tuple[Series, str]]:
-        """Everything that was repeated, with its unit."""
+    @property
+    def odd(self) -> Sequence[str]:
+        """What is odd about the repetitions."""
+        return ()
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """Everything that was repeated: whose it is (empty, or ending in a space), and its unit."""
         yield from ()
 
 
-class RateRecord(Record, Spread, Series):
-    """A record of one rate that a search found in each repetition."""
+class RatesFound(Series):
+    """A rate that a search found in each repetition; rates in the record's `unit`."""
 
-    rates: list[float]
-    """each repetition's result, in `unit`"""
-    dispersion: float | None
-    """(P99 - P1) / median [%]"""
+    repetitions: NonNegativeInt
+    """how often it was measured"""
+    rates: list[Number]
+    """each repetition's result"""
+    median: Number
+    """middle value of the rates (RFC 8219 section 12)"""
+    p1: Number
+    """1st percentile, nearest rank; up to 99 repetitions the smallest"""
+    p99: Number
+    """99th percentile, nearest rank; up to 99 repetitions the largest"""
+    dispersion: Number | None
+    """(P99 - P1) / median [%]; null where the median is 0"""
     median_interval: Interval | None
     """confidence interval of the median; null where there are too few values"""
-    min: float
-    """smallest of the rates"""
-    max: float
-    """largest of the rates"""
-    notes: list[str] = []
+    notes: Sequence[str] = ()
     """what is odd about the repetitions"""
     tester_limited: bool
     """the result is above 90 % of the tester's own ceiling, or the trials just above it were
     invalid"""
-    tester_ceiling: float | None
-    """what the tester does without a device, in `unit`"""
-    upper_bound: float
-    """highest rate that could have been reported, in `unit`"""
+    tester_ceiling: Number | None
+    """what the tester does without a device"""
+    upper_bound: Number
+    """highest rate that could have been reported"""
     upper_bound_reason: str
     """`media`, `tester` or `given`"""
     upper_bound_hit: bool
@@ -221,5 +249,75 @@ class RateRecord(Record, Spread, Series):
         """Whether the tester or the medium, not the device, decided."""
         return self.tester_limited or self.upper_bound_hit
 
+    @property
+    def odd(self) -> Sequence[str]:
+        """See the base class."""
+        return self.notes
 
-Json = Mapping[str, Any]
+
+class RateRecord(RatesFound, Record):
+    """A record of one rate."""
+
+    min: Number | None = None
+    """smallest of the rates"""
+    max: Number | None = None
+    """largest of the rates"""
+
+
+def head(
+    at: Conditions, benchmark: str, title: str, attempts: Sequence[Attempt],
+    conditions: Mapping[str, Any], direction: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    """What all records begin with.
+
+    Args:
+        at: the point.
+        benchmark, title: of the record.
+        attempts: trials behind the number; it is only published with them.
+        conditions: what else the reader must know (preset, tester, device, proportions ...).
+        direction: in place of the point's, where rates have none.
+    """
+    return {
+        "benchmark": benchmark,
+        "title": title,
+        "direction": direction or at.mode,
+        **({} if direction else {"convention": PER_DIRECTION}),
+        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
+        "trials": [a.trial.key for a in attempts],
+        "invalid_trials": [
+            {"key": a.trial.key, "reasons": list(a.verdict.reasons)}
+            for a in attempts
+            if not a.verdict.valid
+        ],
+        "conditions": dict(conditions),
+    }
+
+
+def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:
+    """Summary of the rates of all repetitions, by the fields of :class:`RateRecord`."""
+    found = summary_json(rates)
+    return {
+        "repetitions": found.pop("count"), "rates": list(rates), **found,
+        "notes": notes(rates, unit),
+    }  # fmt: skip
+
+
+def summary_of(values: Sequence[float]) -> Summary:
+    """The values in a few numbers."""
+    return Summary(**summary_json(values))
+
+
+def figure_of(values: Sequence[float], unit: str) -> Figure:
+    """The values, in a few numbers and one by one; infinite ones are undefined."""
+    return Figure(
+        **summary_json(values), values=[finite(v) for v in values], notes=notes(values, unit)
+    )
+
+
+def bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
+    """Whether the trials just above a found rate were invalid: the device never failed there."""
+    above = [a for a in attempts if a.trial.rate_fps > rate]
+    if not above:
+        return False
+    following = min(a.trial.rate_fps for a in above)
+    return not any(a.verdict.valid for a in above if a.trial.rate_fps == following)

@@ -1,24 +1,88 @@
-"""Records of back-to-back frames, system recovery and reset for ``results.json``."""
+"""Records of back-to-back frames for ``results.json`` (RFC 9004)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from v6t.analysis.notes import notes
-from v6t.analysis.records.throughput import PER_DIRECTION, trial_keys
-from v6t.analysis.statistics import finite, summary_json
+from v6t.analysis.records.base import Number, Record, Row, Series, head
+from v6t.analysis.statistics import summary_json
 from v6t.procedures.back_to_back import FORMULA, BurstResult, deviation
-from v6t.procedures.recovery import RecoveryResult
-from v6t.procedures.reset import ResetResult
-from v6t.procedures.trial import directions_of
+
+
+class BurstRecord(Series, Record):
+    """Longest burst without loss (RFC 9004)."""
+
+    unit: Literal["frames"]
+    """of the bursts"""
+    burst_rate: Number
+    """rate within the bursts [frames per second per direction]"""
+    burst_rate_reason: str = ""
+    """`media` or `tester`"""
+    throughput: Number | None = None
+    """that the search begins from [frames per second per direction]"""
+    invalid_repetitions: int = 0
+    """repetitions that are left out: the tester could not send their bursts as asked"""
+    average: Number | None
+    """mean length of the longest burst without loss; the benchmark of RFC 9004 [frames]"""
+    deviation: Number | None
+    """standard deviation (RFC 9004 section 5.5) [frames]"""
+    median: Number | None = None
+    """middle value; null is undefined"""
+    p1: Number | None = None
+    """1st percentile, nearest rank"""
+    p99: Number | None = None
+    """99th percentile, nearest rank"""
+    min: Number | None = None
+    """shortest"""
+    max: Number | None = None
+    """longest"""
+    dispersion: Number | None = None
+    """(P99 - P1) / median [%]"""
+    values: list[Number]
+    """each repetition's burst"""
+    notes: Sequence[str] = ()
+    """what is odd about the repetitions"""
+    hit_longest: int = 0
+    """repetitions in which the longest burst of the search lost nothing"""
+    longest_frames: int | None = None
+    """longest burst of the search"""
+    resolution_frames: int
+    """error of the search"""
+    implied_buffer_s: Number | None
+    """average burst over burst rate [s]"""
+    corrected_buffer_s: Number | None
+    """buffer time less what was forwarded during the burst [s]"""
+    formula: str = ""
+    """of the corrected buffer time (RFC 9004 section 5.5)"""
+    residual_wait_s: Number | None = None
+    """wait for late frames [s]"""
+
+    @property
+    def repeated(self) -> Sequence[float | None]:
+        """See the base class."""
+        return self.values
+
+    @property
+    def odd(self) -> Sequence[str]:
+        """See the base class."""
+        return self.notes
+
+    @property
+    def offered(self) -> Sequence[float]:
+        """See the base class."""
+        return [self.burst_rate]
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """See the base class."""
+        yield "", self, self.unit
 
 
 def burst_record(
     result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The record of one back-to-back point, JSON-like (B2B-01, B2B-02, B2B-04).
+) -> BurstRecord:
+    """The record of one back-to-back point (B2B-01, B2B-02, B2B-04).
 
     Args:
         result: the repetitions; none if the benchmark does not apply or was refused.
@@ -29,35 +93,32 @@ def burst_record(
     at = spec.conditions
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
-    return {
-        "benchmark": "back-to-back",
-        "title": "Back-to-back frames"
-        + (" at the tester's maximum rate" if spec.rate_reason == "tester" else ""),
-        "direction": at.mode,
-        "convention": PER_DIRECTION,
-        "unit": "frames",
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
-        "burst_rate": spec.rate_fps,
-        "burst_rate_reason": spec.rate_reason,
-        "throughput": spec.throughput_fps,
-        "not_measured": refused or spec.not_applicable or _unsent(result),
-        "repetitions": len(bursts),
-        "invalid_repetitions": sum(not r.valid for r in result.repetitions),
-        "average": result.average_frames,
-        "deviation": deviation(bursts),
+    title = "Back-to-back frames"
+    if spec.rate_reason == "tester":
+        title += " at the tester's maximum rate"
+    attempts = [a for r in result.repetitions for a in r.attempts]
+    return BurstRecord(
+        **head(at, "back-to-back", title, attempts, conditions),
+        unit="frames",
+        burst_rate=spec.rate_fps,
+        burst_rate_reason=spec.rate_reason,
+        throughput=spec.throughput_fps,
+        not_measured=refused or spec.not_applicable or _unsent(result),
+        repetitions=len(bursts),
+        invalid_repetitions=sum(not r.valid for r in result.repetitions),
+        average=result.average_frames,
+        deviation=deviation(bursts),
         **{k: v for k, v in summary_json(bursts).items() if k != "count"},
-        "values": bursts,
-        "notes": notes(bursts, "frames"),
-        "hit_longest": sum(r.hit_longest for r in result.repetitions),
-        "longest_frames": spec.most_frames,
-        "resolution_frames": spec.resolution_frames,
-        "implied_buffer_s": time and time.implied_s,
-        "corrected_buffer_s": time and time.corrected_s,
-        "formula": FORMULA,
-        "residual_wait_s": at.residual_wait_s,
-        **trial_keys([a for r in result.repetitions for a in r.attempts]),
-        "conditions": dict(conditions),
-    }
+        values=bursts,
+        notes=notes(bursts, "frames"),
+        hit_longest=sum(r.hit_longest for r in result.repetitions),
+        longest_frames=spec.most_frames,
+        resolution_frames=spec.resolution_frames,
+        implied_buffer_s=time and time.implied_s,
+        corrected_buffer_s=time and time.corrected_s,
+        formula=FORMULA,
+        residual_wait_s=at.residual_wait_s,
+    )
 
 
 def _unsent(result: BurstResult) -> str | None:
@@ -66,7 +127,7 @@ def _unsent(result: BurstResult) -> str | None:
     return "the tester could not send the bursts as asked in any repetition"
 
 
-def burst_rows(result: BurstResult) -> list[dict[str, Any]]:
+def burst_rows(result: BurstResult) -> list[Row]:
     """One row per repetition."""
     spec = result.spec
     return [
@@ -81,74 +142,3 @@ def burst_rows(result: BurstResult) -> list[dict[str, Any]]:
         }
         for r in result.repetitions
     ]
-
-
-def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of one system recovery point, seconds; None is "did not recover" (REC-01)."""
-    spec = result.spec
-    at = spec.conditions
-    directions = {}
-    for way in directions_of(at.mode):
-        times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
-        directions[way] = {
-            "average": finite(result.average_s(way)),
-            **summary_json(times),
-            "values": [finite(t) for t in times],
-            "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
-        }
-    return {
-        "benchmark": "system-recovery",
-        "title": "System recovery",
-        "direction": at.mode,
-        "convention": PER_DIRECTION,
-        "unit": "s",
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
-        "throughput": spec.throughput_fps,
-        "overload": spec.overload_fps,
-        "overload_limited": spec.limited,
-        "afterwards": spec.afterwards_fps,
-        "overload_s": spec.overload_s,
-        "afterwards_s": spec.afterwards_s,
-        "resolution_s": spec.resolution_s,
-        "repetitions": len(result.repetitions),
-        "directions": directions,
-        **trial_keys([a for r in result.repetitions for a in r.attempts]),
-        "conditions": dict(conditions),
-    }
-
-
-def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of one kind of reset, seconds; None is "did not come back" (RST-02)."""
-    spec = result.spec
-    at = spec.conditions
-    directions = {}
-    for way in directions_of(at.mode):
-        times = result.by_loss_s(way)
-        silences = [r.outages[way].by_silence_s for r in result.repetitions if way in r.outages]
-        directions[way] = {
-            "average": finite(sum(times) / len(times)) if times else None,
-            **summary_json(times),
-            "values": [finite(t) for t in times],
-            "by_silence": silences,
-        }
-    survived = None
-    if "connections" in conditions and at.mode == "reverse":
-        survived = [math.isfinite(t) for t in result.by_loss_s("reverse")]
-    return {
-        "benchmark": "reset",
-        "title": f"Reset ({spec.hook}), frame-loss method",
-        "direction": at.mode,
-        "convention": PER_DIRECTION,
-        "unit": "s",
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
-        "hook": spec.hook,
-        # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
-        "state_survived": survived,
-        "rate": spec.rate_fps,
-        "duration_s": spec.duration_s,
-        "at_s": spec.at_s,
-        "repetitions": len(result.repetitions),
-        "directions": directions,
-        **trial_keys([a for r in result.repetitions for a in r.attempts]),
-        "conditions": dict(conditions),
-    }

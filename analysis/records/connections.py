@@ -2,29 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from v6t.analysis.notes import notes
-from v6t.analysis.records.throughput import bounded_by_tester, trial_keys
-from v6t.analysis.statistics import finite, summarise, summary_json
-from v6t.procedures.conditions import Attempt
-from v6t.procedures.connection_types import Established
-from v6t.procedures.stateful.capacity import CapacityResult
+from pydantic import ConfigDict, Field
+from v6t.analysis.records.base import (
+    CPS,
+    FindResult,
+    Model,
+    Number,
+    RateRecord,
+    Row,
+    Series,
+    bounded_by_tester,
+    head,
+    rates_found,
+)
+from v6t.procedures.conditions import Attempt, Conditions
 from v6t.procedures.stateful.connection_rate import ConnectionRateResult
-from v6t.procedures.stateful.teardown import TeardownResult
-from v6t.procedures.trial import TrialResult
 
-FindResult = Callable[[str], TrialResult]
 ANY_DIRECTION = "connections"
 """In place of a direction: phase 1 goes forward, the validation back."""
+
+
+class PortRange(Model):
+    """Ports of one side."""
+
+    min: int
+    """lowest"""
+    max: int
+    """highest"""
+
+
+class StatefulDevice(Model):
+    """A device between the tester's ports."""
+
+    name: str
+    """of the device"""
+    stateful: bool
+    """whether it keeps connections"""
+
+
+class Setup(Model):
+    """How connections are made (RFC 9693)."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
+
+    initiator_ports: PortRange | None = None
+    """source ports"""
+    responder_ports: PortRange | None = None
+    """destination ports"""
+    initiator_count: int | None = None
+    """addresses of initiators"""
+    responder_count: int | None = None
+    """addresses of responders"""
+    combinations: int | None = None
+    """four-tuples there are"""
+    initiator_endpoints: int | None = None
+    """pairs of address and port of the initiators"""
+    usual_timeout_s: Number | None = None
+    """idle timeout that such devices usually have [s]"""
+    mapping: str | None = None
+    """which mapping behaviour the RFCs ask for, and what devices do"""
+    devices: Sequence[StatefulDevice] = ()
+    """devices in a row, and which of them is stateful"""
+
+
+class Counts(Model):
+    """Connections of phase 1, counted on both sides of the device and by it (RFC 9693)."""
+
+    connections: int
+    """asked for"""
+    learned: int
+    """learned by the Responder"""
+    sessions: int | None
+    """counted by the device after phase 1; null: it does not tell"""
+    sessions_before: int | None
+    """counted by the device after it was emptied; null: it does not tell"""
+    initiator_endpoints: int | None
+    """distinct pairs of address and port before the device; null: unknown"""
+    public_endpoints: int | None
+    """distinct pairs of address and port behind the device; null: unknown"""
+    device: dict[str, Any] | None
+    """what the device says of its table, by its own names; null: nothing"""
+    gap_s: Number | None
+    """from the end of phase 1 to the first frame that follows; null: unknown [s]"""
+    kept: bool
+    """they were there already"""
+
+
+class ConnectionRateRecord(RateRecord):
+    """Maximum connection establishment rate (RFC 9693 section 4.5)."""
+
+    unit: Literal["connections per second"]
+    """of the rates"""
+    connections: Annotated[int, Field(ge=1)]
+    """connections of each trial"""
+    alpha: Number | None
+    """share of the rate at which every connection was tried after phase 1; null: not tried"""
+    validated: bool
+    """a frame was sent back through every connection"""
+    tolerance_connections: Literal[0]
+    """connections that may be missing: none"""
+    resolution_cps: Number
+    """error of the search [connections per second]"""
+    wait_s: Number | None = None
+    """wait for late frames after phase 1 [s]"""
+    counts: Counts | None
+    """connections and frames of the last trial that passed"""
+    setup: Setup
+    """how the connections were made"""
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """See the base class."""
+        yield "", self, "connections/s"
 
 
 def connection_rate_record(
     result: ConnectionRateResult, find: FindResult, *, setup: Mapping[str, Any],
     conditions: Mapping[str, Any], ceiling_cps: float, selftest_margin: float,
-) -> dict[str, Any]:  # fmt: skip
-    """Maximum connection establishment rate, JSON-like.
+) -> ConnectionRateRecord:  # fmt: skip
+    """The record of the maximum connection establishment rate.
 
     Args:
         result: the repetitions.
@@ -35,49 +133,36 @@ def connection_rate_record(
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
     """
     spec = result.spec
-    rates = [r.rate_cps for r in result.repetitions]
-    summary = summarise(rates)
+    title = "Maximum connection establishment rate"
     attempts = [a for r in result.repetitions for a in r.attempts]
-    return {
-        **_head(spec.benchmark, "Maximum connection establishment rate", spec.conditions),
-        "unit": "connections per second",
-        "repetitions": summary.count,
-        "rates": rates,
-        "median": summary.median,
-        "p1": summary.p1,
-        "p99": summary.p99,
-        "min": summary.minimum,
-        "max": summary.maximum,
-        "dispersion": summary.dispersion,
-        "median_interval": summary_json(rates)["median_interval"],
-        "notes": notes(rates, "connections/s"),
-        "connections": spec.connections,
-        "alpha": spec.filling.alpha,
-        "validated": spec.filling.alpha is not None,
-        "tolerance_connections": 0,
-        "resolution_cps": spec.resolution_cps,
-        "upper_bound": spec.upper_bound_cps,
-        "upper_bound_reason": spec.upper_bound_reason,
-        "upper_bound_hit": any(r.search.hit_upper_bound for r in result.repetitions),
-        "tester_ceiling": ceiling_cps,
-        "tester_limited": summary.median > ceiling_cps * (1 - selftest_margin)
+    found = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
+    return ConnectionRateRecord(
+        **head(spec.conditions, spec.benchmark, title, attempts, conditions, ANY_DIRECTION),
+        **found,
+        unit=CPS,
+        connections=spec.connections,
+        alpha=spec.filling.alpha,
+        validated=spec.filling.alpha is not None,
+        tolerance_connections=0,
+        resolution_cps=spec.resolution_cps,
+        upper_bound=spec.upper_bound_cps,
+        upper_bound_reason=spec.upper_bound_reason,
+        upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
+        tester_ceiling=ceiling_cps,
+        tester_limited=found["median"] > ceiling_cps * (1 - selftest_margin)
         or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
-        "wait_s": spec.filling.wait_s,
-        "counts": _counts(attempts, find),
-        "setup": dict(setup),
-        **trial_keys(attempts),
-        "conditions": dict(conditions),
-    }
+        wait_s=spec.filling.wait_s,
+        counts=_counts(attempts, find),
+        setup=dict(setup),
+    )
 
 
-def connection_rate_rows(
-    result: ConnectionRateResult, started: Callable[[str], str]
-) -> list[dict[str, Any]]:
+def connection_rate_rows(result: ConnectionRateResult, started: Callable[[str], str]) -> list[Row]:
     """One row per repetition."""
     spec = result.spec
     return [
         {
-            **_row(r.number, spec.conditions),
+            **connection_row(r.number, spec.conditions),
             "Connections": spec.connections,
             "Initial Rate": spec.upper_bound_cps,
             "Timeout": spec.filling.wait_s,
@@ -91,150 +176,25 @@ def connection_rate_rows(
     ]
 
 
-def teardown_record(
-    result: TeardownResult, *, method: str, setup: Mapping[str, Any], conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Connection tear-down rate, JSON-like.
-
-    Args:
-        result: the repetitions.
-        method: how the device empties its table, in words or commands (ST-10).
-        setup: see :func:`connection_rate_record`.
-        conditions: see there.
-    """
-    spec = result.spec
-    rates = [r.rate_cps(spec.connections) for r in result.repetitions]
-    known = [rate for rate in rates if rate is not None]
-    attempts = [a for r in result.repetitions for a in r.attempts]
-    record = {
-        **_head("teardown", "Connection tear-down rate", spec.conditions),
-        "unit": "connections per second",
-        "repetitions": len(result.repetitions),
-        "rates": rates,
-        "connections": spec.connections,
-        "established_at_cps": spec.rate_cps,
-        "rate_source": spec.rate_source,
-        "method": method,
-        "full_s": [r.full_s for r in result.repetitions],
-        "idle_s": [r.idle_s for r in result.repetitions],
-        "sessions": [r.sessions for r in result.repetitions],
-        "setup": dict(setup),
-        **trial_keys(attempts),
-        "conditions": dict(conditions),
-    }
-    if not known:
-        record["not_measured"] = "emptying a full table took no longer than emptying an empty one"
-        return record
-    summary = summarise(known)
-    return {
-        **record,
-        "median": summary.median,
-        "p1": summary.p1,
-        "p99": summary.p99,
-        "notes": notes(known, "connections/s"),
-    }
-
-
-def teardown_rows(result: TeardownResult) -> list[dict[str, Any]]:
-    """One row per repetition."""
-    spec = result.spec
-    return [
-        {
-            **_row(r.number, spec.conditions),
-            "Connections": spec.connections,
-            "full_s": r.full_s,
-            "idle_s": r.idle_s,
-            "rate": r.rate_cps(spec.connections),
-        }
-        for r in result.repetitions
-    ]
-
-
-def capacity_record(
-    result: CapacityResult, *, setup: Mapping[str, Any], conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Connection tracking table capacity, JSON-like; arguments as above."""
-    spec = result.spec
-    record = {
-        **_head("capacity", "Connection tracking table capacity", spec.conditions),
-        "unit": "connections",
-        "repetitions": 1,
-        "capacity": result.capacity,
-        "rate_cps": result.rate_cps,
-        "first_failed": result.first_failed,
-        "at_least": result.first_failed is None,
-        "most": spec.most,
-        "error": spec.error,
-        "c0": spec.first,
-        "first_connections": result.first_connections,
-        "r0": result.first_rate_cps,
-        "alpha": spec.filling.alpha,
-        "beta": spec.beta,
-        "gamma": spec.gamma,
-        "resolution_cps": spec.resolution_cps,
-        "steps": [
-            {
-                "phase": s.phase,
-                "connections": s.connections,
-                "rate_cps": finite(s.rate_cps),
-                "carried": s.carried,
-            }
-            for s in result.steps
-        ],
-        "setup": dict(setup),
-        **trial_keys(result.attempts),
-        "conditions": dict(conditions),
-    }
-    if not result.capacity:
-        record["not_measured"] = "not even one connection was established"
-    return record
-
-
-def capacity_rows(result: CapacityResult) -> list[dict[str, Any]]:
-    """One row per number of connections."""
-    return [
-        {
-            **_row(number, result.spec.conditions),
-            "phase": s.phase,
-            "connections": s.connections,
-            "rate": s.rate_cps,
-            "carried": s.carried,
-        }
-        for number, s in enumerate(result.steps, 1)
-    ]
-
-
-def phase_one(found: Established | None) -> dict[str, Any] | None:
-    """Connections behind a result of phase 2, counts of both sides apart (ST-15)."""
+def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
+    """Counts of the last trial that passed, those of both sides apart (ST-15)."""
+    passed = [a.trial.key for a in attempts if a.verdict.passed]
+    found = find(passed[-1]).connections if passed else None
     if found is None:
         return None
-    return {
-        "connections": found.required,
-        "learned": found.learned,
-        "sessions": found.sessions,
-        "sessions_before": found.sessions_before,
-        "initiator_endpoints": found.inside,
-        "public_endpoints": found.outside,
-        "device": None if found.device is None else dict(found.device),
-        "gap_s": found.gap_s,
-        "kept": found.kept,
-    }
+    return Counts(
+        connections=found.required,
+        learned=found.learned,
+        sessions=found.sessions,
+        sessions_before=found.sessions_before,
+        initiator_endpoints=found.inside,
+        public_endpoints=found.outside,
+        device=None if found.device is None else dict(found.device),
+        gap_s=found.gap_s,
+        kept=found.kept,
+    )
 
 
-def _counts(attempts: list[Attempt], find: FindResult) -> dict[str, Any] | None:
-    """Counts of the last trial that passed."""
-    passed = [a.trial.key for a in attempts if a.verdict.passed]
-    return phase_one(find(passed[-1]).connections) if passed else None
-
-
-def _head(benchmark: str, title: str, at: Any) -> dict[str, Any]:
-    return {
-        "benchmark": benchmark,
-        "title": title,
-        "direction": ANY_DIRECTION,
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
-    }
-
-
-def _row(number: int, at: Any) -> dict[str, Any]:
+def connection_row(number: int, at: Conditions) -> Row:
+    """What rows of benchmarks without a direction begin with."""
     return {"No": number, "Size": at.ipv6_frame_size, "Dir": "c"}

@@ -1,23 +1,93 @@
-"""Records of ``results.json``: a number with its convention, its trials and its conditions."""
+"""Records of the throughput for ``results.json`` (RFC 2544 section 26.1, RFC 8219 section 7.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
-from v6t.analysis.notes import notes
-from v6t.analysis.statistics import summarise, summary_json
-from v6t.procedures.conditions import Attempt
+from v6t.analysis.records.base import (
+    AGGREGATE,
+    FPS,
+    FindResult,
+    Model,
+    Number,
+    RateRecord,
+    Row,
+    Series,
+    bounded_by_tester,
+    head,
+    rates_found,
+)
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult
 from v6t.procedures.trial import TrialResult, directions_of
 
-PER_DIRECTION = "per_direction"
-AGGREGATE = "aggregate"
 
-FindResult = Callable[[str], TrialResult]
-"""The counted result of a trial, by the trial's key."""
+class AdaptiveBounds(Model):
+    """When adaptive repetition ends."""
+
+    fewest: int
+    """repetitions at least"""
+    most: int
+    """repetitions at most"""
+    width: Number
+    """relative width of the median's confidence interval that is good enough"""
+    confidence: Number
+    """its coverage"""
+
+
+class ThroughputRecord(RateRecord):
+    """Highest rate without loss; rates are per direction, also those of bidirectional trials."""
+
+    unit: Literal["frames per second"]
+    """of the rates"""
+    convention: Literal["per_direction"]
+    """rates are per direction, and so is everything in their unit"""
+    search: str = "binary"
+    """`binary`, `fast` or `mlrsearch`"""
+    search_label: str | None = None
+    """how MLRsearch calls its result"""
+    adaptive: AdaptiveBounds | None = None
+    """bounds of adaptive repetition; null: a fixed number"""
+    non_monotonic: int = 0
+    """repetitions in which a rate passed above one that failed"""
+    unresolved: int = 0
+    """repetitions whose search gave up before its bracket was as narrow as asked"""
+    confirmations: int = 0
+    """full trials that confirm each result"""
+    final_duration_s: Number | None = None
+    """length of the confirming trials; null: as all others [s]"""
+    frame_timeout_s: Number | None = None
+    """deadline of every frame; null: none [s]"""
+    aggregate_median: Number
+    """sum of the directions' medians [frames per second]"""
+    aggregate_convention: Literal["aggregate"]
+    """how `aggregate_median` counts: both directions together"""
+    loss: dict[str, Number | None]
+    """largest lost share at the reported rates, by direction"""
+    loss_tolerance: Number
+    """accepted lost share in each direction; 0 is the RFC's"""
+    matched: Number | None
+    """share of the checked frames equal to the reference translation"""
+    checked: int
+    """sampled frames that were compared with the reference translation"""
+    resolution_fps: Number
+    """error of the search [frames per second per direction]"""
+    duration_s: Number
+    """length of the deciding trials [s]"""
+    residual_wait_s: Number | None = None
+    """wait for late frames (RFC 2544 section 23) [s]"""
+    pause_s: Number | None = None
+    """pause between trials (RFC 2544 section 23) [s]"""
+    sending_time_tolerance: Number = 1.00001
+    """longest sending time of a valid trial, as a multiple of its length"""
+    decisive_trials: list[str]
+    """trial that decided each repetition: the highest that passed"""
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """See the base class."""
+        yield "", self, "fps"
 
 
 def throughput_record(
@@ -27,97 +97,56 @@ def throughput_record(
     ceiling_fps: float | None,
     selftest_margin: float,
     conditions: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The record of one throughput point, JSON-like.
+) -> ThroughputRecord:
+    """The record of one throughput point.
 
     Args:
         result: the repetitions.
         find: where counts and comparisons come from.
         ceiling_fps: the tester's own lossless rate per direction, None if unknown.
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
-        conditions: what else the reader must know (preset, tester, device, proportions ...).
-
-    Rates are per direction, also those of bidirectional trials; ``aggregate_median`` is their
-    sum. ``loss`` and ``matched`` belong to the trials at the reported rates.
+        conditions: what else the reader must know.
     """
     spec = result.spec
     at = spec.conditions
-    rates = [r.rate_fps for r in result.repetitions]
-    summary = summarise(rates)
     ways = directions_of(at.mode)
-    decisive = [t for t in (_decisive(r) for r in result.repetitions) if t]
-    counted = [(key, find(key)) for key in decisive]
-    checked = sum(d.checked for _, c in counted for d in c.directions.values())
-    matched = sum(d.matched for _, c in counted for d in c.directions.values())
-    limit = None if ceiling_fps is None else ceiling_fps * (1 - selftest_margin)
     attempts = [a for r in result.repetitions for a in r.attempts]
-    return {
-        "benchmark": spec.benchmark,
-        "title": _title(result),
-        "search": spec.search,
-        "search_label": mlr.LABEL if spec.search == "mlrsearch" else None,
-        "direction": at.mode,
-        "convention": PER_DIRECTION,
-        "unit": "frames per second",
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
-        "repetitions": summary.count,
-        "rates": rates,
-        "median": summary.median,
-        "p1": summary.p1,
-        "p99": summary.p99,
-        "min": summary.minimum,
-        "max": summary.maximum,
-        "dispersion": summary.dispersion,
-        "median_interval": summary_json(rates)["median_interval"],
-        "notes": notes(rates, "fps"),
-        "adaptive": None if spec.adaptive is None else asdict(spec.adaptive),
-        "non_monotonic": sum(r.non_monotonic for r in result.repetitions),
-        "unresolved": sum(_unresolved(r, spec.resolution_fps) for r in result.repetitions),
-        "confirmations": spec.confirmations,
-        "final_duration_s": spec.final_duration_s,
-        "frame_timeout_s": at.frame_timeout_s,
-        "aggregate_median": summary.median * len(ways),
-        "aggregate_convention": AGGREGATE,
-        "loss": {way: _worst_loss(result.repetitions, way, decisive) for way in ways},
-        "loss_tolerance": at.loss_tolerance,
-        "matched": matched / checked if checked else None,
-        "checked": checked,
-        "tester_limited": (limit is not None and summary.median > limit)
+    found = rates_found([r.rate_fps for r in result.repetitions], "fps")
+    decisive = [t for t in (_decisive(r) for r in result.repetitions) if t]
+    counted = [d for key in decisive for d in find(key).directions.values()]
+    checked = sum(d.checked for d in counted)
+    limit = None if ceiling_fps is None else ceiling_fps * (1 - selftest_margin)
+    return ThroughputRecord(
+        **head(at, spec.benchmark, _title(result), attempts, conditions),
+        **found,
+        unit=FPS,
+        search=spec.search,
+        search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
+        adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
+        non_monotonic=sum(r.non_monotonic for r in result.repetitions),
+        unresolved=sum(_unresolved(r, spec.resolution_fps) for r in result.repetitions),
+        confirmations=spec.confirmations,
+        final_duration_s=spec.final_duration_s,
+        frame_timeout_s=at.frame_timeout_s,
+        aggregate_median=found["median"] * len(ways),
+        aggregate_convention=AGGREGATE,
+        loss={way: _worst_loss(result.repetitions, way, decisive) for way in ways},
+        loss_tolerance=at.loss_tolerance,
+        matched=sum(d.matched for d in counted) / checked if checked else None,
+        checked=checked,
+        tester_limited=(limit is not None and found["median"] > limit)
         or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
-        "tester_ceiling": ceiling_fps,
-        "upper_bound": spec.upper_bound_fps,
-        "upper_bound_reason": spec.upper_bound_reason,
-        "upper_bound_hit": any(r.search.hit_upper_bound for r in result.repetitions),
-        "resolution_fps": spec.resolution_fps,
-        "duration_s": spec.duration_s,
-        "residual_wait_s": at.residual_wait_s,
-        "pause_s": at.pause_s,
-        "sending_time_tolerance": at.sending_time_tolerance,
-        "decisive_trials": decisive,
-        **trial_keys(attempts),
-        "conditions": dict(conditions),
-    }
-
-
-def bounded_by_tester(rate_fps: float, attempts: Sequence[Attempt]) -> bool:
-    """Whether the trials just above a found rate were invalid: the device never failed there."""
-    above = [a for a in attempts if a.trial.rate_fps > rate_fps]
-    if not above:
-        return False
-    next_fps = min(a.trial.rate_fps for a in above)
-    return not any(a.verdict.valid for a in above if a.trial.rate_fps == next_fps)
-
-
-def trial_keys(attempts: Sequence[Attempt]) -> dict[str, Any]:
-    """The trials behind a number: a number is only published with them."""
-    return {
-        "trials": [a.trial.key for a in attempts],
-        "invalid_trials": [
-            {"key": a.trial.key, "reasons": list(a.verdict.reasons)}
-            for a in attempts
-            if not a.verdict.valid
-        ],
-    }
+        tester_ceiling=ceiling_fps,
+        upper_bound=spec.upper_bound_fps,
+        upper_bound_reason=spec.upper_bound_reason,
+        upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
+        resolution_fps=spec.resolution_fps,
+        duration_s=spec.duration_s,
+        residual_wait_s=at.residual_wait_s,
+        pause_s=at.pause_s,
+        sending_time_tolerance=at.sending_time_tolerance,
+        decisive_trials=decisive,
+    )
 
 
 def _title(result: ThroughputResult) -> str:
@@ -133,9 +162,7 @@ def _title(result: ThroughputResult) -> str:
     return title
 
 
-def repetition_rows(
-    result: ThroughputResult, started: Callable[[str], str]
-) -> list[dict[str, Any]]:
+def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> list[Row]:
     """One row per repetition in siitperf's column order (GEN-28); rates per direction."""
     spec = result.spec
     return [
@@ -155,7 +182,7 @@ def repetition_rows(
     ]
 
 
-def trial_row(trial: Mapping[str, Any], result: TrialResult) -> list[dict[str, Any]]:
+def trial_row(trial: Mapping[str, Any], result: TrialResult) -> list[Row]:
     """Raw trial as flat rows, one per direction and class."""
     rows = []
     for direction, counted in result.directions.items():

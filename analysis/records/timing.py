@@ -3,71 +3,211 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
-from v6t.analysis.notes import notes
-from v6t.analysis.records.throughput import PER_DIRECTION, trial_keys
-from v6t.analysis.statistics import finite, summary_json
+from v6t.analysis.records.base import Figure, Model, Number, Record, Row, Series, figure_of, head
 from v6t.procedures.latency import RFC_TAGS
 from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
 from v6t.procedures.trial import directions_of
 
-FIGURES: Mapping[str, tuple[str, ...]] = {
-    "latency": ("tl", "wcl", "min", "max"),
-    "pdv": ("pdv", "min", "p99_9", "max"),
-    "ipdv": ("min", "med", "max"),
-}
 DEFINITION = (
     "time from the frame fully sent to the frame received, as the tester stamps them; "
     "the tester's own share is measured in loopback and not subtracted"
 )
 
 
+class Delays(Model):
+    """Figures of one direction, or of one class of its frames."""
+
+    timed: list[int]
+    """frames (IPDV: pairs) that were timed, each repetition"""
+    lost: list[int]
+    """frames that were not received, each repetition"""
+    clamped: Sequence[int] = ()
+    """negative delays counted as 0, each repetition"""
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Figures by name."""
+        return {name: value for name, value in self if isinstance(value, Figure)}
+
+
+class Latencies(Delays):
+    """Latencies of one direction or class."""
+
+    tl: Figure
+    """typical latency: median of the tagged frames [ms]"""
+    wcl: Figure
+    """worst case latency: 99.9th percentile of the tagged frames [ms]"""
+    min: Figure
+    """shortest delay [ms]"""
+    max: Figure
+    """longest delay [ms]"""
+
+
+class Pdvs(Delays):
+    """Packet delay variation of one direction or class."""
+
+    pdv: Figure
+    """D99.9 - Dmin [ms]"""
+    min: Figure
+    """Dmin, shortest delay [ms]"""
+    p99_9: Figure
+    """D99.9, 99.9th percentile of the delays [ms]"""
+    max: Figure
+    """Dmax, longest delay [ms]"""
+
+
+class Ipdvs(Delays):
+    """Inter packet delay variation of one direction or class."""
+
+    min: Figure
+    """smallest difference of consecutive delays [ms]"""
+    med: Figure
+    """median of the differences [ms]"""
+    max: Figure
+    """largest difference [ms]"""
+
+
+class LatencyDirection(Latencies):
+    """Latencies of one direction."""
+
+    classes: Mapping[str, Latencies] = {}
+    """the same of each class of frames"""
+
+
+class PdvDirection(Pdvs):
+    """Packet delay variation of one direction."""
+
+    classes: Mapping[str, Pdvs] = {}
+    """the same of each class of frames"""
+
+
+class IpdvDirection(Ipdvs):
+    """Inter packet delay variation of one direction."""
+
+    classes: Mapping[str, Ipdvs] = {}
+    """the same of each class of frames"""
+
+
+class DelayRecord(Record):
+    """Delays, or their variation, at one rate: medians of the repetitions with P1 and P99.
+
+    A figure that a lost frame decides is null, "undefined" (LAT-05, PDV-02).
+    """
+
+    names: ClassVar[tuple[str, ...]] = ()
+    """of the figures"""
+
+    unit: Literal["ms"]
+    """of all figures"""
+    convention: Literal["per_direction"]
+    """the rate is per direction"""
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str
+    """where that rate comes from"""
+    duration_s: Number
+    """length of the stream [s]"""
+    definition: str = ""
+    """of a delay"""
+    sampled: bool
+    """not every frame was timed"""
+    share: Number | None
+    """share of the frames that were timed"""
+    directions: Mapping[str, Delays]
+    """the figures of each direction"""
+    loopback: Mapping[str, Mapping[str, Number | None]] | None = None
+    """the tester's own figures at this rate without a device; null: not measured [ms]"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        """See the base class."""
+        return [self.rate]
+
+    def series(self) -> Iterator[tuple[str, Series, str]]:
+        """See the base class."""
+        for way, found in self.directions.items():
+            for name, figure in found.figures.items():
+                yield f"{way} {name.upper()} ", figure, self.unit
+
+
+class LatencyRecord(DelayRecord):
+    """Typical and worst case latency (RFC 8219 section 7.2)."""
+
+    names = ("tl", "wcl", "min", "max")
+    directions: Mapping[str, LatencyDirection]
+    """latencies of each direction"""
+    tags: int | None = None
+    """tagged frames"""
+    first_tag_s: Number | None = None
+    """when the first frame is tagged [s]"""
+    below_rfc_tags: bool = False
+    """fewer tagged frames than the 500 of RFC 8219"""
+
+
+class PdvRecord(DelayRecord):
+    """Packet delay variation (RFC 8219 section 7.3.1)."""
+
+    names = ("pdv", "min", "p99_9", "max")
+    directions: Mapping[str, PdvDirection]
+    """PDV of each direction"""
+
+
+class IpdvRecord(DelayRecord):
+    """Inter packet delay variation (RFC 8219 section 7.3.2)."""
+
+    names = ("min", "med", "max")
+    directions: Mapping[str, IpdvDirection]
+    """IPDV of each direction"""
+
+
+_KINDS: Mapping[str, type[DelayRecord]] = {
+    "latency": LatencyRecord,
+    "pdv": PdvRecord,
+    "ipdv": IpdvRecord,
+}
+
+
 def timing_record(
     result: TimingResult, *, loopback: TimingResult | None, conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The record of one latency, PDV or IPDV point, JSON-like.
+) -> DelayRecord:
+    """The record of one latency, PDV or IPDV point.
 
     Args:
         result: the repetitions.
         loopback: the tester's own delays at the same rate, without a device (LAT-09).
         conditions: what else the reader must know.
-
-    Every figure is the median of the repetitions with P1 and P99; a figure that a lost frame
-    decides is None, "undefined" (LAT-05, PDV-02).
     """
     spec = result.spec
-    at = spec.conditions
-    ways = directions_of(at.mode)
+    kind = _KINDS[spec.benchmark]
+    ways = directions_of(spec.conditions.mode)
     valid = [r for r in result.repetitions if r.valid]
+    attempts = [a for r in result.repetitions for a in r.attempts]
     tags = spec.request.tags
-    record: dict[str, Any] = {
-        "benchmark": spec.benchmark,
-        "title": _title(result),
-        "direction": at.mode,
-        "convention": PER_DIRECTION,
-        "unit": "ms",
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
-        "rate": spec.rate_fps,
-        "rate_source": spec.rate_source,
-        "duration_s": spec.duration_s,
-        "repetitions": len(valid),
-        "definition": DEFINITION,
-        "sampled": result.sampled,
-        "share": result.share,
-        "directions": {way: _direction(result, valid, way) for way in ways},
-        "loopback": None if loopback is None else _loopback(loopback, ways),
-        **trial_keys([a for r in result.repetitions for a in r.attempts]),
-        "conditions": dict(conditions),
+    tagged = {
+        "tags": tags,
+        "first_tag_s": spec.request.first_tag_s,
+        "below_rfc_tags": tags < RFC_TAGS,
     }
-    if tags:
-        record |= {"tags": tags, "first_tag_s": spec.request.first_tag_s}
-        record["below_rfc_tags"] = tags < RFC_TAGS
-    return record
+    return kind(
+        **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
+        unit="ms",
+        rate=spec.rate_fps,
+        rate_source=spec.rate_source,
+        duration_s=spec.duration_s,
+        repetitions=len(valid),
+        definition=DEFINITION,
+        sampled=result.sampled,
+        share=result.share,
+        directions={way: _direction(kind.names, valid, way) for way in ways},
+        loopback=None if loopback is None else _loopback(loopback, ways),
+        **(tagged if tags else {}),
+    )
 
 
-def timing_rows(result: TimingResult) -> list[dict[str, Any]]:
+def timing_rows(result: TimingResult) -> list[Row]:
     """One row per repetition and direction, milliseconds; undefined figures are empty."""
     spec = result.spec
     rows = []
@@ -81,7 +221,7 @@ def timing_rows(result: TimingResult) -> list[dict[str, Any]]:
                     "direction": way,
                     "rate": spec.rate_fps,
                     "duration_s": spec.duration_s,
-                    **{k: _ms(timed.figures[k]) for k in FIGURES[spec.benchmark]},
+                    **{k: _ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
                     "frames": timed.frames,
                     "lost": timed.lost,
                     "clamped": timed.clamped,
@@ -96,8 +236,7 @@ def _title(result: TimingResult) -> str:
     return {"latency": "Latency", "pdv": "PDV", "ipdv": "IPDV"}[result.spec.benchmark]
 
 
-def _direction(result: TimingResult, valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:
-    names = FIGURES[result.spec.benchmark]
+def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:
     classes = sorted({name for r in valid for name in r.classes[way]})
     return {
         **_figures([r.directions[way] for r in valid], names),
@@ -109,18 +248,12 @@ def _direction(result: TimingResult, valid: Sequence[TimingRepetition], way: str
 
 
 def _figures(timed: Sequence[Timed], names: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in names:
-        values = [t.figures[name] / 1e6 for t in timed]
-        found[name] = {
-            **summary_json(values),
-            "values": [finite(v) for v in values],
-            "notes": notes(values, "ms"),
-        }
-    found["timed"] = [t.frames for t in timed]
-    found["lost"] = [t.lost for t in timed]
-    found["clamped"] = [t.clamped for t in timed]
-    return found
+    return {
+        **{name: figure_of([t.figures[name] / 1e6 for t in timed], "ms") for name in names},
+        "timed": [t.frames for t in timed],
+        "lost": [t.lost for t in timed],
+        "clamped": [t.clamped for t in timed],
+    }
 
 
 def _loopback(result: TimingResult, ways: Sequence[str]) -> dict[str, Any] | None:

@@ -2,27 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from v6t.analysis.records.throughput import PER_DIRECTION
+from v6t.analysis.records.base import FPS, PER_DIRECTION, Number, RatesFound, Record, Row
+from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.scaling import degradation_percent
 from v6t.procedures.flows import BENCHMARK as FLOWS
 from v6t.procedures.flows import FlowPoint
-from v6t.procedures.rss_probe import BENCHMARK, Advice
+from v6t.procedures.rss_probe import BENCHMARK, Advice, Case
 from v6t.procedures.throughput import ThroughputResult
 
-_OF_A_CASE = (
-    *("repetitions", "rates", "median", "p1", "p99", "dispersion", "median_interval", "notes"),
-    *("tester_limited", "tester_ceiling", "upper_bound", "upper_bound_reason", "upper_bound_hit"),
-    *("resolution_fps", "matched", "decisive_trials"),
-)
+
+class VariantRates(RatesFound):
+    """Throughput of one variant; rates per direction."""
+
+    resolution_fps: Number
+    """error of the search [frames per second per direction]"""
+    matched: Number | None
+    """share of the checked frames equal to the reference translation"""
+    decisive_trials: list[str]
+    """trial that decided each repetition: the highest that passed"""
+
+
+class FlowRates(VariantRates):
+    """Throughput of a number of flows."""
+
+    flows: int
+    """network flows in each direction"""
+    start: str
+    """how the flows begin: `together` or `successive`"""
+    degradation_percent: Number | None
+    """Xpd, against one flow (RFC 8219 section 10.1) [%]"""
+    duration_s: Number
+    """length of the trials [s]"""
+
+
+class VariantsRecord(Record):
+    """Throughput of several variants of the traffic."""
+
+    unit: Literal["frames per second"]
+    """of all rates"""
+    convention: Literal["per_direction"]
+    """rates are per direction"""
+
+    @property
+    def variants(self) -> Iterable[VariantRates]:
+        """Rates of each variant."""
+        return ()
+
+    @property
+    def limited(self) -> bool:
+        """See the base class."""
+        return any(rates.limited for rates in self.variants)
+
+
+class FlowsRecord(VariantsRecord):
+    """Throughput by the number of network flows (RFC 8219 section 10)."""
+
+    interval_s: Number
+    """between the beginnings of two flows that do not begin together [s]"""
+    points: list[FlowRates]
+    """rates of each number of flows; the first is one flow"""
+
+    @property
+    def variants(self) -> Iterable[VariantRates]:
+        """See the base class."""
+        return self.points
+
+
+class ProbeRecord(VariantsRecord):
+    """Throughput by what varies in the headers (RFC 4814)."""
+
+    cases: Mapping[str, VariantRates]
+    """rates of each case of the probe"""
+    use: str | None
+    """the case that suffices; null: nothing is known"""
+    why: str
+    """the recommendation in words"""
+    duration_s: Number | None = None
+    """length of the trials [s]"""
+
+    @property
+    def variants(self) -> Iterable[VariantRates]:
+        """See the base class."""
+        return self.cases.values()
 
 
 def probe_record(
-    found: Mapping[Any, Mapping[str, Any]], advice: Advice, *, conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The record of one probe, JSON-like; rates per direction.
+    found: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
+) -> ProbeRecord:
+    """The record of one probe.
 
     Args:
         found: throughput records by case.
@@ -30,31 +100,22 @@ def probe_record(
         conditions: what else the reader must know.
     """
     records = list(found.values())
-    first = records[0]
-    return {
-        "benchmark": BENCHMARK,
-        "title": "Entropy this device needs (throughput by what varies)",
-        "direction": first["direction"],
-        "convention": PER_DIRECTION,
-        "unit": "frames per second",
-        "frame_sizes": first["frame_sizes"],
-        "repetitions": first["repetitions"],
-        "cases": {case: {k: record[k] for k in _OF_A_CASE} for case, record in found.items()},
-        "use": advice.use,
-        "why": advice.why,
-        "duration_s": first["duration_s"],
-        "trials": [key for record in records for key in record["trials"]],
-        "invalid_trials": [entry for record in records for entry in record["invalid_trials"]],
-        "conditions": dict(conditions),
-    }
+    return ProbeRecord(
+        **_head(BENCHMARK, records, conditions),
+        title="Entropy this device needs (throughput by what varies)",
+        cases={case: _rates(record, VariantRates) for case, record in found.items()},
+        use=advice.use,
+        why=advice.why,
+        duration_s=records[0].duration_s,
+    )
 
 
 def flows_record(
-    found: Sequence[tuple[FlowPoint, Mapping[str, Any]]],
+    found: Sequence[tuple[FlowPoint, ThroughputRecord]],
     *,
     interval_s: float,
     conditions: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> FlowsRecord:
     """Throughput by the number of flows, and Xpd against one flow (SC-04).
 
     Args:
@@ -62,47 +123,56 @@ def flows_record(
         interval_s: between the beginnings of two flows that do not begin together.
         conditions: what else the reader must know.
     """
-    base = found[0][1]
-    points = []
-    for point, record in found:
-        xpd = None
-        if base["median"]:
-            xpd = degradation_percent(record["median"], base["median"])
-        points.append(
+    base = found[0][1].median
+    return FlowsRecord(
+        **_head(FLOWS, [record for _, record in found], conditions),
+        title="Throughput by network flows, Xpd = (Xn - X1) / X1 * 100 %",
+        interval_s=interval_s,
+        points=[
             {
                 "flows": point.flows,
                 "start": point.start,
-                "degradation_percent": xpd,
-                **{k: record[k] for k in (*_OF_A_CASE, "duration_s")},
+                "degradation_percent": degradation_percent(record.median, base) if base else None,
+                **_rates(record, FlowRates),
             }
-        )
+            for point, record in found
+        ],
+    )
+
+
+def _head(
+    benchmark: str, records: Sequence[ThroughputRecord], conditions: Mapping[str, Any]
+) -> dict[str, Any]:
+    first = records[0]
     return {
-        "benchmark": FLOWS,
-        "title": "Throughput by network flows, Xpd = (Xn - X1) / X1 * 100 %",
-        "direction": base["direction"],
+        "benchmark": benchmark,
+        "direction": first.direction,
         "convention": PER_DIRECTION,
-        "unit": "frames per second",
-        "frame_sizes": base["frame_sizes"],
-        "repetitions": base["repetitions"],
-        "interval_s": interval_s,
-        "points": points,
-        "trials": [key for _, record in found for key in record["trials"]],
-        "invalid_trials": [entry for _, record in found for entry in record["invalid_trials"]],
+        "unit": FPS,
+        "frame_sizes": first.frame_sizes.to_json(),
+        "repetitions": first.repetitions,
+        "trials": [key for record in records for key in record.trials],
+        "invalid_trials": [t.to_json() for record in records for t in record.invalid_trials],
         "conditions": dict(conditions),
     }
 
 
-def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[dict[str, Any]]:
+def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
+    """What of a throughput record stands in that of a variant."""
+    return record.model_dump(include=set(kind.model_fields), exclude_unset=True)
+
+
+def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
     """One row per repetition; rates per direction."""
     return [{**row, "flows": point.flows, "start": point.start} for row in _rows(result)]
 
 
-def probe_rows(case: str, result: ThroughputResult) -> list[dict[str, Any]]:
+def probe_rows(case: str, result: ThroughputResult) -> list[Row]:
     """One row per repetition of a case; rates per direction."""
     return [{**row, "case": case} for row in _rows(result)]
 
 
-def _rows(result: ThroughputResult) -> list[dict[str, Any]]:
+def _rows(result: ThroughputResult) -> list[Row]:
     at = result.spec.conditions
     return [
         {

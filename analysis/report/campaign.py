@@ -2,69 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Folded, Items, Link, Links, Section, Text
+from v6t.analysis.presentation import Headline, Presentations
 from v6t.analysis.published.library import facts_of, library, references, sources
+from v6t.analysis.records.base import Record
 from v6t.analysis.remarks import remarks
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.run import folded_if_long, reproduction
-from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Record, Sheet, count, milliseconds, sheet, sizes_of
+from v6t.analysis.sheet import Sheet, sheet
 
 SCHEMA = "v6t-campaign/1"
-
-
-@dataclass(frozen=True)
-class RunOf:
-    """One run of a campaign.
-
-    Attributes:
-        directory, experiment, testbed: where it belongs.
-        axes: what varies, by setting.
-        status: ``complete``, ``running``, ``translation incorrect``, ``failed`` or ``waiting``.
-        failure: why it failed, if it did.
-        data: what was measured; None before its first trial.
-    """
-
-    directory: str
-    experiment: str
-    testbed: str
-    axes: Mapping[str, Any]
-    status: str
-    failure: str
-    data: RunData | None
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """Its records."""
-        return () if self.data is None else self.data.records
-
-    @property
-    def values(self) -> str:
-        """``"ces 1000, frame_sizes 104"``."""
-        return ", ".join(f"{name_of(k)} {shown(v)}" for k, v in self.axes.items())
-
-
-OF_POINTS = ("frame_sizes", "modes")
-"""Axes that every point of a run tells by itself."""
-
-
-def name_of(axis: str) -> str:
-    """``"params.ces"`` as ``"ces"``: an axis in few words."""
-    return {"params": "traffic", "dut.driver": "device"}.get(axis, axis.rpartition(".")[2])
-
-
-def shown(value: Any) -> str:
-    """A value of an axis in a few words."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    if isinstance(value, Mapping):
-        return " ".join(f"{k}={shown(v)}" for k, v in value.items())
-    return "/".join(map(shown, value)) if isinstance(value, list) else str(value)
 
 
 def campaign_document(
@@ -72,7 +25,8 @@ def campaign_document(
     title: str,
     paper: str | None,
     notes: Mapping[str, str],
-    runs: Sequence[RunOf],
+    runs: Sequence[CampaignRun],
+    presentations: Presentations,
     *,
     figures: bool = True,
 ) -> Document:
@@ -83,6 +37,7 @@ def campaign_document(
         paper: short name of the paper it repeats.
         notes: of its experiments, by name.
         runs: all of them.
+        presentations: of the benchmarks.
         figures: whether to draw.
     """
     sections = [Section("In short", "short", list(_short(runs, paper)))]
@@ -91,19 +46,27 @@ def campaign_document(
         blocks: list[Block] = []
         if notes.get(experiment):
             blocks.append(Text(notes[experiment]))
-        blocks += map(folded_if_long, _tables(mine))
+        blocks += map(folded_if_long, _tables(mine, presentations))
         blocks += curves(experiment, mine, runs, figures=figures)
-        said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records)]
+        said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
         if said:
             blocks.append(Folded(f"{len(said)} remarks about single numbers", [Items(said)]))
         sections.append(Section(experiment, f"experiment-{number}", blocks))
     if paper:
-        sections.append(Section("Beside the paper", "paper", list(_paper(paper, runs))))
+        sections.append(
+            Section("Beside the paper", "paper", list(_paper(paper, runs, presentations)))
+        )
     sections.append(Section("Runs", "runs", list(_runs(runs))))
     return Document(title or name, name, sections)
 
 
-def summary(name: str, title: str, paper: str | None, runs: Sequence[RunOf]) -> dict[str, Any]:
+def summary(
+    name: str,
+    title: str,
+    paper: str | None,
+    runs: Sequence[CampaignRun],
+    presentations: Presentations,
+) -> dict[str, Any]:
     """The campaign for programs: ``schema/campaign-1.json``. Holds no time and no machine."""
     return {
         "schema": SCHEMA,
@@ -118,52 +81,37 @@ def summary(name: str, title: str, paper: str | None, runs: Sequence[RunOf]) -> 
                 "axes": dict(r.axes),
                 "status": r.status,
                 "failure": r.failure,
-                "results": [dict(f) for record in r.records for f in figures_of(record)],
+                "results": [
+                    figure for record in r.records for figure in figures_of(record, presentations)
+                ],
             }
             for r in runs
         ],
     }
 
 
-def figures_of(record: Record) -> Iterator[dict[str, Any]]:
+def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[str, Any]]:
     """The headline figures of a record: one, or one for each direction."""
     head = {
-        "benchmark": record["benchmark"],
-        "title": record["title"],
-        "ipv6_frame_size": record["frame_sizes"]["ipv6"],
-        "ipv4_frame_size": record["frame_sizes"]["ipv4"],
-        "direction": record["direction"],
-        "repetitions": record["repetitions"],
-        "trials": len(record["trials"]),
-        "invalid_trials": len(record["invalid_trials"]),
-        "unit": record.get("unit"),
-        "convention": record.get("convention"),
+        "benchmark": record.benchmark,
+        "title": record.title,
+        "ipv6_frame_size": record.frame_sizes.ipv6,
+        "ipv4_frame_size": record.frame_sizes.ipv4,
+        "direction": record.direction,
+        "repetitions": record.repetitions,
+        "trials": len(record.trials),
+        "invalid_trials": len(record.invalid_trials),
+        "unit": record.unit,
+        "convention": record.convention,
     }
-    keys = ("median", "p1", "p99")
-    if record.get("not_measured"):
-        yield {**head, "figure": "not measured", **dict.fromkeys(keys)}
-    elif "directions" in record:
-        for way, found in record["directions"].items():
-            for figure in ("tl", "wcl", "pdv", "med"):
-                if figure in found:
-                    values = {k: found[figure].get(k) for k in keys}
-                    word = "median" if figure == "med" else figure.upper()
-                    yield {**head, "figure": f"{word} {way}", **values}
-    elif record["benchmark"].startswith("frame-loss"):
-        for row in record["rates"]:
-            loss = row["loss_percent"].get("sum") or next(iter(row["loss_percent"].values()))
-            values = {k: loss[k] for k in keys}
-            yield {**head, "figure": f"loss at {row['rate']:,.0f} fps", **values}
-    elif record["benchmark"] == "flows":
-        for point in record["points"]:
-            values = {k: point[k] for k in keys}
-            start = f", {point['start']}" if point["flows"] > 1 else ""
-            yield {**head, "figure": f"{point['flows']:,} flows{start}", **values}
-    elif "median" in record:
-        yield {**head, "figure": record["benchmark"], **{k: record[k] for k in keys}}
+    headlines: Iterable[Headline] = [Headline("not measured", None, None, None)]
+    if record.measured:
+        headlines = presentations.of(record).headlines(record)
+    for headline in headlines:
+        yield {**head, **asdict(headline)}
 
 
-def _short(runs: Sequence[RunOf], paper: str | None) -> Iterator[Block]:
+def _short(runs: Sequence[CampaignRun], paper: str | None) -> Iterator[Block]:
     if paper:
         yield Text(f"Repeats {sources()[paper]}.")
     done = sum(r.status == "complete" for r in runs)
@@ -180,26 +128,24 @@ def _short(runs: Sequence[RunOf], paper: str | None) -> Iterator[Block]:
 _BAD = ("failed", "translation incorrect")
 
 
-def _tables(runs: Sequence[RunOf]) -> list[Sheet]:
+def _tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Sheet]:
     """One table per unit: what varies, the point, median, P1, P99."""
     axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in OF_POINTS))
     groups: dict[str, list[tuple[str, ...]]] = {}
     for run in runs:
         for record in run.records:
-            for f in figures_of(record):
-                show = milliseconds if f["unit"] == "ms" else count
-                if f["benchmark"] == "frame-loss":
-                    show = _percent
+            show = presentations.of(record).shown
+            for f in figures_of(record, presentations):
                 cells = [shown(run.axes.get(a, "")) for a in axes]
                 row = (
                     *cells,
-                    sizes_of(record),
+                    record.sizes,
                     f["direction"],
                     "" if f["figure"] == f["benchmark"] else f["figure"],
                     *(show(f[k]) for k in ("median", "p1", "p99")),
                     str(f["repetitions"]),
                 )
-                title = f"{record['title']}, {_unit(f)}"
+                title = f"{record.title}, {_unit(f)}"
                 groups.setdefault(title, []).append(row)
     names = [
         *(f"<{name_of(a)}" for a in axes),
@@ -218,23 +164,21 @@ def _without(cells: Sequence[str], place: int) -> tuple[str, ...]:
     return (*cells[:place], *cells[place + 1 :])
 
 
-def _percent(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
-
-
 def _unit(figure: Mapping[str, Any]) -> str:
     unit = figure["unit"] or ""
     return f"{unit} per direction" if unit == "frames per second" else str(unit)
 
 
-def _paper(paper: str, runs: Sequence[RunOf]) -> Iterator[Block]:
+def _paper(
+    paper: str, runs: Sequence[CampaignRun], presentations: Presentations
+) -> Iterator[Block]:
     found, met = [], set()
     for run in runs:
         if run.data is None:
             continue
         facts = facts_of(run.data.config, run.data.params)
         for record in run.records:
-            for ref in references(record, facts, paper=paper):
+            for ref in references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least stands beside the paper's number
                 found.append((record, ref))
                 met.add(id(ref.entry))
@@ -261,7 +205,7 @@ def _paper(paper: str, runs: Sequence[RunOf]) -> Iterator[Block]:
         )
 
 
-def _runs(runs: Sequence[RunOf]) -> Iterator[Block]:
+def _runs(runs: Sequence[CampaignRun]) -> Iterator[Block]:
     rows = [
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeGuard, TypeVar
 
 from v6t.analysis.blocks import Block, Drawing
 from v6t.analysis.figures.loss import loss_curve
 from v6t.analysis.figures.points import points_figure
 from v6t.analysis.figures.rates import rate_by_size
 from v6t.analysis.figures.scaling import mixture_curve, scaling_curve
+from v6t.analysis.records.base import RateRecord, Record
+from v6t.analysis.records.loss import FrameLossRecord
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, shown
 from v6t.analysis.scaling import (
     S_C,
     S_CPU,
@@ -22,14 +26,11 @@ from v6t.analysis.scaling import (
     overlay_min,
     residual_percent,
 )
-from v6t.analysis.sheet import Record, Sheet, count, percent, sheet, sizes_of
-from v6t.profiles.wire import max_frame_rate_fps
+from v6t.analysis.sheet import Sheet, count, medium_fps, percent, sheet
 
-if TYPE_CHECKING:
-    from v6t.analysis.report.campaign import RunOf
+R = TypeVar("R", bound=Record)
 
 CORES = ("cores", "workers")
-SIZES = "frame_sizes"
 LINES = 7
 """Lines that a figure tells apart; more make further figures."""
 _MIX = frozenset({"n", "m"})
@@ -40,7 +41,7 @@ _UNITS = {
 
 
 def curves(
-    experiment: str, runs: Sequence[RunOf], every: Sequence[RunOf], *, figures: bool
+    experiment: str, runs: Sequence[CampaignRun], every: Sequence[CampaignRun], *, figures: bool
 ) -> list[Block]:
     """Tables and figures of everything in an experiment that forms a curve.
 
@@ -67,44 +68,37 @@ def curves(
     return blocks
 
 
-def _titled(runs: Sequence[RunOf], benchmark: str) -> dict[str, list[tuple[RunOf, Record]]]:
-    """Measured records of a benchmark by their titles."""
-    found: dict[str, list[tuple[RunOf, Record]]] = {}
+def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[CampaignRun, R]]]:
+    """Measured records of a kind by their titles."""
+    found: dict[str, list[tuple[CampaignRun, R]]] = {}
     for run in runs:
         for record in run.records:
-            if record["benchmark"].startswith(benchmark) and not record.get("not_measured"):
-                found.setdefault(record["title"], []).append((run, record))
+            if isinstance(record, kind) and record.measured:
+                found.setdefault(record.title, []).append((run, record))
     return found
 
 
-def _rated(runs: Sequence[RunOf]) -> dict[str, list[tuple[RunOf, Record]]]:
-    """Records with one rate: throughput in its forms, and connection rates."""
-    return _titled(runs, "throughput") | _titled(runs, "connection-rate")
-
-
-def _others(run: RunOf, *without: str) -> list[str]:
+def _others(run: CampaignRun, *without: str) -> list[str]:
     """What else varies, in words."""
-    from v6t.analysis.report.campaign import shown
-
-    return [shown(v) for a, v in run.axes.items() if a not in (SIZES, "modes", *without)]
+    return [shown(v) for a, v in run.axes.items() if a not in (*OF_POINTS, *without)]
 
 
-def _scaling(axis: str, runs: Sequence[RunOf], name: str, figures: bool) -> Iterator[Block]:
+def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -> Iterator[Block]:
     """Scale-up over a number (SC-01 to SC-03, SC-07); nothing where the axis is none."""
     values = [_number(axis, r.axes.get(axis)) for r in runs]
-    if axis == SIZES or None in values or len(set(values)) < 2:
+    if axis in OF_POINTS or None in values or len(set(values)) < 2:
         return
     short = axis.rpartition(".")[2]
-    for part, (title, found) in enumerate(_rated(runs).items()):
-        lines: dict[str, dict[Any, Record]] = {}
+    for part, (title, found) in enumerate(_titled(runs, RateRecord).items()):
+        lines: dict[str, dict[Any, RateRecord]] = {}
         for run, record in found:
-            label = ", ".join([*_others(run, axis), sizes_of(record), record["direction"]])
+            label = ", ".join([*_others(run, axis), record.sizes, record.direction])
             lines.setdefault(label, {})[_number(axis, run.axes[axis])] = record
         lines = {label: line for label, line in lines.items() if _scalable(line)}
         if not lines:
             continue
         of_cores = short in CORES and all(1 in line for line in lines.values())
-        unit = _UNITS[next(iter(found))[1]["unit"]]
+        unit = _UNITS[found[0][1].unit or ""]
         yield _scaling_sheet(title, short, unit, lines, of_cores)
         if figures:
             caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
@@ -114,8 +108,8 @@ def _scaling(axis: str, runs: Sequence[RunOf], name: str, figures: bool) -> Iter
             yield Drawing(drawn, caption, caption)
 
 
-def _scalable(line: Mapping[Any, Record]) -> bool:
-    return len(line) > 1 and all(r["median"] for r in line.values())
+def _scalable(line: Mapping[Any, RateRecord]) -> bool:
+    return len(line) > 1 and all(r.median for r in line.values())
 
 
 def _number(axis: str, value: Any) -> float | None:
@@ -128,19 +122,19 @@ def _number(axis: str, value: Any) -> float | None:
 
 
 def _scaling_sheet(
-    title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, Record]], of_cores: bool
+    title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, RateRecord]], of_cores: bool
 ) -> Sheet:
     rows = []
     for label, line in lines.items():
-        medians = {n: record["median"] for n, record in line.items()}
+        medians = {n: record.median for n, record in line.items()}
         scale = core_scaling(medians) if of_cores else load_scaling(medians)
         rows += [
             (
                 label,
                 f"{n:,}",
-                *(count(line[n][k]) for k in ("median", "p1", "p99")),
+                *map(count, (line[n].median, line[n].p1, line[n].p99)),
                 f"{scale[n]:.3f}",
-                percent(line[n]["dispersion"]),
+                percent(line[n].dispersion),
             )
             for n in scale
         ]
@@ -149,63 +143,64 @@ def _scaling_sheet(
     return sheet(f"{title} over {short}: {formula}", names, rows)
 
 
-def _overlays(runs: Sequence[RunOf], name: str, curved: bool) -> Iterator[Block]:
+def _overlays(runs: Sequence[CampaignRun], name: str, curved: bool) -> Iterator[Block]:
     """Rates against frame sizes, or of what has names, and loss curves, of all runs together."""
-    for number, (title, found) in enumerate(_rated(runs).items() if not curved else ()):
-        sizes = {sizes_of(record) for _, record in found}
-        if len(sizes) > 1 and title.startswith("Throughput"):
-            for part, some in enumerate(_parts(found)):
+    for number, (title, found) in enumerate(
+        _titled(runs, RateRecord).items() if not curved else ()
+    ):
+        searched = [(run, r) for run, r in found if isinstance(r, ThroughputRecord)]
+        if len({record.sizes for _, record in searched}) > 1:
+            for part, some in enumerate(_parts(searched)):
                 caption = f"{title} against frame size: median, bars from P1 to P99, and the "
                 caption += "theoretical maximum of the medium for the larger (IPv6) frame."
                 drawn = rate_by_size(some, f"{name}-sizes-{number}-{part}", _media(runs, some))
                 yield Drawing(drawn, caption, caption)
         elif len(found) > 1:
             rows = [
-                (", ".join([*_others(run), sizes_of(record), record["direction"]]), record)
+                (", ".join([*_others(run), record.sizes, record.direction]), record)
                 for run, record in found
             ]
-            unit = _UNITS[found[0][1]["unit"]]
+            unit = _UNITS[found[0][1].unit or ""]
             caption = f"{title}: median, bars from P1 to P99, {unit}."
             drawn = points_figure(rows, unit, f"{name}-points-{number}")
             yield Drawing(drawn, caption, caption)
-    for number, (title, found) in enumerate(_titled(runs, "frame-loss").items()):
-        every = [r for some in _parts(found) for r in some]
+    for number, (title, lost) in enumerate(_titled(runs, FrameLossRecord).items()):
+        every = [r for some in _parts(lost) for r in some]
         for first in range(0, len(every), LINES):
             caption = f"{title} against the offered rate: median, bars from P1 to P99."
             drawn = loss_curve(every[first : first + LINES], f"{name}-loss-{number}-{first}")
             yield Drawing(drawn, caption, caption)
 
 
-def _parts(found: Sequence[tuple[RunOf, Record]]) -> Iterator[list[Record]]:
+def _parts(found: Sequence[tuple[CampaignRun, R]]) -> Iterator[list[R]]:
     """Records whose lines one figure can tell apart, each named by what varies."""
-    lines: dict[str, list[Record]] = {}
+    lines: dict[str, list[R]] = {}
     for run, record in found:
-        label = " ".join([*_others(run), record["direction"]])
-        lines.setdefault(label, []).append({**record, "direction": label})
+        label = " ".join([*_others(run), record.direction])
+        named = record.model_copy(update={"direction": label})
+        lines.setdefault(label, []).append(named)
     names = list(lines)
     for first in range(0, len(names), LINES):
         yield [r for name in names[first : first + LINES] for r in lines[name]]
 
 
-def _media(runs: Sequence[RunOf], records: Sequence[Record]) -> dict[str, float]:
+def _media(runs: Sequence[CampaignRun], records: Sequence[Record]) -> dict[str, float]:
     """The medium's maximum by frame size; of the fastest medium where there are several."""
     line_rate = max(r.data.config["line_rate_bps"] for r in runs if r.data is not None)
-    return {
-        sizes_of(r): float(max_frame_rate_fps(line_rate, r["frame_sizes"]["ipv6"])) for r in records
-    }
+    return {r.sizes: medium_fps(r, line_rate) for r in records}
 
 
 def _mixture(
-    axis: str, runs: Sequence[RunOf], every: Sequence[RunOf], name: str, figures: bool
+    axis: str, runs: Sequence[CampaignRun], every: Sequence[CampaignRun], name: str, figures: bool
 ) -> Iterator[Block]:
     """Mixtures of translated and native frames beside two models (MIX-02)."""
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for run in runs:
         for record in run.records:
-            if record["benchmark"] == "throughput" and record.get("median"):
+            if _plain(record):
                 share = run.axes[axis]["m"] / run.axes[axis]["n"]
-                place = (*_others(run, axis), sizes_of(record), record["direction"])
-                lines.setdefault(place, {})[share] = record["median"]
+                place = (*_others(run, axis), record.sizes, record.direction)
+                lines.setdefault(place, {})[share] = record.median
     natives = _natives(every)
     for number, (place, line) in enumerate(lines.items()):
         octets, direction = place[-2].partition("/")[0], place[-1]
@@ -222,15 +217,24 @@ def _mixture(
             yield Drawing(figure, caption, caption)
 
 
-def _natives(every: Sequence[RunOf]) -> dict[tuple[str, ...], float]:
+def _natives(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
     """Rates of native IPv6 alone by testbed, octets of the IPv6 frame and direction."""
     return {
-        (run.testbed, str(record["frame_sizes"]["ipv6"]), record["direction"]): record["median"]
+        (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.median
         for run in every
         if run.data is not None and _is_native_ipv6(run.data.setup)
         for record in run.records
-        if record["benchmark"] == "throughput" and record.get("median")
+        if _plain(record)
     }
+
+
+def _plain(record: Record) -> TypeGuard[ThroughputRecord]:
+    """A throughput without deadlines."""
+    return (
+        isinstance(record, ThroughputRecord)
+        and record.frame_timeout_s is None
+        and bool(record.median)
+    )
 
 
 def _is_native_ipv6(setup: Mapping[str, Any]) -> bool:

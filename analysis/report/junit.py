@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
+from v6t.analysis.presentation import Presentations
+from v6t.analysis.records.base import Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Record, sizes_of
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
-def to_junit(data: RunData) -> str:
+def to_junit(data: RunData, presentations: Presentations) -> str:
     """The file.
 
     A wrong translation is a failure, an interrupted run an error, a benchmark that could not be
     measured is skipped. Slow devices do not fail: what is too slow is not for a report to say.
     """
-    cases = [_case(data, record) for record in data.records]
+    cases = [_case(data, record, presentations) for record in data.records]
     failures = errors = 0
     suite = _attribute(data.config["plugin"])
     if data.status == "translation incorrect":
@@ -32,7 +33,7 @@ def to_junit(data: RunData) -> str:
             f'<testcase classname={suite} name="run"><error message={message}/></testcase>'
         )
         errors = 1
-    skipped = sum(bool(r.get("not_measured")) for r in data.records)
+    skipped = sum(not r.measured for r in data.records)
     body = "\n".join(f"  {case}" for case in cases)
     counts = f'tests="{len(cases)}" failures="{failures}" errors="{errors}" skipped="{skipped}"'
     return (
@@ -42,25 +43,23 @@ def to_junit(data: RunData) -> str:
     )
 
 
-def _case(data: RunData, record: Record) -> str:
-    name = _attribute(f"{record['benchmark']} {sizes_of(record)} {record['direction']}")
+def _case(data: RunData, record: Record, presentations: Presentations) -> str:
+    name = _attribute(f"{record.benchmark} {record.sizes} {record.direction}")
     head = f"<testcase classname={_attribute(data.config['plugin'])} name={name}"
-    if record.get("not_measured"):
-        return f"{head}><skipped message={_attribute(str(record['not_measured']))}/></testcase>"
-    text = escape(_printable("\n".join(_numbers(record))))
+    if record.not_measured:
+        return f"{head}><skipped message={_attribute(record.not_measured)}/></testcase>"
+    text = escape(_printable("\n".join(_numbers(record, presentations))))
     return f"{head}><system-out>{text}</system-out></testcase>"
 
 
-def _numbers(record: Record) -> list[str]:
+def _numbers(record: Record, presentations: Presentations) -> list[str]:
+    values = record.to_json()
     keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
-    found = [f"{k}: {record[k]}" for k in keys if record.get(k) is not None]
-    for way, figures in record.get("directions", {}).items():
-        found += [
-            f"{way} {name}: {value['median']}"
-            for name, value in figures.items()
-            if isinstance(value, dict) and "median" in value
-        ]
-    return [*found, f"invalid trials: {len(record['invalid_trials'])} of {len(record['trials'])}"]
+    found = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
+    for headline in presentations.of(record).headlines(record):
+        if headline.figure != record.benchmark:
+            found.append(f"{headline.figure}: {headline.median}")
+    return [*found, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
 
 
 def _attribute(text: str) -> str:

@@ -9,15 +9,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import facts_of, references
 from v6t.analysis.remarks import remarks
 from v6t.analysis.report.compliance import clauses
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import sizes_of
 
 SCHEMA = "v6t-report/1"
-SCHEMAS = ("results-1", "report-1", "comparison-1", "campaign-1")
-"""In ``schema/``: of results.json, report.json, `v6t compare --json`, a campaign's summary."""
+SCHEMAS = ("report-1", "comparison-1", "campaign-1")
+"""In ``schema/``: of report.json, `v6t compare --json`, a campaign's summary."""
 
 
 @cache
@@ -28,7 +28,7 @@ def schema(name: str) -> Mapping[str, Any]:
     return found
 
 
-def to_json(data: RunData, paper: str | None = None) -> str:
+def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
     """The file: results as they are, and what the report says about them."""
     facts = facts_of(data.config, data.params)
     content = {
@@ -40,20 +40,20 @@ def to_json(data: RunData, paper: str | None = None) -> str:
         "manifest": data.manifest,
         "params": data.params,
         "results": data.results,
-        "remarks": remarks(data.records),
+        "remarks": remarks(data.records, presentations),
         "validity": {
-            "trials": sum(len(r["trials"]) for r in data.records),
-            "invalid_trials": sum(len(r["invalid_trials"]) for r in data.records),
+            "trials": sum(len(r.trials) for r in data.records),
+            "invalid_trials": sum(len(r.invalid_trials) for r in data.records),
             "checked": sum(c.checked for t in data.trials for c in t.result.directions.values()),
             "matched": sum(c.matched for t in data.trials for c in t.result.directions.values()),
             "behaviour": data.behaviour,
         },
-        "compliance": [asdict(clause) for clause in clauses(data)],
+        "compliance": [asdict(clause) for clause in clauses(data, presentations)],
         "published": [
             {
                 "source": ref.source,
                 "metric": ref.entry["metric"],
-                "frame_sizes": record["frame_sizes"],
+                "frame_sizes": record.frame_sizes.to_json(),
                 "direction": ref.direction,
                 "unit": ref.unit,
                 "published": ref.published,
@@ -62,10 +62,10 @@ def to_json(data: RunData, paper: str | None = None) -> str:
                 "differing": [asdict(c) for c in ref.differing],
             }
             for record in data.records
-            for ref in references(record, facts, paper=paper)
+            for ref in references(record, facts, presentations, paper=paper)
         ],
         "points": [
-            {"benchmark": r["benchmark"], "octets": sizes_of(r), "direction": r["direction"]}
+            {"benchmark": r.benchmark, "octets": r.sizes, "direction": r.direction}
             for r in data.records
         ],
     }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from v6t.analysis.published.library import is_about, library
-from v6t.analysis.sheet import Record, Sheet, sheet
-
-if TYPE_CHECKING:
-    from v6t.analysis.report.campaign import RunOf
+from v6t.analysis.records.base import Record
+from v6t.analysis.records.loss import FrameLossRecord
+from v6t.analysis.records.timing import LatencyRecord
+from v6t.analysis.report.campaign_run import CampaignRun
+from v6t.analysis.sheet import Sheet, sheet
 
 DIFFERING = {
     "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
@@ -19,7 +20,7 @@ DIFFERING = {
 """Metrics that can be set beside the paper's, and how they differ from them."""
 
 
-def mean_sheets(runs: Sequence[RunOf]) -> list[Sheet]:
+def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
     """A table for each published one; empty where nothing can stand beside it."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for entry, measured in mean_pairs(runs):
@@ -46,7 +47,7 @@ def mean_sheets(runs: Sequence[RunOf]) -> list[Sheet]:
     ]
 
 
-def mean_pairs(runs: Sequence[RunOf]) -> Iterator[tuple[dict[str, Any], float]]:
+def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
     """Entries of the paper, each with the mean over the frame sizes of the run that is like it."""
     for entry in library()["records"]:
         metric = str(entry["metric"]).partition(" (")[0]
@@ -67,13 +68,12 @@ def _kbps(records: Sequence[Record]) -> list[float]:
     """Bits of IPv4 frames forwarded at the highest rate offered, per direction and frame size."""
     found = []
     for record in records:
-        if record["benchmark"] != "frame-loss" or record.get("not_measured"):
+        if not isinstance(record, FrameLossRecord) or record.frame_timeout_s is not None:
             continue
-        row = max(record["rates"], key=lambda r: r["rate"])
-        ways = 2 if record["direction"] == "bidirectional" else 1
-        if row["forwarded"]["median"] is not None:
-            octets = record["frame_sizes"]["ipv4"]
-            found.append(row["forwarded"]["median"] / ways * octets * 8 / 1000)
+        carried = max(record.rates, key=lambda r: r.rate).forwarded.median
+        ways = 2 if record.direction == "bidirectional" else 1
+        if carried is not None:
+            found.append(carried / ways * record.frame_sizes.ipv4 * 8 / 1000)
     return found
 
 
@@ -81,13 +81,13 @@ def _delays(records: Sequence[Record]) -> list[float]:
     """Typical latencies there and back [ms], by frame size."""
     found = []
     for record in records:
-        if record["benchmark"] != "latency" or record.get("not_measured"):
-            continue
-        ways = [figures["tl"]["median"] for figures in record["directions"].values()]
-        if len(ways) == 2 and None not in ways:
-            found.append(sum(ways))
+        if isinstance(record, LatencyRecord):
+            ways = [figures.tl.median for figures in record.directions.values()]
+            known = [delay for delay in ways if delay is not None]
+            if len(ways) == len(known) == 2:
+                found.append(sum(known))
     return found
 
 
-def _simulated(runs: Sequence[RunOf]) -> bool:
+def _simulated(runs: Sequence[CampaignRun]) -> bool:
     return any(run.data.simulated for run in runs if run.data is not None)

@@ -18,16 +18,16 @@ from v6t.analysis.blocks import (
     Section,
     Text,
 )
+from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import Reference, facts_of, references, sources
+from v6t.analysis.records.base import Record
 from v6t.analysis.records.throughput import trial_row
 from v6t.analysis.remarks import remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
-from v6t.analysis.report.figures import drawings
 from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Record, Sheet, count, milliseconds, sheet, sizes_of
-from v6t.analysis.tables.rfc import grouped, sheets
+from v6t.analysis.sheet import Sheet, count, sheet
 
 MOST_TRIALS = 3000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
@@ -37,22 +37,31 @@ SHOWN, LONG, BRIEF = 4, 40, 10
 are printed."""
 
 
-def build(data: RunData, *, paper: str | None = None, figures: bool = True) -> Document:
+def build(
+    data: RunData,
+    presentations: Presentations,
+    *,
+    paper: str | None = None,
+    figures: bool = True,
+) -> Document:
     """The document.
 
     Args:
         data: the run.
+        presentations: of the benchmarks.
         paper: short name of a paper whose tables stand beside the run's, with all differences.
         figures: whether to draw.
     """
     label = str(data.results.get("label") or "")
     sections = [
-        Section("In short", "short", list(_short(data))),
+        Section("In short", "short", list(_short(data, presentations))),
         Section("What was measured, on what", "setting", list(setting(data, figures))),
-        *_benchmarks(data, figures),
-        Section("Beside published results", "published", list(_published(data, paper))),
+        *_benchmarks(data, presentations, figures),
+        Section(
+            "Beside published results", "published", list(_published(data, presentations, paper))
+        ),
         Section("Validity", "validity", trust(data)),
-        Section("Compliance", "compliance", list(_compliance(data))),
+        Section("Compliance", "compliance", list(_compliance(data, presentations))),
         Section("Raw trials", "trials", [_raw(data)]),
         Section("Configuration and manifest", "configuration", list(_files(data))),
     ]
@@ -64,7 +73,7 @@ def build(data: RunData, *, paper: str | None = None, figures: bool = True) -> D
     return Document(f"{data.title or data.config['plugin']}", subtitle, sections)
 
 
-def _short(data: RunData) -> Iterator[Block]:
+def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
     yield Text(data.heading)
     if data.status == "translation incorrect":
         found: Mapping[str, Any] = data.results.get("finding", {})
@@ -83,74 +92,62 @@ def _short(data: RunData) -> Iterator[Block]:
             "`v6t resume` continues it.",
             "warning",
         )
-    cards = list(_cards(data.records))
+    cards = list(_cards(data.records, presentations))
     if cards:
         yield Cards(cards)
     missing = [
-        f"{r['benchmark']}, {sizes_of(r)} octets, {r['direction']}: not measured "
-        f"({r['not_measured']})"
+        f"{r.benchmark}, {r.point}: not measured ({r.not_measured})"
         for r in data.records
-        if r.get("not_measured")
+        if not r.measured
     ]
     if missing:
         yield Items(missing, "warning")
     caveats: Sequence[str] = data.results.get("caveats", ())
     if caveats:
         yield Items(caveats, "warning")
-    said = remarks(data.records)
+    said = remarks(data.records, presentations)
     if said:
         yield Folded(
             f"{len(said)} remarks about single numbers", [Items(said)], brief=len(said) < BRIEF
         )
 
 
-def _cards(records: Sequence[Record]) -> Iterator[tuple[str, str, str]]:
+def _cards(
+    records: Sequence[Record], presentations: Presentations
+) -> Iterator[tuple[str, str, str]]:
     """The numbers one would advertise: those of the smallest frames (TP-08)."""
-    sizes = [r["frame_sizes"]["ipv6"] for r in records if not r.get("not_measured")]
-    for r in records:
-        if r.get("not_measured") or r["frame_sizes"]["ipv6"] != min(sizes):
-            continue
-        where = f"{sizes_of(r)} octets, {r['direction']}, "
-        of = f"median of {r['repetitions']}"
-        title, benchmark = r.get("title", ""), r["benchmark"]
-        if benchmark.startswith("throughput"):
-            limit = " - limited by the tester" if r["tester_limited"] else ""
-            yield count(r["median"]), "frames/s per direction", f"{title}, {where}{of}{limit}"
-        elif r.get("unit") == "connections per second":
-            number = f"{r['connections']:,} connections, "
-            yield count(r["median"]), "connections/s", f"{title}, {where}{number}{of}"
-        elif benchmark == "back-to-back":
-            yield f"{r['average']:,.0f}", "frames", f"{title}, {where}average of {r['repetitions']}"
-        elif benchmark in _DELAYS:
-            key, word = _DELAYS[benchmark]
-            for way, found in r["directions"].items():
-                yield milliseconds(found[key]["median"]), "ms", f"{word}, {where}{way}, {of}"
+    measured = [r for r in records if r.measured]
+    smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
+    for record in measured:
+        if record.frame_sizes.ipv6 == smallest:
+            for card in presentations.of(record).cards(record):
+                yield card.number, card.unit, card.what
 
 
-_DELAYS = {"latency": ("tl", "Typical latency"), "pdv": ("pdv", "PDV")}
-
-
-def _benchmarks(data: RunData, figures: bool) -> Iterator[Section]:
-    for benchmark, records in grouped(data.records).items():
-        blocks: list[Block] = [folded_if_long(table) for table in sheets(records)]
-        if any(r.get("tester_limited") or r.get("upper_bound_hit") for r in records):
+def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> Iterator[Section]:
+    for number, (presentation, records) in enumerate(presentations.grouped(data.records)):
+        measured = [r for r in records if r.measured]
+        blocks: list[Block] = []
+        if measured:
+            blocks.append(folded_if_long(presentation.sheet(measured)))
+        if any(r.limited for r in measured):
             blocks.append(
                 Text("* limited by the tester or the medium: the device may be faster", "warning")
             )
-        said = remarks(records)
+        said = remarks(records, presentations)
         if said:
             blocks.append(Items(said))
-        if figures:
-            drawn = drawings(data, benchmark, records)
+        if figures and measured:
+            drawn = list(presentation.figures(data, measured))
             blocks += drawn[:SHOWN]
             if drawn[SHOWN:]:
                 rest = len(drawn) - SHOWN
                 blocks.append(Folded(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:]))
-        definition = next((r["definition"] for r in records if r.get("definition")), None)
+        definition = presentation.definition(measured)
         if definition:
-            blocks.append(Text(f"Delay: {definition}."))
-        title = next((r["title"] for r in records if r.get("title")), benchmark)
-        yield Section(title, benchmark, blocks)
+            blocks.append(Text(definition))
+        anchor = presentation.name or f"unknown-{number}"
+        yield Section(records[0].title, anchor, blocks)
 
 
 def folded_if_long(table: Sheet) -> Block:
@@ -160,9 +157,11 @@ def folded_if_long(table: Sheet) -> Block:
     return Folded(f"{table.title}: table of {len(table.rows)} rows", [table])
 
 
-def _published(data: RunData, paper: str | None) -> Iterator[Block]:
+def _published(data: RunData, presentations: Presentations, paper: str | None) -> Iterator[Block]:
     facts = facts_of(data.config, data.params)
-    found = [(r, ref) for r in data.records for ref in references(r, facts, paper=paper)]
+    found = [
+        (r, ref) for r in data.records for ref in references(r, facts, presentations, paper=paper)
+    ]
     alike = [(r, ref) for r, ref in found if ref.alike]
     if paper:
         yield Text(f"Reproduction of {sources().get(paper, paper)}.")
@@ -181,7 +180,7 @@ def _published(data: RunData, paper: str | None) -> Iterator[Block]:
     )
     if found:
         rows = [
-            (ref.source, sizes_of(r), ref.direction, "; ".join(map(str, ref.differing)))
+            (ref.source, r.sizes, ref.direction, "; ".join(map(str, ref.differing)))
             for r, ref in found
         ]
         names = ["<published", "<octets", "<direction", "<conditions that differ"]
@@ -199,7 +198,7 @@ def reproduction(found: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
         ratio = ref.measured / ref.published if ref.measured is not None else None
         tables.setdefault(ref.source, []).append(
             (
-                ", ".join([ref.entry["metric"], sizes_of(record), ref.direction, *_told(ref)]),
+                ", ".join([ref.entry["metric"], record.sizes, ref.direction, *_told(ref)]),
                 f"{ref.entry['dut']}, {ref.entry['test_system'].partition(' (')[0]}",
                 show(ref.published),
                 show(ref.measured),
@@ -239,8 +238,8 @@ def _figure(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.5g}"
 
 
-def _compliance(data: RunData) -> Iterator[Block]:
-    found = clauses(data)
+def _compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
+    found = clauses(data, presentations)
     deviating = sum(c.verdict == "deviates" for c in found)
     if deviating:
         yield Text(

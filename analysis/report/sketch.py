@@ -62,7 +62,7 @@ def _names(data: RunData) -> tuple[str, str]:
 def _octets(data: RunData) -> tuple[list[int], list[int]]:
     """Sizes of the tester's frames on the left and on the right link, of what was measured."""
     sent = data.setup.get("octets", {})
-    measured = sorted({r["frame_sizes"]["ipv6"] for r in data.records})
+    measured = sorted({r.frame_sizes.ipv6 for r in data.records})
     pairs = [sent[str(size)] for size in measured if str(size) in sent]
     return [left for left, _ in pairs], [right for _, right in pairs]
 

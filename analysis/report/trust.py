@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.blocks import Block, Folded, Items, Text
+from v6t.analysis.blocks import Block, Folded, Items, Text, Tone
+from v6t.analysis.records.base import FrameSizes, InvalidTrial, Record
+from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, sheet, sizes_of
+from v6t.analysis.sheet import Sheet, count, sheet
 from v6t.analysis.statistics import median
 
 MOST_LISTED = 50
@@ -18,8 +20,8 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 def trust(data: RunData) -> list[Block]:
     """What speaks for and against the numbers."""
     blocks: list[Block] = []
-    trials = sum(len(r["trials"]) for r in data.records)
-    invalid = [(r, t) for r in data.records for t in r["invalid_trials"]]
+    trials = sum(len(r.trials) for r in data.records)
+    invalid = [(r, t) for r in data.records for t in r.invalid_trials]
     if not trials:
         blocks.append(Text("No trial of any benchmark was made.", "warning"))
     elif invalid:
@@ -39,13 +41,18 @@ def trust(data: RunData) -> list[Block]:
     checked = sum(c.checked for t in data.trials for c in t.result.directions.values())
     matched = sum(c.matched for t in data.trials for c in t.result.directions.values())
     if checked:
-        blocks.append(
-            Text(
-                f"{checked:,} received frames were compared with the reference translation, "
-                f"{matched:,} were equal to it.",
-                "good" if matched == checked else "bad",
-            )
+        compared = (
+            f"{checked:,} received frames were compared with the reference translation, "
+            f"{matched:,} were equal to it."
         )
+        shared = data.shares_oracle
+        if shared:
+            compared += (
+                " The device was made of that same translation: this proves the path between the "
+                "ports, not the translation."
+            )
+        good: Tone = "plain" if shared else "good"
+        blocks.append(Text(compared, good if matched == checked else "bad"))
     if data.behaviour:
         blocks.append(Text("Where RFCs leave it a choice, the device was seen to write:"))
         blocks.append(
@@ -68,12 +75,12 @@ def trust(data: RunData) -> list[Block]:
     return [*blocks, *_limits(data)]
 
 
-def _invalid(found: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Sheet:
+def _invalid(found: list[tuple[Record, InvalidTrial]]) -> Sheet:
     # reasons that differ in their numbers only are one; the first stands for all
     alike: dict[tuple[str, ...], list[str]] = {}
     for record, trial in found:
-        for reason in trial["reasons"][:1]:
-            place = (record["benchmark"], sizes_of(record), record["direction"])
+        for reason in trial.reasons[:1]:
+            place = (record.benchmark, record.sizes, record.direction)
             alike.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
     most = sorted(alike.items(), key=lambda item: -len(item[1]))[:MOST_LISTED]
     rows = [(*key[:3], reasons[0], str(len(reasons))) for key, reasons in most]
@@ -84,22 +91,20 @@ def _invalid(found: list[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Sheet:
 def _headroom(data: RunData) -> Sheet:
     rows = []
     for record in data.records:
-        if not record["benchmark"].startswith("throughput") or not record.get("tester_ceiling"):
+        if not isinstance(record, ThroughputRecord) or not record.tester_ceiling:
             continue
-        share = record["median"] / record["tester_ceiling"]
-        limited = record["tester_limited"] or record["upper_bound_reason"] == "tester"
         word = "enough"
-        if record["tester_limited"]:
+        if record.tester_limited:
             word = "the tester limits the result"
-        elif limited and record["upper_bound_hit"]:
+        elif record.upper_bound_reason == "tester" and record.upper_bound_hit:
             word = "the search ended at the tester's maximum"
         rows.append(
             (
-                sizes_of(record),
-                record["direction"],
-                count(record["median"]),
-                count(record["tester_ceiling"]),
-                f"{share:.1%}",
+                record.sizes,
+                record.direction,
+                count(record.median),
+                count(record.tester_ceiling),
+                f"{record.median / record.tester_ceiling:.1%}",
                 word,
             )
         )
@@ -140,7 +145,7 @@ def _limits(data: RunData) -> Iterator[Block]:
         names = ["<octets", "<direction", "fps per direction", "samples", "<what limits it"]
         rows = [
             (
-                sizes_of(entry),
+                str(_sizes(entry)),
                 entry["direction"],
                 count(entry["rate_fps"]),
                 str(entry["samples"]),
@@ -150,7 +155,7 @@ def _limits(data: RunData) -> Iterator[Block]:
         ]
         yield sheet("What limits the device, watched every second", names, rows)
         seen = [
-            f"{sizes_of(e)} {e['direction']}: {line}"
+            f"{_sizes(e)} {e['direction']}: {line}"
             for e in data.bottleneck
             for line in e["evidence"]
         ]
@@ -161,6 +166,10 @@ def _limits(data: RunData) -> Iterator[Block]:
             "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
             "once more and does."
         )
+
+
+def _sizes(entry: Mapping[str, Any]) -> FrameSizes:
+    return FrameSizes.model_validate(entry["frame_sizes"])
 
 
 def _evidence(data: RunData) -> Iterator[str]:
@@ -176,6 +185,6 @@ def _evidence(data: RunData) -> Iterator[str]:
     for entry in data.results.get("bottleneck", ()):
         yield (
             f"{entry['device']} at {count(entry['rate_fps'])} fps {entry['direction']}, "
-            f"{entry['frame_sizes']['ipv6']}/{entry['frame_sizes']['ipv4']} octets: "
+            f"{_sizes(entry)} octets: "
             f"{entry['says']} ({'; '.join(entry['evidence'])})"
         )

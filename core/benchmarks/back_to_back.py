@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
-from v6t.analysis.records.bursts import burst_record, burst_rows
+from v6t.analysis.presentations.bursts import BurstPresentation
+from v6t.analysis.records.bursts import BurstRecord, burst_record, burst_rows
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Frozen
-from v6t.procedures import back_to_back
 from v6t.procedures.back_to_back import BurstResult, BurstSpec, measure_back_to_back
 
 if TYPE_CHECKING:
@@ -41,11 +41,9 @@ class BurstSettings(Frozen):
     """For these short streams instead of the general one; None: the general one."""
 
 
-class BackToBack(Benchmark[BurstSettings]):
+class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
     """The longest burst at the smallest gap that the device forwards without loss."""
 
-    name = back_to_back.BENCHMARK
-    title = "Back-to-back frames"
     summary = "The longest burst without loss, and the buffer it stands for."
     order = 50
     section = "back_to_back"
@@ -98,7 +96,7 @@ class BackToBack(Benchmark[BurstSettings]):
             else measure_back_to_back(spec, point.measure, point.watch)
         )
         record = burst_record(result, refused=refused, conditions=point.said)
-        return Measured({**record, **point.gate(spec.rate_fps)}, burst_rows(result))
+        return Measured(record, burst_rows(result))
 
     def _spec(self, point: Point, throughput_fps: float) -> BurstSpec:
         b = self.own(point.bound)

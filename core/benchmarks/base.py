@@ -5,11 +5,13 @@ Whoever plans, checks, measures or documents loops over such objects; nobody ask
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from v6t.analysis.presentation import Presentation
+from v6t.analysis.records.base import FrameSizes, Record
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 RFC_DURATION_S = 60.0
 """Trials of RFC 2544 section 24; shorter ones are demonstrations."""
 
+R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Frozen)
 
 
@@ -44,12 +47,10 @@ class Phase(IntEnum):
         return self in (Phase.STREAMS, Phase.VARIANTS)
 
 
-class Benchmark(ABC, Generic[S]):
+class Benchmark(Presentation[R], Generic[R, S]):
     """One benchmark.
 
     Attributes:
-        name: on the command line, in keys and in results.
-        title: as a heading.
         summary: one sentence on what it finds out.
         phase, order: when it has its turn: those of a phase by their order.
         connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
@@ -60,11 +61,8 @@ class Benchmark(ABC, Generic[S]):
         abilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
         alone: it cannot stand beside others in one run.
-        csv_file: where its rows are written.
     """
 
-    name: ClassVar[str]
-    title: ClassVar[str]
     summary: ClassVar[str]
     phase: ClassVar[Phase] = Phase.STREAMS
     order: ClassVar[int] = 500
@@ -79,7 +77,7 @@ class Benchmark(ABC, Generic[S]):
 
     @property
     def csv_file(self) -> str:
-        """A table of its own."""
+        """Where its rows stand in a run directory."""
         return f"{self.name}.csv"
 
     def own(self, bound: BoundRun) -> S:
@@ -140,15 +138,15 @@ class Benchmark(ABC, Generic[S]):
             why: one phrase.
             conditions: of the point.
         """
-        record = {
-            "benchmark": self.name,
-            "title": self.title,
-            "direction": point.mode,
-            "frame_sizes": {"ipv6": point.sizes.ipv6, "ipv4": point.sizes.ipv4},
-            "not_measured": why,
-            "repetitions": 0,
-            "trials": [],
-            "invalid_trials": [],
-            "conditions": dict(conditions),
-        }
+        record = Record(
+            benchmark=self.name,
+            title=self.name,
+            direction=point.mode,
+            frame_sizes=FrameSizes(ipv6=point.sizes.ipv6, ipv4=point.sizes.ipv4),
+            not_measured=why,
+            repetitions=0,
+            trials=[],
+            invalid_trials=[],
+            conditions=dict(conditions),
+        )
         return Measured(record)

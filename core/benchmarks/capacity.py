@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from v6t.analysis.records.connections import capacity_record, capacity_rows
+from v6t.analysis.presentations.connections import CapacityPresentation
+from v6t.analysis.records.state_table import CapacityRecord, capacity_record, capacity_rows
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
 from v6t.core.benchmarks.phase_one import filling, phase_one_s, setup_of, upper_bound
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.search.binary import halvings
-from v6t.procedures.stateful import capacity
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.profiles.errors import UsageError
 
@@ -22,11 +22,9 @@ TRIALS_PER_COUNT = 2
 """Trials of a search for each number of connections but the first, usually."""
 
 
-class Capacity(OfConnections):
+class Capacity(CapacityPresentation, OfConnections[CapacityRecord]):
     """How many connections a table holds."""
 
-    name = capacity.BENCHMARK
-    title = "Connection tracking table capacity"
     summary = "How many connections the device's table holds."
     phase = Phase.TABLE
     order = 20
@@ -95,6 +93,6 @@ class Capacity(OfConnections):
 
 def _most(bound: BoundRun) -> int:
     """Connections a search may ask for."""
-    plugin: Any = bound.technology
     given = bound.settings.procedure.connections.capacity.most
-    return int(plugin.combinations) if given is None else min(int(plugin.combinations), given)
+    there = bound.technology.combinations
+    return there if given is None else min(there, given)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from v6t.analysis.records.connections import connection_rate_record, connection_rate_rows
+from v6t.analysis.presentations.connections import ConnectionRatePresentation
+from v6t.analysis.records.base import Record
+from v6t.analysis.records.connections import (
+    ConnectionRateRecord,
+    connection_rate_record,
+    connection_rate_rows,
+)
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import filling, phase_one_s, setup_of, upper_bound
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Frozen
-from v6t.procedures.stateful import connection_rate
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class OfConnections(Benchmark[Frozen]):
+C = TypeVar("C", bound=Record)
+
+
+class OfConnections(Benchmark[C, Frozen]):
     """Benchmarks that say nothing where connections may be gone."""
 
     connections = "only"
@@ -28,11 +36,9 @@ class OfConnections(Benchmark[Frozen]):
             yield "connections are not validated: the device may have forgotten them (ST-07)"
 
 
-class ConnectionRate(OfConnections):
+class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRecord]):
     """The highest rate at which every new connection is forwarded and stands."""
 
-    name = connection_rate.BENCHMARK
-    title = "Maximum connection establishment rate"
     summary = "The highest rate at which every new connection stands."
     phase = Phase.CONNECTIONS
     order = 10

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class Deadline(Benchmark[Any]):
+class Deadline(Benchmark[Any, Any]):
     """The same benchmark with a deadline for every frame; never instead of it."""
 
     heeds = frozenset({"adaptive", "frame_timeout_ms"})

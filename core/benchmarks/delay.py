@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
-from v6t.analysis.records.timing import timing_record, timing_rows
+from v6t.analysis.presentations.delays import IpdvPresentation, LatencyPresentation, PdvPresentation
+from v6t.analysis.records.timing import DelayRecord, timing_record, timing_rows
 from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Frozen
@@ -44,7 +45,7 @@ class DelayVariationSettings(Frozen):
 D = TypeVar("D", bound=Frozen)
 
 
-class Delay(Benchmark[D]):
+class Delay(Benchmark[DelayRecord, D]):
     """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
 
     connections = "also"
@@ -98,14 +99,12 @@ class Delay(Benchmark[D]):
             own = procedure(replace(spec, repetitions=1), _apart(point.loopback), None)
         result = procedure(spec, point.measure, point.watch)
         record = timing_record(result, loopback=own, conditions=point.said)
-        return Measured({**record, **point.gate(rate_fps)}, timing_rows(result))
+        return Measured(record, timing_rows(result))
 
 
-class Latency(Delay[LatencySettings]):
+class Latency(LatencyPresentation, Delay[LatencySettings]):
     """Typical and worst case delay of tagged frames."""
 
-    name = latency.BENCHMARK
-    title = "Latency"
     summary = "Typical and worst case delay of tagged frames at the throughput."
     order = 60
     section = "latency"
@@ -175,11 +174,9 @@ class DelayVariation(Delay[DelayVariationSettings]):
             yield f"{self.name} over streams of {length_s:g} s, not {RFC_DURATION_S:g} s"
 
 
-class Pdv(DelayVariation):
+class Pdv(PdvPresentation, DelayVariation):
     """Spread of the delays."""
 
-    name = pdv.BENCHMARK
-    title = "PDV"
     summary = "How much the delays of all frames differ (99.9th percentile less the smallest)."
     order = 70
     abilities = frozenset({"every-frame"})
@@ -187,11 +184,9 @@ class Pdv(DelayVariation):
     make = staticmethod(pdv.pdv_spec)
 
 
-class Ipdv(DelayVariation):
+class Ipdv(IpdvPresentation, DelayVariation):
     """Differences between the delays of successive frames."""
 
-    name = ipdv.BENCHMARK
-    title = "IPDV"
     summary = "How much the delay changes from one frame to the next."
     order = 80
     abilities = frozenset({"every-frame", "ipdv"})
@@ -202,7 +197,7 @@ class Ipdv(DelayVariation):
 def _media(bound: BoundRun) -> Iterator[tuple[int, int]]:
     """Every frame size of a run, and what the medium carries of it [fps]."""
     for size in bound.settings.frame_sizes:
-        octets = bound.technology.frame_pair(size).ipv6
+        octets = bound.technology.frame_pair(size).longest
         yield size, max_frame_rate_fps(bound.settings.line_rate_bps, octets)
 
 

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
-from v6t.analysis.records.variants import flow_rows, flows_record
+from v6t.analysis.presentations.variants import FlowsPresentation
+from v6t.analysis.records.variants import FlowsRecord, flow_rows, flows_record
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Frozen
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
-from v6t.procedures import flows
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import Ability
@@ -33,11 +33,9 @@ class FlowSettings(Frozen):
     """Between the beginnings of two flows that begin one after the other."""
 
 
-class Flows(Benchmark[FlowSettings]):
+class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
     """The throughput of one flow, and how it changes with more of them."""
 
-    name = flows.BENCHMARK
-    title = "Throughput by network flows"
     summary = "The throughput of one flow, and how it changes with more of them."
     phase = Phase.VARIANTS
     order = 10

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
-from v6t.analysis.records.loss import frame_loss_record, frame_loss_rows
+from v6t.analysis.presentations.loss import FrameLossPresentation, LossTimeoutPresentation
+from v6t.analysis.records.loss import FrameLossRecord, frame_loss_record, frame_loss_rows
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Frozen
-from v6t.procedures import frame_loss
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.frame_loss import LARGEST_STEP, FrameLossSpec, measure_frame_loss
 from v6t.profiles.errors import UsageError
@@ -33,11 +33,9 @@ class FrameLossSettings(Frozen):
     """None: as for throughput."""
 
 
-class FrameLoss(Benchmark[FrameLossSettings]):
+class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSettings]):
     """Lost shares of the frames at falling rates."""
 
-    name = frame_loss.BENCHMARK
-    title = "Frame loss rate"
     summary = "The share of frames that is lost at rates from the maximum down."
     order = 30
     connections = "also"
@@ -69,7 +67,7 @@ class FrameLoss(Benchmark[FrameLossSettings]):
         """The RFC's descent from what medium and tester carry, or the papers' list of rates."""
         result = measure_frame_loss(self._spec(point), point.measure, point.watch)
         record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
-        return Measured({**record, **point.gate(*result.rates)}, frame_loss_rows(result))
+        return Measured(record, frame_loss_rows(result))
 
     def _spec(self, point: Point) -> FrameLossSpec:
         f, p = self.own(point.bound), point.procedure
@@ -85,11 +83,9 @@ class FrameLoss(Benchmark[FrameLossSettings]):
         )
 
 
-class FrameLossFrameTimeout(Deadline, FrameLoss):
+class FrameLossFrameTimeout(Deadline, LossTimeoutPresentation, FrameLoss):
     """A frame that takes longer than a deadline is lost (FLR-06)."""
 
-    name = frame_loss.WITH_TIMEOUT
-    title = "Frame loss rate with per-frame timeout"
     summary = "The share of frames that is lost or comes too late, at falling rates."
     order = 40
 

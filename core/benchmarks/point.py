@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.records.base import Record
 from v6t.analysis.statistics import median, percentile
 from v6t.procedures.conditions import Conditions, Watch
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.tester_rate import Ceiling, usable_fps
+from v6t.procedures.tester_rate import Ceiling
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Measure, Mode, TrialResult
 from v6t.profiles.model import FramePair, Traffic
@@ -168,11 +169,6 @@ class MeasurementPoint(Point):
         """What stands with every number of this point: its conditions."""
         return {**self.describe(*self.capacity.find()), **self.also}
 
-    def gate(self, *offered: float) -> dict[str, Any]:
-        """Which offered rates the tester's self-test does not cover (SELF-02)."""
-        usable = usable_fps(self.ceiling.rate_fps, self.procedure.selftest_margin)
-        return {"usable_fps": usable, "above_usable": [rate for rate in offered if rate > usable]}
-
     def throughput(self) -> tuple[float, str]:
         """The throughput measured here, and which figure of it; 0.0 if no rate passed."""
         rates = self.found.get(THROUGHPUT, ())
@@ -193,6 +189,6 @@ class Measured:
         rates: of its repetitions, for benchmarks that are measured at them.
     """
 
-    record: dict[str, Any]
+    record: Record
     rows: list[Row] = field(default_factory=list)
     rates: Sequence[float] = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pydantic import Field
-from v6t.analysis.records.bursts import recovery_record
+from v6t.analysis.presentations.outages import RecoveryPresentation
+from v6t.analysis.records.outages import OutageRecord, recovery_record
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Frozen
-from v6t.procedures import recovery
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
 
 
@@ -22,11 +22,9 @@ class RecoverySettings(Frozen):
     """None: as for throughput."""
 
 
-class SystemRecovery(Benchmark[RecoverySettings]):
+class SystemRecovery(RecoveryPresentation, Benchmark[OutageRecord, RecoverySettings]):
     """How long a device loses frames after an overload."""
 
-    name = recovery.BENCHMARK
-    title = "System recovery"
     summary = "How long frames are still lost after an overload has ended."
     order = 90
     section = "system_recovery"
@@ -49,7 +47,7 @@ class SystemRecovery(Benchmark[RecoverySettings]):
         spec = self._spec(point, throughput_fps)
         result = measure_recovery(spec, point.measure, point.watch)
         record = recovery_record(result, conditions=point.said)
-        return Measured({**record, **point.gate(spec.overload_fps)})
+        return Measured(record)
 
     def _spec(self, point: Point, throughput_fps: float) -> RecoverySpec:
         r = self.own(point.bound)

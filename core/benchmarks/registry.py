@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks.settings import Frozen
-from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import Extensions
 
 if TYPE_CHECKING:
+    from v6t.analysis.presentation import Presentations
     from v6t.core.benchmarks.base import Benchmark
+    from v6t.core.benchmarks.settings import Frozen
     from v6t.core.config.bound import BoundRun
 
-GROUP = "v6t.benchmarks"
+BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
+    "v6t.benchmarks", "v6t.core.benchmarks.base:Benchmark", "benchmark"
+)
+names = BENCHMARKS.names
 
 
-def names() -> list[str]:
-    """Names of all benchmarks; none is imported."""
-    return sorted({e.name for e in _entries(tuple(sys.path))})
-
-
-def load(name: str) -> Benchmark[Any]:
+def load(name: str) -> Benchmark[Any, Any]:
     """A benchmark.
 
     Raises:
-        UsageError: there is none of this name, or it cannot be loaded.
+        UsageError: there is none of this name.
+        ExtensionError: it cannot be loaded.
     """
-    return _load(name, tuple(sys.path))
+    return BENCHMARKS.load(name)()
 
 
-def installed() -> list[Benchmark[Any]]:
+def installed() -> list[Benchmark[Any, Any]]:
     """Every benchmark that can be loaded, in the order they are measured."""
-    found = []
-    for name in names():
-        try:
-            found.append(load(name))
-        except UsageError:
-            continue
-    return _in_order(found)
+    return _in_order(row.kind() for row in BENCHMARKS.listing() if row.kind is not None)
 
 
-def wanted(bound: BoundRun) -> list[Benchmark[Any]]:
+def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
     """A run's benchmarks in order, with those that others need."""
     names = list(bound.settings.benchmarks)
     for name in names:  # grows while it is walked
@@ -65,31 +56,19 @@ def quick() -> dict[str, Any]:
     }
 
 
-def _in_order(found: Iterable[Benchmark[Any]]) -> list[Benchmark[Any]]:
+def presentations() -> Presentations:
+    """How the records of every installed benchmark are shown."""
+    from v6t.analysis.presentation import Presentations
+
+    return Presentations(installed())
+
+
+def results_schema() -> dict[str, Any]:
+    """The JSON schema of ``results.json``, with the records of every installed benchmark."""
+    from v6t.analysis.records import results
+
+    return results.results_schema({b.name: b.record for b in installed()})
+
+
+def _in_order(found: Iterable[Benchmark[Any, Any]]) -> list[Benchmark[Any, Any]]:
     return sorted(found, key=lambda b: (b.phase, b.order, b.name))
-
-
-@lru_cache(maxsize=4)
-def _entries(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    return tuple({(e.name, e.value): e for e in entry_points(group=GROUP)}.values())
-
-
-@lru_cache(maxsize=64)
-def _load(name: str, path: tuple[str, ...]) -> Benchmark[Any]:
-    from v6t.core.benchmarks.base import Benchmark
-
-    found = [e for e in _entries(path) if e.name == name]
-    if not found:
-        raise UsageError(f"there is no benchmark '{name}'", "known: " + ", ".join(names()))
-    if len(found) > 1:
-        raise UsageError(f"two benchmarks are called '{name}'", "uninstall one")
-    try:
-        kind = found[0].load()
-    except Exception as exc:  # a foreign module may raise anything
-        raise UsageError(
-            f"the benchmark '{name}' cannot be loaded: {type(exc).__name__}: {exc}"
-        ) from exc
-    if not (isinstance(kind, type) and issubclass(kind, Benchmark)):
-        raise UsageError(f"the benchmark '{name}' is no Benchmark class")
-    made: Benchmark[Any] = kind()
-    return made

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pydantic import Field
-from v6t.analysis.records.bursts import reset_record
+from v6t.analysis.presentations.outages import ResetPresentation
+from v6t.analysis.records.outages import OutageRecord, reset_record
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Frozen
-from v6t.procedures import reset
 from v6t.procedures.reset import HOOKS, ResetSpec, measure_reset
 from v6t.profiles.errors import UsageError
 
@@ -30,11 +30,9 @@ class ResetSettings(Frozen):
     """Resets."""
 
 
-class Reset(Benchmark[ResetSettings]):
+class Reset(ResetPresentation, Benchmark[OutageRecord, ResetSettings]):
     """How long a device forwards nothing while it is reset."""
 
-    name = reset.BENCHMARK
-    title = "Reset"
     summary = "How long nothing is forwarded while the device is reset."
     order = 100
     connections = "also"
@@ -46,7 +44,7 @@ class Reset(Benchmark[ResetSettings]):
 
     def check(self, bound: BoundRun) -> None:
         """Refuse a reset that nobody can carry out, or outside the stream."""
-        run, r = bound.settings, self.own(bound)
+        r = self.own(bound)
         if r.hook not in HOOKS:
             raise UsageError(f"there is no reset '{r.hook}'", "one of " + ", ".join(HOOKS))
         if r.at_s >= r.duration_s:
@@ -54,7 +52,7 @@ class Reset(Benchmark[ResetSettings]):
                 f"a reset at {r.at_s:g} s is not within a stream of {r.duration_s:g} s",
                 "raise reset.duration_s",
             )
-        if run.tester.kind != "sim" and r.hook not in run.dut.options.get("hooks", {}):
+        if not bound.tester.simulates and r.hook not in bound.driver.hooks:
             raise UsageError(
                 f"the device has no hook '{r.hook}'",
                 "give its command in the testbed file: dut.options.hooks",
@@ -73,7 +71,7 @@ class Reset(Benchmark[ResetSettings]):
             return self.nothing(point, why, point.said)
         result = measure_reset(self._spec(point, throughput_fps), point.measure, point.watch)
         record = reset_record(result, conditions=point.said)
-        return Measured({**record, **point.gate(throughput_fps)})
+        return Measured(record)
 
     def _spec(self, point: Point, rate_fps: float) -> ResetSpec:
         r = self.own(point.bound)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.records.variants import probe_record, probe_rows
+from v6t.analysis.presentations.variants import ProbePresentation
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.records.variants import ProbeRecord, probe_record, probe_rows
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Frozen
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
-from v6t.procedures import rss_probe
 from v6t.procedures.rss_probe import CASES, Case, advise, holds
 from v6t.procedures.throughput import measure_throughput
 from v6t.procedures.trial import directions_of
@@ -24,11 +25,9 @@ if TYPE_CHECKING:
     from v6t.plugins.base import Technology
 
 
-class RssProbe(Benchmark[Frozen]):
+class RssProbe(ProbePresentation, Benchmark[ProbeRecord, Frozen]):
     """The throughput with fixed headers, random ports, random addresses, and both."""
 
-    name = rss_probe.BENCHMARK
-    title = "Entropy this device needs"
     summary = "Which pseudorandom header fields spread frames over the device's cores."
     phase = Phase.VARIANTS
     order = 20
@@ -62,7 +61,7 @@ class RssProbe(Benchmark[Frozen]):
 
     def run(self, point: MeasurementPoint) -> Measured:
         """All cases, then what follows from them."""
-        found: dict[Case, dict[str, Any]] = {}
+        found: dict[Case, ThroughputRecord] = {}
         rows = []
         at = point
         for case in CASES:
@@ -73,6 +72,6 @@ class RssProbe(Benchmark[Frozen]):
             result = measure_throughput(spec, at.measure, at.watch)
             found[case] = search_record(at, result)
             rows += probe_rows(case, result)
-        limited = [case for case, record in found.items() if record["tester_limited"]]
-        advice = advise({case: record["median"] for case, record in found.items()}, limited)
+        limited = [case for case, record in found.items() if record.tester_limited]
+        advice = advise({case: record.median for case, record in found.items()}, limited)
         return Measured(probe_record(found, advice, conditions=at.said), rows)

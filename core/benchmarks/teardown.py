@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from v6t.analysis.records.connections import teardown_record, teardown_rows
+from v6t.analysis.presentations.connections import TeardownPresentation
+from v6t.analysis.records.state_table import TeardownRecord, teardown_record, teardown_rows
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import assumed_rate, filling, phase_one_s, rate, setup_of
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import Frozen
-from v6t.procedures.stateful import teardown
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 
 
-class Teardown(Benchmark[Frozen]):
+class Teardown(TeardownPresentation, Benchmark[TeardownRecord, Frozen]):
     """How fast a full table is emptied."""
 
-    name = teardown.BENCHMARK
-    title = "Connection tear-down rate"
     summary = "How fast the device empties a full table of connections."
     phase = Phase.TABLE
     order = 10

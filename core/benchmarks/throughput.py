@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from v6t.analysis.records.throughput import repetition_rows, throughput_record
+from v6t.analysis.presentations.throughput import FrameTimeoutPresentation, ThroughputPresentation
+from v6t.analysis.records.throughput import ThroughputRecord, repetition_rows, throughput_record
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, Row, cost_of
 from v6t.core.benchmarks.settings import Frozen
-from v6t.procedures import throughput
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import (
     PROBE_PAUSE_S,
@@ -23,11 +23,9 @@ USUAL_PROBES, USUAL_FULL = 7, 2
 see the search benchmark in the documentation."""
 
 
-class Throughput(Benchmark[Frozen]):
+class Throughput(ThroughputPresentation, Benchmark[ThroughputRecord, Frozen]):
     """The highest rate without loss."""
 
-    name = throughput.BENCHMARK
-    title = "Throughput"
     summary = "The highest rate at which no frame is lost."
     order = 10
     connections = "also"
@@ -55,11 +53,9 @@ class Throughput(Benchmark[Frozen]):
         return Measured(search_record(point, result), [_mixed(point, r) for r in rows], rates)
 
 
-class ThroughputFrameTimeout(Deadline, Throughput):
+class ThroughputFrameTimeout(Deadline, FrameTimeoutPresentation, Throughput):
     """A frame that takes longer than a deadline is lost (TP-06)."""
 
-    name = throughput.WITH_TIMEOUT
-    title = "Throughput with per-frame timeout"
     summary = "The highest rate at which every frame arrives within a deadline."
     order = 20
 
@@ -90,7 +86,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
     )
 
 
-def search_record(point: MeasurementPoint, result: ThroughputResult) -> dict[str, object]:
+def search_record(point: MeasurementPoint, result: ThroughputResult) -> ThroughputRecord:
     """The record of searches at a point, or of a variant of its traffic."""
     return throughput_record(
         result,
@@ -122,8 +118,6 @@ def search_cost(spec: ThroughputSpec) -> Cost:
 
 def _mixed(point: Point, row: Row) -> Row:
     """The mixture stands after the direction, as in siitperf's column order (GEN-28)."""
-    params = point.bound.technology.params
+    n, m = point.bound.technology.params.mixture or ("", "")
     head = {k: row[k] for k in ("No", "Size", "Dir")}
-    n, m = params.mixture or ("", "")
-    mix = {"n": n, "m": m}
-    return {**head, **mix, **{k: v for k, v in row.items() if k not in head}}
+    return {**head, "n": n, "m": m, **{k: v for k, v in row.items() if k not in head}}

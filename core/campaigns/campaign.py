@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.campaigns.file import Planned, Section, packaged, read
-from v6t.core.cli.progress import duration
+from v6t.core.config.bound import bind
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs import rundir as names
 from v6t.core.runs.plan import plan
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import Watch, execute, resume
+from v6t.core.runs.wording import duration
+from v6t.drivers.testers import kind_of
 from v6t.profiles.errors import UsageError, V6tError
 from v6t.profiles.extensions import blaming
 
@@ -85,11 +87,8 @@ class Campaign:
         names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
-            name = run.testbed
-            if tester["kind"] == "embedded" or tester["options"].get("lab"):
-                name = "this machine"
-            elif tester["kind"] == "trex":
-                name = names.setdefault(json.dumps(tester, sort_keys=True), name)
+            shared = kind_of(tester["kind"], tester["options"]).shared
+            name = run.testbed if shared is None else names.setdefault(shared, run.testbed)
             found.setdefault(name, []).append(run)
         return found
 
@@ -189,16 +188,13 @@ def failure_of(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def carry_out(
-    directory: Path, runs: Sequence[CampaignRun], watch: Watch, *, prepare: Any
-) -> list[V6tError]:
+def carry_out(directory: Path, runs: Sequence[CampaignRun], watch: Watch) -> list[V6tError]:
     """Make the runs that are not complete; one that fails does not end the others.
 
     Args:
         directory: of the campaign.
         runs: which ones.
         watch: told what happens.
-        prepare: called with each run before it, for its rights.
 
     Returns:
         The errors of the runs that failed.
@@ -214,7 +210,7 @@ def carry_out(
         began = time.monotonic()
         try:
             with blaming():
-                _make(directory, run, watch, prepare)
+                _make(directory, run, watch)
         except V6tError as exc:
             errors.append(exc)
             _note_failure(directory, run, exc)
@@ -223,19 +219,19 @@ def carry_out(
     return errors
 
 
-def _make(directory: Path, run: CampaignRun, watch: Watch, prepare: Any) -> None:
+def _make(directory: Path, run: CampaignRun, watch: Watch) -> None:
     path = directory / run.directory
-    resolved = run.resolved
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if status_of(directory, run) == INCORRECT or not (path / names.CONFIG).exists():
         # a device that translated wrongly is looked at anew; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
-    prepare(resolved)
+    bound = bind(run.resolved)
+    bound.tester.prepare()
     if (path / names.CONFIG).exists():
-        resume(path, watch)
+        resume(path, watch, bound)
     else:
-        execute(resolved, path, watch)
+        execute(bound, path, watch)
 
 
 def _note_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
@@ -271,7 +267,8 @@ class _Clock:
 
 
 def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRun:
-    from v6t.core.config.resolve import Flags, resolve
+    from v6t.core.config.files import Flags
+    from v6t.core.config.resolve import resolve_and_bind
 
     bed = dict(planned.bed)
     if overrides.tester is not None and bed.get("tester", {}).get("kind") != overrides.tester:
@@ -281,15 +278,15 @@ def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRu
         procedure={"repetitions": overrides.repetitions},
         procedure_texts=dict(overrides.procedure),
     )
-    run = resolve(
+    bound = resolve_and_bind(
         Section(planned.run, planned.document, planned.keys),
         Section(bed, planned.document, planned.keys),
         flags,
     )
-    cost = plan(run)
+    cost = plan(bound)
     words = [f"{number:03d}", planned.experiment, *(_slug(v) for v in planned.axes.values())]
     directory = "-".join(w for w in words if w)[:100]
-    config = run.model_dump(mode="json")
+    config = bound.settings.model_dump(mode="json")
     return CampaignRun(
         directory,
         planned.experiment,

@@ -14,7 +14,7 @@ from v6t.core.reporting import write
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
-    from v6t.analysis.report.campaign import RunOf
+    from v6t.analysis.report.campaign_run import CampaignRun
 
 FILES = {
     "html": "report.html",
@@ -46,14 +46,20 @@ def write_summary(
     from v6t.analysis.report.campaign import campaign_document, summary
     from v6t.analysis.report.html import to_html
     from v6t.analysis.report.markdown import to_markdown
+    from v6t.core.benchmarks.registry import presentations
 
     campaign = opened(directory)
     runs = _runs(directory, campaign)
     head = (campaign.name, campaign.title, campaign.paper)
-    content = summary(*head, runs)
+    known = presentations()
+    content = summary(*head, runs, known)
     texts = {
-        "html": lambda: to_html(campaign_document(*head, campaign.notes, runs, figures=figures)),
-        "md": lambda: to_markdown(campaign_document(*head, campaign.notes, runs, figures=False)),
+        "html": lambda: to_html(
+            campaign_document(*head, campaign.notes, runs, known, figures=figures)
+        ),
+        "md": lambda: to_markdown(
+            campaign_document(*head, campaign.notes, runs, known, figures=False)
+        ),
         "json": lambda: json.dumps(content, indent=1, sort_keys=True) + "\n",
         "csv": lambda: _csv(content),
     }
@@ -70,8 +76,8 @@ def write_summary(
     return written
 
 
-def _runs(directory: Path, campaign: Campaign) -> list[RunOf]:
-    from v6t.analysis.report.campaign import RunOf
+def _runs(directory: Path, campaign: Campaign) -> list[CampaignRun]:
+    from v6t.analysis.report.campaign_run import CampaignRun
 
     found = []
     for run in campaign.runs:
@@ -79,7 +85,7 @@ def _runs(directory: Path, campaign: Campaign) -> list[RunOf]:
         path = directory / run.directory
         data = write.load(path) if (path / "config.json").exists() else None
         found.append(
-            RunOf(
+            CampaignRun(
                 run.directory,
                 run.experiment,
                 run.testbed,
@@ -117,6 +123,6 @@ def _csv(content: dict[str, Any]) -> str:
 
 def _cell(value: Any) -> Any:
     """Numbers as they are, for whoever reads the file with a program."""
-    from v6t.analysis.report.campaign import shown
+    from v6t.analysis.report.campaign_run import shown
 
     return shown(value) if isinstance(value, (dict, list)) else value

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
-from v6t.core.cli.progress import duration
-from v6t.core.cli.run_console import UNREPORTED, prepare
+from v6t.core.cli.run_console import UNREPORTED
 from v6t.core.cli.stopping import of_campaign, signals
-from v6t.core.config.export import configuration
 from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.export import configuration
+from v6t.core.runs.wording import duration
 from v6t.profiles.errors import UsageError
 
 
@@ -83,7 +83,7 @@ def _work(directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: st
     live = Live(errors, sum(r.trials for r in runs)) if errors.is_terminal and not prefix else None
     watch: Any = _Prefixed(live or Plain(), prefix)
     try:
-        failed = carry_out(directory, runs, watch, prepare=prepare)
+        failed = carry_out(directory, runs, watch)
     except KeyboardInterrupt:
         watch.say(f"interrupted: v6t campaign --resume {directory} continues")
         raise

@@ -46,7 +46,8 @@ def command(
     force: bool,
 ) -> None:
     """Write what TRex would send; needs neither TRex nor root."""
-    from v6t.core.config.resolve import Flags, resolve, technology
+    from v6t.core.config.files import Flags
+    from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.bench import STREAM_IDS
     from v6t.profiles.compiler.compile import compile_traffic
     from v6t.profiles.export import stl
@@ -61,7 +62,7 @@ def command(
         raise UsageError(f"{cores} cores cannot send")
     if not math.isfinite(rate_fps):
         raise UsageError(f"a rate of {rate_fps} frames per second cannot be sent")
-    run = resolve(
+    bound = resolve_and_bind(
         None,
         testbed,
         Flags(
@@ -71,7 +72,7 @@ def command(
             seed=seed,
         ),
     )
-    made = technology(run)
+    run, made = bound.settings, bound.technology
     streams = compile_traffic(
         made.traffic(direction, made.frame_pair(run.frame_sizes[0]), seed),  # type: ignore[arg-type]
         rate_fps=rate_fps,

@@ -13,20 +13,19 @@ import click
 @click.option(
     "--testbed",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Check the TRex that this file names.",
+    help="Check the tester that this file names.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(testbed: Path | None, as_json: bool) -> int:
-    """Check this machine; exit status 3 if the lab or the testbed's TRex cannot work here."""
+    """Check this machine; exit status 3 if the lab or the testbed's tester cannot work here."""
     from v6t.core.runs.doctor import examine
 
-    trex = None
+    tester = None
     if testbed is not None:
         from v6t.core.config.resolve import tester_of
 
-        chosen = tester_of(testbed)
-        trex = chosen.options if chosen.kind == "trex" else None
-    findings = examine(trex)
+        tester = tester_of(testbed)
+    findings = examine(tester)
     if as_json:
         click.echo(json.dumps([asdict(f) for f in findings], indent=1))
     else:

@@ -94,11 +94,10 @@ def apply(as_json: bool, **given: Any) -> None:
 @click.option("--frame-size", type=int, help="IPv6 frame size, octets with FCS.")
 def verify(as_json: bool, **given: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
-    from v6t.core.cli.run_console import prepare
     from v6t.core.runs import dut
 
     run = _resolve(given)
-    prepare(run)
+    run.tester.prepare()
     with _stopping(run, given):
         done = dut.verify(run, _say)
     _show(done, as_json)
@@ -160,31 +159,33 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
 
     DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
     """
-    from v6t.core.cli.run_console import prepare
+    from v6t.core.config.bound import bind
     from v6t.core.runs.bottleneck import watch_again
     from v6t.core.runs.dut import as_json as printed
     from v6t.core.runs.rundir import RunDir
 
     held = RunDir(directory, new=False)
     try:
-        run = held.config()
+        bound = bind(held.config())
     finally:
         held.close()
-    prepare(run)
-    with _stopping(run, {"run_file": directory}):
-        told = watch_again(directory, _say if as_json else click.echo, duration)
+    bound.tester.prepare()
+    with _stopping(bound, {"run_file": directory}):
+        told = watch_again(directory, _say if as_json else click.echo, duration, bound)
     if as_json:
         click.echo(printed(told))
 
 
 def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
     """The resolved run; where it does not matter what the device is, nobody need say it."""
-    from v6t.core.config.resolve import Flags, driver_named, resolve
+    from v6t.core.config.files import Flags
+    from v6t.core.config.resolve import driver_named, resolve_and_bind
 
     if _kept(given) is not None:
-        from v6t.core.config.export import configuration
+        from v6t.core.config.bound import bind
+        from v6t.core.runs.export import configuration
 
-        return configuration(given["run_file"])
+        return bind(configuration(given["run_file"]))
     plugin = given["plugin"]
     if any_technology and plugin is None and given["run_file"] is None:
         from v6t.core.runs.dut import any_plugin
@@ -197,7 +198,7 @@ def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
         dut_params=given["dut_params"],
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
     )
-    return resolve(given["run_file"], given["testbed"], flags)
+    return resolve_and_bind(given["run_file"], given["testbed"], flags)
 
 
 def _kept(given: dict[str, Any]) -> Path | None:
@@ -206,13 +207,13 @@ def _kept(given: dict[str, Any]) -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
-def _stopping(run: Any, given: dict[str, Any]) -> AbstractContextManager[None]:
+def _stopping(bound: Any, given: dict[str, Any]) -> AbstractContextManager[None]:
     """Signals end the work on a device in order."""
     from v6t.core.cli.stopping import of_device, signals
 
     testbed = f"--testbed {given['testbed']}" if given.get("testbed") else ""
     place = str(given["run_file"]) if _kept(given) is not None else testbed
-    return signals(lambda: of_device(run, place))
+    return signals(lambda: of_device(bound.settings, place))
 
 
 def _say(text: str) -> None:

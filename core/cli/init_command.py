@@ -49,7 +49,7 @@ def command(
 
         _take_over(maptperf, lambda path: read_maptperf(path, plugin), directory, "Maptperf")
     elif run:
-        from v6t.core.config.export import restore
+        from v6t.core.runs.export import restore
 
         for path in restore(run, directory):
             click.echo(path)

@@ -10,6 +10,7 @@ import click
 from v6t.core.benchmarks import registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
+from v6t.drivers.testers import AUTOMATIC, TESTERS
 from v6t.profiles.errors import UsageError
 
 __all__ = ["assignments", "names", "plugin_names", "report_flag", "resolve_flags", "run_flags"]
@@ -60,7 +61,9 @@ def run_flags(command: F) -> F:
         ),
         click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
         click.option(
-            "--tester", shell_complete=shell_completion.testers, help="auto, embedded, sim or trex."
+            "--tester",
+            shell_complete=shell_completion.testers,
+            help=f"{AUTOMATIC}, {', '.join(TESTERS.names())}.",
         ),
         click.option(
             "--preset",
@@ -157,8 +160,9 @@ def run_flags(command: F) -> F:
 
 
 def resolve_flags(given: dict[str, Any]) -> Any:
-    """The resolved run behind :func:`run_flags`; takes its flags out of ``given``."""
-    from v6t.core.config.resolve import Flags, resolve
+    """The run behind :func:`run_flags`; takes its flags out of ``given``."""
+    from v6t.core.config.files import Flags
+    from v6t.core.config.resolve import resolve_and_bind
 
     force = given.pop("force")
     flags = Flags(
@@ -188,7 +192,7 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         seed=given.pop("seed"),
         label=given.pop("label"),
     )
-    return resolve(given.pop("run_file"), given.pop("testbed"), flags)
+    return resolve_and_bind(given.pop("run_file"), given.pop("testbed"), flags)
 
 
 def _preset(name: str | None) -> str | None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import click
 from v6t.core.cli.options import plugin_names
+from v6t.profiles.errors import ExtensionError, UsageError
 
 
 @click.command(short_help="list technologies, or show one's parameters")
 @click.argument("name", required=False, shell_complete=plugin_names)
+@click.option("--check", is_flag=True, help="Run the conformance suite on the plugin NAME.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(name: str | None, as_json: bool) -> None:
-    """List technologies, or show the parameters of one."""
+def command(name: str | None, check: bool, as_json: bool) -> None:
+    """List technologies, show the parameters of one, or check that one conforms."""
+    if check:
+        _check(name, as_json)
+        return
     rows = _one(name) if name else _all()
     if as_json:
         click.echo(json.dumps(rows, indent=1, default=str))
         return
     if isinstance(rows, dict):
         click.echo(f"{rows['name']}: {rows['title']}")
-        click.echo(f"{', '.join(rows['rfcs'])}; IPv6 frames are {rows['overhead']} octets longer\n")
+        click.echo(f"{', '.join(rows['rfcs'])}{_longer(rows['overhead'])}\n")
         for parameter in rows["parameters"]:
             click.echo(f"  {parameter['name']} = {parameter['default']}")
             click.echo(f"      {parameter['description']}")
@@ -28,6 +34,42 @@ def command(name: str | None, as_json: bool) -> None:
     for row in rows:
         text = row["title"] if not row["error"] else f"BROKEN: {row['error']}"
         click.echo(f"{row['name']:<16} {text} [{', '.join(row['rfcs'])}] ({row['distribution']})")
+
+
+def _longer(overhead: int) -> str:
+    """How the sizes on both links differ."""
+    if not overhead:
+        return ""
+    return f"; IPv{6 if overhead > 0 else 4} frames are {abs(overhead)} octets longer"
+
+
+def _check(name: str | None, as_json: bool) -> None:
+    """Print what the conformance suite finds.
+
+    Raises:
+        UsageError: no name.
+        ExtensionError: the plugin does not conform.
+    """
+    from v6t.core.config.plugins import load_plugin
+    from v6t.plugins.conformance.suite import check
+
+    if name is None:
+        raise UsageError("which plugin shall be checked?", "v6t plugins --check NAME")
+    report = check(load_plugin(name))
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=1))
+    else:
+        for finding in report.findings:
+            click.echo(f"{finding.where}\n    {finding.said}")
+        for note in report.notes:
+            click.echo(f"note: {note}")
+    if report.findings:
+        raise ExtensionError(
+            f"'{name}' does not conform: {len(report.findings)} findings in {report.checks} checks",
+            "what each asks is told in docs/tutorials/plugin.md",
+        )
+    if not as_json:
+        click.echo(f"{name} conforms: {report.checks} checks found nothing wrong")
 
 
 def _all() -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from v6t.core.runs.wording import duration, outcome, point
 from v6t.procedures.conditions import Progress
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Live:
         if progress.low_fps != progress.high_fps:
             bracket = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
         text = (
-            f"{_point(progress)}: offering {progress.rate_fps:,.0f} {_unit(progress)}"
+            f"{point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
             f"{bracket}{self._left()}"
         )
         with contextlib.suppress(OSError):
@@ -103,39 +104,3 @@ class Live:
             return ""
         each = (time.monotonic() - self._began) / self._done
         return f", about {duration(each * max(0, self._total - self._done))} left"
-
-
-def outcome(progress: Progress) -> str:
-    """A finished trial in one line."""
-    verdict = progress.verdict
-    if verdict is None:
-        raise ValueError("the trial is not over")
-    word = "passed" if verdict.passed else "failed" if verdict.valid else "INVALID"
-    if verdict.valid and not _SEARCHED.intersection(progress.point.split("/")):
-        word = "measured"  # loss is what these look for, or what they put up with
-    why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
-    return f"{_point(progress)}: {progress.rate_fps:,.0f} {_unit(progress)} {word}{why}"
-
-
-def _unit(progress: Progress) -> str:
-    of_connections = _OF_CONNECTIONS.intersection(progress.point.split("/"))
-    return "connections/s" if of_connections else "fps per direction"
-
-
-def duration(seconds: float) -> str:
-    """``"1 h 05 min"``, ``"3 min 20 s"`` or ``"45 s"``."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    if whole >= 60:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole} s"
-
-
-def _point(progress: Progress) -> str:
-    name = progress.point.removeprefix("throughput/")
-    return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
-
-
-_OF_CONNECTIONS = frozenset({"connection-rate", "teardown", "capacity"})
-_SEARCHED = _OF_CONNECTIONS | frozenset({"throughput", "throughput-frame-timeout", "back-to-back"})

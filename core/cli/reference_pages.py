@@ -9,13 +9,12 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
+from v6t.core.benchmarks.registry import results_schema
 from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
-from v6t.core.reporting.glossary import KEYS
 from v6t.procedures.trial import ABILITIES
 
 HEAD = "<!-- Written by `make docs` from the code: change the code, not this page. -->\n\n"
@@ -30,7 +29,15 @@ def pages() -> dict[str, str]:
         "campaign-file.md": _campaign_file,
         "results.md": _results,
     }
-    return {name: HEAD + "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
+    texts = {name: HEAD + "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
+    return {**texts, "results-1.json": _lines(results_schema())}
+
+
+def _lines(schema: Mapping[str, Any]) -> str:
+    """A JSON schema with a line for each definition."""
+    plain = {k: v for k, v in schema.items() if k != "$defs"}
+    defined = (f"{json.dumps(name)}: {json.dumps(v)}" for name, v in schema["$defs"].items())
+    return json.dumps(plain)[:-1] + ', "$defs": {\n' + ",\n".join(defined) + "\n}}\n"
 
 
 def write(directory: Path) -> None:
@@ -142,34 +149,30 @@ def _run_file() -> Iterator[str]:
 def _testbed_file() -> Iterator[str]:
     from v6t.core.config.files import TestbedFile
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import driver_type, names
-    from v6t.drivers.lab.reference_device import Faults
-    from v6t.drivers.sim.device import SimOptions
-    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.duts.registry import REFERENCE, driver_type, names
+    from v6t.drivers.testers import TESTERS
 
     yield "# Testbed file\n"
     yield "`v6t run --testbed testbed.yaml`: on what to measure. `v6t init` writes a commented"
     yield "example; `v6t doctor --testbed FILE` checks what it names.\n"
     yield from _table(settings_of(TestbedFile))
-    yield "## tester: trex\n"
-    yield summary_of(TrexOptions) + " [TRex owner's guide](../trex.md)\n"
-    yield from _table(settings_of(TrexOptions, "tester.options."))
-    yield "## tester: sim\n"
-    yield "The simulated device and the faults of device and tester; rates and times are virtual.\n"
-    yield from _table(settings_of(SimOptions, "tester.options."))
-    yield "## tester: embedded\n"
-    yield "No options: it builds its lab itself.\n"
-    yield "## dut: reference\n"
-    yield "The plugin's own reference translation behind two interfaces of the lab.\n"
-    faults = settings_of(Faults, "dut.options.faults.")
-    yield from _table([*REFERENCE, *faults])
+    for tester in TESTERS.names():
+        kind = TESTERS.load(tester)
+        options = list(settings_of(kind.options_model, "tester.options."))
+        yield f"## tester: {tester}\n"
+        yield f"{kind.title[0].upper()}{kind.title[1:]}. {summary_of(kind.options_model)}\n"
+        yield from _table(options) if options else ()
+    reference = driver_type(REFERENCE)
+    yield f"## dut: {REFERENCE}\n"
+    yield summary_of(reference.options_model) + "\n"
+    yield from _table(settings_of(reference.options_model, "dut.options."))
     every, linux = (list(settings_of(m, "dut.options.")) for m in (DutOptions, LinuxOptions))
     yield "\n## dut: every driver\n"
     yield from _table(every)
     yield "## dut: every Linux device\n"
     yield summary_of(LinuxOptions) + "\n"
     yield from _table(row for row in linux if row not in every)
-    for name in names():
+    for name in (n for n in names() if driver_type(n).configures):
         made = driver_type(name)
         yield f"## dut: {name}\n"
         yield f"{made.title}. [Its page](../duts/{name}.md)\n"
@@ -178,14 +181,6 @@ def _testbed_file() -> Iterator[str]:
         common = linux if also else every
         own = [row for row in settings_of(made.options_model, "dut.options.") if row not in common]
         yield from _table(own) if own else ()
-
-
-REFERENCE = (
-    Setting("dut.options.params", "names with values", "", "plugin parameters that the device "
-            "alone believes: a wrong device, to see it caught"),
-    Setting("dut.options.hooks", "names with commands", "", "shell commands for the reset "
-            "benchmark, by name"),
-)  # fmt: skip
 
 
 def _campaign_file() -> Iterator[str]:
@@ -201,9 +196,10 @@ def _campaign_file() -> Iterator[str]:
 
 
 def _results() -> Iterator[str]:
-    schema = json.loads(
-        files("v6t.analysis").joinpath("schema/results-1.json").read_text(encoding="utf-8")
-    )
+    schema = results_schema()
+    definitions = schema["$defs"]
+    common = definitions["Record"]
+    branches = common["allOf"]
     yield "# Results\n"
     yield "What a run directory holds:\n"
     yield "| file | what it is |"
@@ -216,18 +212,23 @@ def _results() -> Iterator[str]:
     for status, text in STATUSES.items():
         yield f"| {status} | {text} |"
     yield "\n## results.json\n"
-    yield "Its schema comes with v6t: `analysis/schema/results-1.json` (JSON Schema 2020-12).\n"
-    yield from _schema(schema)
-    for name, part in schema["$defs"].items():
-        if part.get("properties"):
+    yield "As a schema: [results-1.json](results-1.json) (JSON Schema 2020-12), made from the same"
+    yield "models as this page. Benchmarks that you install add theirs.\n"
+    yield from _keys(schema)
+    records = {branch["then"]["$ref"].rpartition("/")[2]: branch for branch in branches}
+    yield "### Record\n"
+    yield common["description"] + " Every record holds:\n"
+    yield from _keys(common)
+    for name, branch in records.items():
+        benchmarks = branch["if"]["properties"]["benchmark"]["enum"]
+        yield f"### {' and '.join(benchmarks)}\n"
+        yield _paragraphs(definitions[name]["description"]) + "\n"
+        yield from _keys(definitions[name], common)
+    for name, part in definitions.items():
+        if name not in records and name != "Record":
             yield f"### {name}\n"
-            if part.get("description"):
-                yield part["description"] + "\n"
-            yield from _schema(part)
-    for branch in schema["$defs"]["record"]["allOf"]:
-        name = branch["if"]["properties"]["benchmark"]
-        yield f"### record: {', '.join(name.get('enum', [name.get('const')]))}\n"
-        yield from _schema(branch["then"])
+            yield part["description"] + "\n"
+            yield from _keys(part)
 
 
 FILES = {
@@ -256,31 +257,35 @@ STATUSES = {
 }
 
 
-def _schema(part: Mapping[str, Any]) -> Iterator[str]:
+def _keys(part: Mapping[str, Any], common: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """What an object holds, but for what it has in common with others."""
     required = part.get("required", [])
     yield "| key | kind | always there | what it is |"
     yield "|---|---|---|---|"
     for key, known in part["properties"].items():
-        always = "yes" if key in required else ""
-        text = _cell(known.get("description") or KEYS.get(key, ""))
-        yield f"| `{key}` | {_cell(_json_kind(known))} | {always} | {text} |"
+        if common is None or known != common["properties"].get(key):
+            always = "yes" if key in required else ""
+            text = _cell(_paragraphs(known["description"]))
+            yield f"| `{key}` | {_cell(_json_kind(known))} | {always} | {text} |"
     yield ""
 
 
 def _json_kind(known: Mapping[str, Any]) -> str:
     if "$ref" in known:
-        return str(known["$ref"]).rpartition("/")[2]
-    if "enum" in known:
-        return ", ".join(map(str, known["enum"]))
+        name = str(known["$ref"]).rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
     if "const" in known:
         return str(known["const"])
-    kind = known.get("type", "")
+    if "enum" in known:
+        return ", ".join(map(str, known["enum"]))
+    if "anyOf" in known:
+        return " or ".join(map(_json_kind, known["anyOf"]))
+    kind, values = str(known["type"]), known.get("additionalProperties")
     if kind == "array":
-        return f"list of {_json_kind(known.get('items', {})) or 'values'}"
-    if isinstance(kind, list):
-        return " or ".join(kind)
-    choices = known.get("oneOf") or known.get("anyOf")
-    return " or ".join(_json_kind(c) for c in choices) if choices else str(kind)
+        return f"list of {_json_kind(known['items'])}"
+    if isinstance(values, Mapping):
+        return f"{_json_kind(values)} by name"
+    return kind
 
 
 # ------------------------------------------------------------------- helpers

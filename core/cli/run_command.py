@@ -34,15 +34,15 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files.
     """
-    from v6t.core.cli.run_console import carry_out, prepare, show_plan
+    from v6t.core.cli.run_console import carry_out, show_plan
 
-    run = resolve_flags(given)
+    bound = resolve_flags(given)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
 
-        check_watchable(run)
+        check_watchable(bound)
     if dry_run:
-        show_plan(run, as_json)
+        show_plan(bound, as_json)
         return
-    prepare(run)
-    carry_out(run, output, as_json, report, bottleneck)
+    bound.tester.prepare()
+    carry_out(bound, output, as_json, report, bottleneck)

@@ -6,11 +6,14 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from v6t.core.cli.stopping import of_run, signals
-from v6t.core.config.settings import ResolvedRun
 from v6t.profiles.errors import TranslationError, V6tError
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.core.config.settings import ResolvedRun
 
 WATCHED_S = 10.0
 """Load at each rate while the device is watched [s]."""
@@ -23,40 +26,17 @@ UNREPORTED = (
 """What may go wrong with a report, or within a library that draws, and costs no results."""
 
 
-def prepare(run: ResolvedRun) -> None:
-    """Get the rights the tester needs, before anything starts threads.
-
-    Raises:
-        EnvironmentLacking: this machine or user cannot do it.
-    """
-    if run.tester.kind == "embedded":
-        from v6t.drivers.lab.privilege import acquire
-
-        acquire()
-    elif run.tester.kind == "trex":
-        from v6t.drivers.trex.installation import require
-        from v6t.drivers.trex.options import TrexOptions
-
-        options = TrexOptions.from_mapping(run.tester.options)
-        if not options.ssh:
-            require(options.trex_dir)
-        if options.lab:
-            from v6t.drivers.lab.privilege import acquire
-
-            acquire()
-
-
-def show_plan(run: ResolvedRun, as_json: bool) -> None:
+def show_plan(bound: BoundRun, as_json: bool) -> None:
     """Print what the run would do."""
-    from v6t.core.cli.progress import duration
-    from v6t.core.config.bound import bind
     from v6t.core.config.cautions import cautions
     from v6t.core.runs.plan import plan
+    from v6t.core.runs.wording import duration
 
-    planned = plan(run)
+    planned = plan(bound)
     if as_json:
         print(json.dumps(planned.to_json(), indent=1))
         return
+    run = bound.settings
     print(f"{run.plugin} with the {run.tester.kind} tester, {run.dut.driver} device")
     for point in planned.points:
         sizes = f"{point.frame_sizes['ipv6']}/{point.frame_sizes['ipv4']}"
@@ -71,19 +51,19 @@ def show_plan(run: ResolvedRun, as_json: bool) -> None:
         print(f"  {line}")
     print("The device must be")
     print("  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  "))
-    if run.dut.driver != "reference":
+    if bound.driver.configures:
         from v6t.core.runs.dut import plan_text, plan_without_device
 
         print("To make it so")
-        print("  " + plan_text(*plan_without_device(run)).replace("\n", "\n  "))
+        print("  " + plan_text(*plan_without_device(bound)).replace("\n", "\n  "))
     for caveat in planned.caveats:
         print(caveat)
-    for caution in cautions(bind(run)):
+    for caution in cautions(bound):
         print(f"note: {caution}")
 
 
 def carry_out(
-    run: ResolvedRun,
+    bound: BoundRun,
     output: Path | None,
     as_json: bool,
     report: bool = True,
@@ -93,20 +73,21 @@ def carry_out(
     from v6t.core.runs.rundir import default_path
     from v6t.core.runs.runner import execute
 
-    path = output or default_path(run)
+    path = output or default_path(bound.settings)
 
     def work(watch: Any) -> Any:
-        outcome = execute(run, path, watch)
+        outcome = execute(bound, path, watch)
         if watch_device:
-            _watch_device(path, watch)
+            _watch_device(path, watch, bound)
         return outcome
 
-    _attend(run, path, as_json, report, work)
+    _attend(bound, path, as_json, report, work)
 
 
 def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
     """Resume, show the outcome, write the report; a complete run is only read and shown."""
     from v6t.core.cli.progress import Silent
+    from v6t.core.config.bound import bind
     from v6t.core.runs.results_file import COMPLETE, read_results
     from v6t.core.runs.rundir import RunDir
     from v6t.core.runs.runner import resume
@@ -123,23 +104,24 @@ def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
         page = path / "report.html"
         _show(run, path, outcome, as_json, page if page.exists() else None)
         return
-    prepare(run)
-    _attend(run, path, as_json, report, lambda watch: resume(path, watch))
+    bound = bind(run)
+    bound.tester.prepare()
+    _attend(bound, path, as_json, report, lambda watch: resume(path, watch, bound))
 
 
 def _attend(
-    run: ResolvedRun, path: Path, as_json: bool, report: bool, work: Callable[[Any], Any]
+    bound: BoundRun, path: Path, as_json: bool, report: bool, work: Callable[[Any], Any]
 ) -> None:
     from rich.console import Console
     from v6t.core.cli.progress import Live, Plain
     from v6t.core.runs.plan import plan
 
     errors = Console(stderr=True)
-    planned = plan(run)  # what cannot be compiled is said before anything is on disk
+    planned = plan(bound)  # what cannot be compiled is said before anything is on disk
     live = Live(errors, planned.trials) if errors.is_terminal else None
     watch: Any = live or Plain()
     try:
-        with signals(lambda: of_run(run, path)):
+        with signals(lambda: of_run(bound.settings, path)):
             outcome = work(watch)
     except KeyboardInterrupt:
         if live:
@@ -155,7 +137,7 @@ def _attend(
     finally:
         if live:
             live.close()
-    _show(run, path, outcome, as_json, _report(path, report, watch))
+    _show(bound.settings, path, outcome, as_json, _report(path, report, watch))
 
 
 def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path | None) -> None:
@@ -172,13 +154,13 @@ def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path 
         out.print(f"Report: {page}", highlight=False, soft_wrap=True)
 
 
-def _watch_device(path: Path, watch: Any) -> None:
+def _watch_device(path: Path, watch: Any, bound: BoundRun) -> None:
     """Look for the bottleneck; results are safe on disk, whatever becomes of it."""
     from v6t.core.runs.bottleneck import watch_again
 
     watch.say("the found rates once more, with the device watched every second")
     try:
-        watch_again(path, lambda line: None, WATCHED_S)  # the summary shows it
+        watch_again(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
     except V6tError as exc:
         hint = f"v6t dut bottleneck {path} tries again"
         watch.say(f"the device could not be watched: {exc.message}; {hint}")

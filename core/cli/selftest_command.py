@@ -15,12 +15,11 @@ from v6t.core.cli.options import resolve_flags, run_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(as_json: bool, **given: Any) -> None:
     """Measure what the tester itself sends and receives without loss, without a device."""
-    from v6t.core.cli.run_console import prepare
     from v6t.core.runs.selftest import measure_ceilings
 
-    run = resolve_flags(given)
-    prepare(run)
-    rows = measure_ceilings(run, lambda text: print(text, file=sys.stderr))
+    bound = resolve_flags(given)
+    bound.tester.prepare()
+    rows = measure_ceilings(bound, lambda text: print(text, file=sys.stderr))
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return

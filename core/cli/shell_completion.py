@@ -21,19 +21,26 @@ def plugin_names(
     return _extensions(TECHNOLOGIES, incomplete)
 
 
-def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Benchmarks, after a comma too."""
-    from v6t.core.benchmarks import registry
+    from v6t.core.benchmarks.registry import BENCHMARKS
 
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(registry.names(), last)]
+    found = _extensions(BENCHMARKS, last)
+    for item in found:
+        item.value = f"{before}{comma}{item.value}"
+    return found
 
 
-def testers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def testers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Testers."""
+    from click.shell_completion import CompletionItem
+    from v6t.drivers.testers import AUTOMATIC, TESTERS
+
     del ctx, param
-    return _beginning(("auto", "embedded", "sim", "trex"), incomplete)
+    own = [CompletionItem(name) for name in _beginning([AUTOMATIC], incomplete)]
+    return [*own, *_extensions(TESTERS, incomplete)]
 
 
 def presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -49,13 +56,11 @@ def modes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[s
 
 
 def drivers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Device drivers, and the reference device."""
-    from click.shell_completion import CompletionItem
+    """Device drivers."""
     from v6t.drivers.duts.registry import DRIVERS
 
     del ctx, param
-    own = [CompletionItem(name) for name in _beginning(["reference"], incomplete)]
-    return [*own, *_extensions(DRIVERS, incomplete)]
+    return _extensions(DRIVERS, incomplete)
 
 
 def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -91,12 +96,13 @@ def procedure(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 def tester_options(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """``NAME=`` of the chosen tester's options."""
     from v6t.core.config.explain import settings_of
-    from v6t.drivers.sim.device import SimOptions
-    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.testers import TESTERS
 
     del param
-    kind = {"sim": SimOptions, "trex": TrexOptions}.get(str(ctx.params.get("tester")))
-    return [] if kind is None else _assignments((r.name for r in settings_of(kind)), incomplete)
+    named = str(ctx.params.get("tester"))
+    kinds = [row.kind for row in TESTERS.listing() if row.name == named and row.kind is not None]
+    rows = (row.name for kind in kinds for row in settings_of(kind.options_model))
+    return _assignments(rows, incomplete)
 
 
 def _plugin(ctx: click.Context) -> str | None:

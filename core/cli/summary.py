@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from v6t.core.cli.tables import remarks, tables
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.remarks import remarks
+from v6t.core.benchmarks.registry import presentations
+from v6t.core.cli.tables import drawn
 from v6t.core.runs.bottleneck import lines_of
-from v6t.core.runs.rundir import RESULTS
+from v6t.core.runs.rundir import MANIFEST, RESULTS
 from v6t.core.runs.runner import RunOutcome
 
 if TYPE_CHECKING:
@@ -18,16 +21,13 @@ if TYPE_CHECKING:
 def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     """A table per benchmark, flags, remarks, caveats and the directory."""
     console.print(title, highlight=False)
-    for table in tables(outcome.records):
-        console.print(table)
-    searched = [
-        r
-        for r in outcome.records
-        if r["benchmark"].startswith("throughput") and not r.get("not_measured")
-    ]
-    repetitions = sorted({r["repetitions"] for r in searched})
-    trials = sum(len(r["trials"]) for r in outcome.records)
-    invalid = sum(len(r["invalid_trials"]) for r in outcome.records)
+    known = presentations()
+    for table in known.sheets(outcome.records):
+        console.print(drawn(table.narrow()))
+    searched = [r for r in outcome.records if isinstance(r, ThroughputRecord)]
+    repetitions = sorted({r.repetitions for r in searched})
+    trials = sum(len(r.trials) for r in outcome.records)
+    invalid = sum(len(r.invalid_trials) for r in outcome.records)
     counted = f"{trials} trial{'s' * (trials != 1)}" + (
         f", {invalid} of them invalid (tester, not device)" if invalid else ""
     )
@@ -35,14 +35,18 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
         many = ", ".join(map(str, repetitions))
         counted = f"Throughput over {many} repetition{'s' * (many != '1')}, {counted}"
     console.print(counted, highlight=False)
-    variants = [f for r in outcome.records for f in _variants(r)]
-    bounded = [*outcome.records, *variants]
-    if any(r.get("tester_limited") or r.get("upper_bound_hit") for r in bounded):
+    if any(r.limited for r in outcome.records):
         console.print(
             "* limited by the tester or the medium: the device may be faster", highlight=False
         )
-    for remark in remarks(outcome.records):
+    for remark in remarks(outcome.records, known):
         console.print(remark, highlight=False, soft_wrap=True)
+    if _shares_oracle(outcome):
+        console.print(
+            "the device is made of the reference translation itself: frames that matched prove "
+            "the path, not the translation",
+            highlight=False,
+        )
     for line in _bottleneck(outcome):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     for caveat in outcome.caveats:
@@ -50,9 +54,12 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     console.print(f"Results: {outcome.directory}", highlight=False, soft_wrap=True)
 
 
-def _variants(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Results of variants of the traffic: by flows, by what varies."""
-    return [*record.get("points", ()), *record.get("cases", {}).values()]
+def _shares_oracle(outcome: RunOutcome) -> bool:
+    """Whether frames were compared with what made them, and there were any."""
+    from v6t.analysis.rundata import shares_oracle
+
+    manifest = json.loads((outcome.directory / MANIFEST).read_text(encoding="utf-8"))
+    return shares_oracle(manifest)
 
 
 def _bottleneck(outcome: RunOutcome) -> Iterator[str]:

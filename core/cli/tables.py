@@ -1,27 +1,17 @@
-"""The tables of :mod:`v6t.analysis.tables.rfc` on a terminal."""
+"""Tables on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.remarks import remarks
-from v6t.analysis.sheet import Record, Sheet
-from v6t.analysis.tables.rfc import sheets
+from v6t.analysis.sheet import Sheet
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["drawn", "remarks", "tables"]
-
 
 _LONG = 40
 """Cells above this length are sentences and may be broken."""
-
-
-def tables(records: Sequence[Record]) -> list[Table]:
-    """Tables of the benchmarks that were measured, in the order of their first record."""
-    return [drawn(sheet.narrow()) for sheet in sheets(records)]
 
 
 def drawn(sheet: Sheet) -> Table:

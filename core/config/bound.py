@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from v6t.core.config.resolve import device_of, technology
+from v6t.core.benchmarks import registry
+from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.technology import links_of, on_device, params_of
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.testers import kind_of
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Technology
+    from v6t.drivers.duts.driver import Driver
+    from v6t.drivers.tester import Oracle
+    from v6t.drivers.tester_kind import TesterKind
+    from v6t.plugins.base import DutIntent, Technology
 
 
 @dataclass(frozen=True)
@@ -21,17 +29,62 @@ class BoundRun:
         technology: the plugin as the tester sees it.
         device: the plugin as the reference device sees it: the same, but for the device's own
             overrides.
+        driver: of the device under test.
+        tester: which kind, with its options.
     """
 
     settings: ResolvedRun
     technology: Technology
     device: Technology
+    driver: Driver
+    tester: TesterKind
+
+    @property
+    def driven(self) -> bool:
+        """Whether a driver configures the device."""
+        return self.driver.configures and not self.tester.simulates
+
+    @cached_property
+    def intent(self) -> DutIntent:
+        """What the device must be; with the number of connections it must hold (ST-02)."""
+        run, intent = self.settings, self.technology.dut_intent()
+        if not any(registry.load(name).fills_table for name in run.benchmarks) or not run.connects:
+            return intent
+        sessions = {"sessions": run.procedure.connections.count}
+        return replace(intent, settings={**intent.settings, **sessions})
+
+    @cached_property
+    def oracle(self) -> Oracle:
+        """Who knows the frames this device must emit: the technology, as the driver's device does it."""
+        if self.tester.simulates:
+            return self.technology
+        return self.driver.oracle(self.technology, self.technology.dut_intent())
+
+    @property
+    def timeout_s(self) -> float | None:
+        """The device's idle connections live so long [s]; None: for ever, or unknown."""
+        return self.driver.timeout_s(self.intent) if self.driven else self.tester.timeout_s
+
+    @property
+    def emptying(self) -> str:
+        """How the device's table is emptied between trials, in words or commands (ST-10)."""
+        return "simulated" if self.tester.simulates else self.driver.emptying(self.intent)
 
 
 def bind(settings: ResolvedRun) -> BoundRun:
     """Look every name of a run up, once.
 
     Raises:
-        UsageError: a plugin is gone, or no longer takes these parameters.
+        UsageError: a plugin, driver or tester is gone, or no longer takes these parameters.
     """
-    return BoundRun(settings, technology(settings), device_of(settings))
+    plugin = load_plugin(settings.plugin)
+    links = links_of(settings.links_left, settings.links_right)
+    technology = plugin(params_of(plugin, settings.params), links)
+    driver = make_driver(settings.dut.driver, settings.dut.options)
+    return BoundRun(
+        settings,
+        technology,
+        on_device(technology, settings.params, driver.overrides),
+        driver,
+        kind_of(settings.tester.kind, settings.tester.options),
+    )

@@ -20,7 +20,7 @@ VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net
 
 def cautions(bound: BoundRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*_parameters(bound), *_settings(bound), *_links(bound.settings), *_device(bound)]
+    return [*_parameters(bound), *_settings(bound), *_links(bound), *_device(bound)]
 
 
 def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
@@ -82,7 +82,8 @@ def _settings(bound: BoundRun) -> Iterator[str]:
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
-def _links(run: ResolvedRun) -> Iterator[str]:
+def _links(bound: BoundRun) -> Iterator[str]:
+    run = bound.settings
     for side in ("left", "right"):
         link = getattr(run, f"links_{side}")
         if link.tester_mac.lower() == link.dut_mac.lower():
@@ -94,7 +95,7 @@ def _links(run: ResolvedRun) -> Iterator[str]:
                     "device has: its second digit must be even"
                 )
     left, right = run.links_left, run.links_right
-    if run.tester.kind == "trex" and not run.loops_back and left.dut_mac == right.dut_mac:
+    if not bound.tester.loops_back and left.dut_mac == right.dut_mac:
         yield (
             f"both of the device's interfaces have the MAC address {left.dut_mac}: name its own "
             "in links.left.dut_mac and links.right.dut_mac"
@@ -102,17 +103,11 @@ def _links(run: ResolvedRun) -> Iterator[str]:
 
 
 def _device(bound: BoundRun) -> Iterator[str]:
-    run = bound.settings
-    if run.tester.kind == "trex" and not run.loops_back and run.dut.driver == "reference":
+    if not bound.tester.loops_back and not bound.driver.configures:
         yield (
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
-    cores = run.tester.options.get("cores", 1)
     timed = {"tags", "every-frame"}
     wants = [b.name for b in registry.wanted(bound) if timed & b.needs(bound)]
-    if run.tester.kind == "trex" and wants and str(cores) != "1":
-        yield (
-            f"{' and '.join(wants)} need one data path core of TRex, not {cores}: "
-            "measure them in a run of their own with cores: 1"
-        )
+    yield from bound.tester.cautions(wants)

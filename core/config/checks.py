@@ -13,6 +13,7 @@ from v6t.profiles.errors import EnvironmentLacking, UsageError
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
+    from v6t.drivers.tester import Tester
 
 
 def check_measures(bound: BoundRun) -> None:
@@ -47,14 +48,16 @@ def check_measures(bound: BoundRun) -> None:
         raise UsageError("adaptive repetition: the most repetitions are below the fewest")
 
 
-def check_abilities(bound: BoundRun) -> None:
+def check_abilities(bound: BoundRun, tester: Tester) -> None:
     """Refuse benchmarks this tester or installation cannot measure.
+
+    Args:
+        bound: the run.
+        tester: made for it, not open.
 
     Raises:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
     """
-    from v6t.core.runs.bench import make_tester
-
     run = bound.settings
     if run.procedure.search == "mlrsearch" and not mlr.available():
         raise EnvironmentLacking(
@@ -64,7 +67,7 @@ def check_abilities(bound: BoundRun) -> None:
     asked = [registry.load(name) for name in run.benchmarks]
     if not run.connects and not any(b.needs(bound) for b in asked):
         return
-    able = abilities_of(make_tester(run))
+    able = abilities_of(tester)
     if run.connects and "connections" not in able:
         raise EnvironmentLacking(
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",

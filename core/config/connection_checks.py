@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import filling
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs import chained
-from v6t.core.runs.device import CHAIN, driver_of, intent_of
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
-    from v6t.plugins.base import Technology
 
 
-def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
+def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> None:
     """Refuse what cannot work with or without connections.
 
     Raises:
@@ -58,22 +54,22 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
         raise UsageError(
             "one table entry has no order to be read in", "set connections.reading to fixed"
         )
-    _check_device(run)
+    _check_device(bound)
     _check_timeout(bound, asked)
 
 
-def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
+def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> None:
     """A device that is known to forget connections sooner than the shortest test can end.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
     """
     run, plugin = bound.settings, bound.technology
-    limit_s = _timeout_s(run, plugin)
+    limit_s = bound.timeout_s
     if limit_s is None:
         return
     c = run.procedure.connections
     sizes = plugin.frame_pair(run.frame_sizes[0])
-    medium = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
+    medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = filling(run.procedure).connections(c.count, rate_cps)
     needed_s = first.filling_s + first.wait_s + first.gap_s
@@ -87,32 +83,18 @@ def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any]]) -> None:
         )
 
 
-def _timeout_s(run: ResolvedRun, plugin: Technology) -> float | None:
-    """Lifetime of connections where it is known before anything is opened [s]."""
-    if run.tester.kind == "sim":
-        from v6t.drivers.sim.table import SimTable
-        from v6t.drivers.sim.tester import SimOptions
-
-        return SimTable(SimOptions.from_mapping(run.tester.options)).timeout_s
-    driver = driver_of(run)
-    if driver is not None and driver.name == CHAIN:
-        return chained.timeout_s(driver, plugin)
-    return None if driver is None else driver.timeout_s(intent_of(run))
-
-
-def _check_device(run: ResolvedRun) -> None:
+def _check_device(bound: BoundRun) -> None:
     """A table that nobody can empty."""
-    if run.tester.kind == "sim" or run.dut.driver != "reference":
+    if bound.tester.simulates or bound.driven:
         return
-    hooks: Any = run.dut.options.get("hooks", {})
-    if "flush" in hooks and run.tester.kind != "embedded":
-        return
-    if run.tester.kind == "embedded":
+    if bound.tester.in_lab:
         raise UsageError(
-            f"there is no reference device for {run.plugin}: it would have to keep connections",
+            f"there is no reference device for {bound.settings.plugin}: it would have to keep "
+            "connections",
             "choose a device driver (--dut), or simulate with --tester sim",
         )
-    raise UsageError(
-        "nothing empties the device's table before each trial",
-        "choose a device driver (--dut), or give the command dut.options.hooks.flush",
-    )
+    if "flush" not in bound.driver.hooks:
+        raise UsageError(
+            "nothing empties the device's table before each trial",
+            "choose a device driver (--dut), or give the command dut.options.hooks.flush",
+        )

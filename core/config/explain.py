@@ -10,9 +10,8 @@ import inspect
 import itertools
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -56,15 +55,12 @@ class Setting:
 
 
 def settings_of(model: type[Any], above: str = "") -> Iterator[Setting]:
-    """Settings of a model or dataclass, those within them included.
+    """Settings of a model, those within them included.
 
     Args:
-        model: a pydantic model, or a dataclass whose docstring describes its attributes.
+        model: a pydantic model.
         above: what their names begin with.
     """
-    if is_dataclass(model):
-        yield from _of_dataclass(model, above)
-        return
     schema = model.model_json_schema()
     texts = attribute_texts(model)
     for name, known in model.model_fields.items():
@@ -142,29 +138,6 @@ def _texts_in(part: type[Any]) -> dict[str, str]:
             and isinstance(below.value.value, str)
         ):
             found[above.target.id] = plain(below.value.value)
-    return found
-
-
-def _of_dataclass(kind: type[Any], above: str) -> Iterator[Setting]:
-    texts = _documented(kind)
-    for field in fields(kind):
-        default: Any = field.default
-        what = "true or false" if isinstance(default, bool) else "text"
-        if isinstance(default, (int, float)) and not isinstance(default, bool):
-            what = "whole number" if isinstance(default, int) else "number"
-        if isinstance(default, tuple):
-            what = "list of pairs"
-        yield Setting(above + field.name, what, as_yaml(default), texts.get(field.name, ""))
-
-
-def _documented(kind: type[Any]) -> dict[str, str]:
-    """Attributes out of a Google docstring: one entry may describe several."""
-    _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
-    found: dict[str, str] = {}
-    for entry in re.split(r"\n(?=\S)", textwrap.dedent(section)):
-        names, _, text = entry.partition(":")
-        for name in names.split(","):
-            found[name.strip()] = plain(text)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from typing import Any
 
 from v6t.core.config.explain import Setting, settings_of
 from v6t.profiles.errors import UsageError
@@ -42,8 +43,7 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
     from v6t.core.config.settings import procedure_model
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import DRIVERS
-    from v6t.drivers.sim.device import SimOptions
-    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.testers import TESTERS
 
     yield from settings_of(RunFile)
     if plugin is not None:
@@ -52,9 +52,12 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
         yield from settings_of(load_plugin(plugin).params_model, "params.")
     yield from settings_of(procedure_model(), "procedure.")
     yield from settings_of(TestbedFile)
-    for kind, options in (("trex", TrexOptions), ("sim", SimOptions)):
-        yield from _of(f"tester {kind}", settings_of(options, "tester.options."))
+    for tester in TESTERS.listing():
+        if tester.kind is not None:
+            options = settings_of(tester.kind.options_model, "tester.options.")
+            yield from _of(f"tester {tester.name}", options)
     seen = set()
+    models: list[tuple[str, type[Any]]]
     models = [("every device driver", DutOptions), ("every Linux device", LinuxOptions)]
     for driver in DRIVERS.listing():
         if driver.kind is not None:

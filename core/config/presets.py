@@ -64,9 +64,7 @@ def caveats(bound: BoundRun) -> list[str]:
     """What must be said beside every number of this run."""
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.wanted(bound)
-    said = []
-    if run.tester.kind == "sim":
-        said.append("SIMULATED: no frame was sent; the device is a model")
+    said = list(bound.tester.caveats())
     if is_demonstration(run):
         said.append(
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
@@ -97,10 +95,8 @@ def caveats(bound: BoundRun) -> list[str]:
         said.append(
             f"sending may take {p.sending_time_tolerance:g} times the trial (GEN-23: 1.00001)"
         )
-    if not run.loops_back:
+    if not bound.tester.loops_back:
         said.append("the tester's own ceiling is not measured in this run; see `v6t selftest`")
-    if run.tester.kind == "embedded":
-        said.append("tester and device share this machine's cores: the numbers describe both")
     return said
 
 

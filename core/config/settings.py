@@ -18,7 +18,6 @@ from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
 
 Preset = Literal["quick", "rfc"]
-TesterKind = Literal["embedded", "sim", "trex"]
 
 
 class LinkSettings(Frozen):
@@ -33,7 +32,7 @@ class LinkSettings(Frozen):
 class TesterSettings(Frozen):
     """Which tester, and its options (for ``sim``: capacity, noise, faults ...)."""
 
-    kind: TesterKind = "embedded"
+    kind: str
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -44,7 +43,7 @@ class DutSettings(Frozen):
     ``params`` overrides plugin parameters on the device only (to see a wrong device caught).
     """
 
-    driver: str = "reference"
+    driver: str
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -140,11 +139,6 @@ class ResolvedRun(Frozen):
     label: str = ""
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
-
-    @property
-    def loops_back(self) -> bool:
-        """Whether the run itself can leave the device out, to measure the tester alone."""
-        return self.tester.kind != "trex" or bool(self.tester.options.get("lab"))
 
 
 def saved_run(values: Any) -> ResolvedRun:

@@ -6,17 +6,13 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from v6t.core.config.complaints import in_words
 from v6t.core.config.plaintypes import mistyped
 from v6t.core.config.yaml_document import Document
+from v6t.profiles.complaints import in_words, nearest_setting
 from v6t.profiles.errors import UsageError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
 
 _QUOTED = re.compile(r"'([^']+)'")
 
@@ -95,7 +91,9 @@ def validated(
         place = "" if from_flag else place_of(document, (*above, *problem["loc"]))
         name = ".".join(str(part) for part in (*above, *problem["loc"]))
         if problem["type"] == "extra_forbidden":
-            raise UsageError(f"{place}unknown setting '{name}'", _near(model, problem)) from exc
+            raise UsageError(
+                f"{place}unknown setting '{name}'", nearest_setting(model, problem)
+            ) from exc
         reason, hint = in_words(problem)
         value = problem["input"]
         given = "nothing" if value is None else f"{value!r:.80}"
@@ -158,24 +156,3 @@ def _scalars(node: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
     for key, value in inner:
         for below, found in _scalars(value):
             yield (key, *below), found
-
-
-def _model_in(annotation: Any) -> Any:
-    """The model an annotation is, or is a sequence of."""
-    for inner in get_args(annotation):
-        if hasattr(inner, "model_fields"):
-            return inner
-    return annotation
-
-
-def _near(model: type[BaseModel], problem: ErrorDetails) -> str:
-    """Known names beside the unknown one."""
-    inner: Any = model
-    for part in problem["loc"][:-1]:
-        known = getattr(inner, "model_fields", {}).get(str(part))
-        inner = _model_in(known.annotation) if known else inner
-    names = list(getattr(inner, "model_fields", {}))
-    near = difflib.get_close_matches(str(problem["loc"][-1]), names, 1)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    return "known: " + ", ".join(names) if names else ""

@@ -155,7 +155,7 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
     Raises:
         UsageError: the file makes no run, or a target exists.
     """
-    from v6t.core.config.resolve import resolve
+    from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.plan import plan
 
     found = read(source)
@@ -164,7 +164,7 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
         for name, text in texts.items():
             (Path(scratch) / name).write_text(text, encoding="utf-8")
         try:
-            plan(resolve(Path(scratch) / "run.yaml", Path(scratch) / "testbed.yaml"))
+            plan(resolve_and_bind(Path(scratch) / "run.yaml", Path(scratch) / "testbed.yaml"))
         except UsageError as exc:
             message = exc.message.replace(f"{scratch}/", "")
             raise UsageError(f"{source} makes no run of v6t: {message}", exc.hint) from exc

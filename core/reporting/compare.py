@@ -9,7 +9,7 @@ from v6t.analysis.blocks import Block, Document, Items, Section, Text
 from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets
 from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
-from v6t.analysis.sheet import sizes_of
+from v6t.core.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
 from v6t.profiles.errors import UsageError
 
@@ -21,7 +21,7 @@ def comparison_of(directories: Sequence[Path], anyway: bool) -> Comparison:
         UsageError: no run, or nothing in them is like.
     """
     runs = [load(path) for path in directories]
-    found = compare(runs[0], runs[1:], anyway=anyway)
+    found = compare(runs[0], runs[1:], presentations(), anyway=anyway)
     if found.unlike and not anyway:
         name, differing = next(iter(found.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
@@ -65,11 +65,11 @@ def comparison_document(found: Comparison) -> Document:
 
 def published_document(directories: Sequence[Path]) -> Document:
     """Published results beside runs, where their conditions are the same."""
-    sections = []
+    sections, known = [], presentations()
     for number, path in enumerate(directories, 1):
         data = load(path)
         facts = facts_of(data.config, data.params)
-        found = [(r, ref) for r in data.records for ref in references(r, facts)]
+        found = [(r, ref) for r in data.records for ref in references(r, facts, known)]
         alike = [(r, ref) for r, ref in found if ref.alike]
         blocks: list[Block] = []
         if alike:
@@ -77,7 +77,7 @@ def published_document(directories: Sequence[Path]) -> Document:
         else:
             blocks.append(Text("No published result was made under the conditions of this run."))
         near = [
-            f"{ref.source}, {sizes_of(r)}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
+            f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in found
             if not ref.alike
         ]

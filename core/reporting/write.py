@@ -32,10 +32,10 @@ def load(path: Path) -> RunData:
         UsageError: it holds no run, or a file in it is damaged.
     """
     from v6t.analysis.rundata import RunData, RunTrial
-    from v6t.core.config.settings import ResolvedRun
+    from v6t.core.config.settings import saved_run
     from v6t.core.runs.bottleneck import FILE
     from v6t.core.runs.journal import mark_of, read_journal
-    from v6t.core.runs.results_file import read_results
+    from v6t.core.runs.results_file import read_results, records_of
 
     config = _json(path / names.CONFIG)
     results = read_results(path)
@@ -43,7 +43,7 @@ def load(path: Path) -> RunData:
     if config is None:
         raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
     try:
-        run = ResolvedRun.model_validate(config)
+        run = saved_run(config)
     except ValueError as exc:
         raise UsageError(f"{path / names.CONFIG} is no configuration of this v6t") from exc
     of_plugin = _technology(run)
@@ -52,6 +52,7 @@ def load(path: Path) -> RunData:
     return RunData(
         name=path.resolve().name,
         results=results or {"status": "nothing measured yet"},
+        records=records_of(path, results),
         config=config,
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
@@ -131,23 +132,28 @@ def _texts(
     from v6t.analysis.report.machine_readable import to_json
     from v6t.analysis.report.markdown import to_markdown
     from v6t.analysis.report.run import build
+    from v6t.core.benchmarks.registry import presentations
+
+    known = presentations()
 
     return {
-        "html": lambda: to_html(build(data, paper=paper, figures=figures)),
-        "md": lambda: to_markdown(build(data, paper=paper, figures=False)),
-        "json": lambda: to_json(data, paper),
-        "junit": lambda: to_junit(data),
+        "html": lambda: to_html(build(data, known, paper=paper, figures=figures)),
+        "md": lambda: to_markdown(build(data, known, paper=paper, figures=False)),
+        "json": lambda: to_json(data, known, paper),
+        "junit": lambda: to_junit(data, known),
         "csv": lambda: (path / names.REPETITIONS).read_text(encoding="utf-8"),
     }
 
 
 def _technology(run: Any) -> dict[str, Any]:
     """What the plugin says about itself; nothing where it is no longer installed."""
-    from v6t.core.config.resolve import technology
+    from v6t.core.config.plugins import load_plugin
+    from v6t.core.config.technology import links_of, params_of
     from v6t.core.runs.manifest import setup
 
     try:
-        plugin = technology(run)
+        kind = load_plugin(run.plugin)
+        plugin = kind(params_of(kind, run.params), links_of(run.links_left, run.links_right))
     except UsageError:
         return {"params": run.params}
     return {

@@ -1,4 +1,4 @@
-"""From a resolved run to testers: the one that meets the device, and the one in loopback."""
+"""From a run to testers: the one that meets the device, and the one in loopback."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import technology
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.device import (
-    driver_of,
-    intent_of,
-    lab_device,
-    oracle_of,
-    remote_session,
-    state_of,
-)
+from v6t.core.config.bound import BoundRun
+from v6t.core.runs.device import lab_device, remote_session, state_of
+from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
 from v6t.procedures.trial import TIMING, Trial, TrialResult
@@ -26,28 +18,23 @@ from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Traffic
 from v6t.profiles.streams import StreamSet
 
 if TYPE_CHECKING:
-    from v6t.drivers.duts.session import Session
     from v6t.drivers.oracle.two_phase import Preparing
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
 
 
-def _quiet(text: str) -> None:
-    del text
-
-
 def make_tester(
-    run: ResolvedRun,
+    bound: BoundRun,
     *,
     loopback: bool = False,
     keep: Path | None = None,
-    say: Callable[[str], None] = _quiet,
+    say: Callable[[str], None] = quiet,
 ) -> Tester:
     """A tester that is not open yet.
 
     Args:
-        run: the run.
+        bound: the run.
         loopback: leave the device out.
         keep: local directory for the device's undo record.
         say: told what happens to the device.
@@ -55,23 +42,13 @@ def make_tester(
     Raises:
         EnvironmentLacking: this tester cannot be had.
     """
-    if run.tester.kind == "sim":
-        from v6t.drivers.sim.tester import SimOptions, SimTester
-
-        simulated = SimOptions.from_mapping(run.tester.options)
-        return SimTester(simulated, run.seed, loopback=loopback)
-    device = technology(run)
-    if run.tester.kind == "embedded":
-        from v6t.drivers.embedded.tester import EmbeddedTester
-
-        return EmbeddedTester(device.links, None if loopback else lab_device(run, keep, say))
-    from v6t.drivers.trex.options import TrexOptions
-    from v6t.drivers.trex.tester import TrexTester
-
-    options = TrexOptions.from_mapping(run.tester.options)
-    standing = lab_device(run, keep, say) if options.lab and not loopback else None
-    delays = any(TIMING & b.needs(bind(run)) for b in map(registry.load, run.benchmarks))
-    return TrexTester(options, device.links, standing, loopback=loopback, delays=delays)
+    return bound.tester.make(
+        bound.technology.links,
+        lab_device(bound, keep, say) if bound.tester.in_lab and not loopback else None,
+        loopback=loopback,
+        delays=any(TIMING & b.needs(bound) for b in map(registry.load, bound.settings.benchmarks)),
+        seed=bound.settings.seed,
+    )
 
 
 def compile_point(
@@ -94,27 +71,27 @@ class Bench:
 
     def __init__(
         self,
-        run: ResolvedRun,
+        bound: BoundRun,
         *,
         loopback: bool = False,
         keep: Path | None = None,
-        say: Callable[[str], None] = _quiet,
+        say: Callable[[str], None] = quiet,
     ) -> None:
         """Remember what to make.
 
         Args:
-            run: the run.
+            bound: the run.
             loopback: leave the device out.
             keep: local directory for the device's undo record.
             say: told what happens to the device.
         """
-        self._run = run
+        self._bound = bound
         self._loopback = loopback
         self._keep = keep
         self._say = say
-        self._oracle = oracle_of(run)
+        self._oracle = bound.oracle
         self._tester: Tester | None = None
-        self._device: Session | None = None
+        self._device: DeviceSession | None = None
         self._wanted: Mapping[Direction, StreamSet] = {}
         self._stale = True
         self._preparing: Preparing | None = None
@@ -128,7 +105,9 @@ class Bench:
         """Configure the device, open the tester, unless that is done."""
         if self._tester is None:
             self._configure()
-            tester = make_tester(self._run, loopback=self._loopback, keep=self._keep, say=self._say)
+            tester = make_tester(
+                self._bound, loopback=self._loopback, keep=self._keep, say=self._say
+            )
             self._tester = tester
             tester.open()
         return self._tester
@@ -156,22 +135,11 @@ class Bench:
             self._preparing = self._prepare(tester)
         return self._preparing.measure(trial)
 
-    def emptying(self) -> str:
-        """How the device's table is emptied between trials, in words or commands (ST-10)."""
-        if self._run.tester.kind == "sim":
-            return "simulated"
-        driver = driver_of(self._run)
-        if driver is None:
-            return str(self._run.dut.options.get("hooks", {}).get("flush", "by hand"))
-        intent = intent_of(self._run)
-        plan = driver.plan(intent, driver.example(intent))
-        return "; ".join(step.command for step in plan.flush)
-
     def _prepare(self, tester: Any) -> Preparing:
         from v6t.drivers.oracle.two_phase import Preparing
 
         return Preparing(
-            tester, None if self._loopback else state_of(self._run, tester, self._device)
+            tester, None if self._loopback else state_of(self._bound, tester, self._device)
         )
 
     def describe(self) -> dict[str, Any] | None:
@@ -182,10 +150,11 @@ class Bench:
         return found if self._device is None else {**found, "device": self._device.describe()}
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> DeviceSession | None:
         """The session with a device that has a driver, here in the lab or elsewhere."""
-        found = self._device or getattr(getattr(self._tester, "device", None), "session", None)
-        return found if hasattr(found, "verify") else None
+        if self._device is not None or self._tester is None:
+            return self._device
+        return self._tester.device_session()
 
     def verify_device(self) -> list[str]:
         """Read the device's configuration back; one line per read-back, none without a driver.
@@ -213,7 +182,7 @@ class Bench:
         """A device elsewhere is made ready before the tester says a word to it."""
         if self._loopback or self._device is not None:
             return
-        device = remote_session(self._run, self._keep, self._say)
+        device = remote_session(self._bound, self._keep, self._say)
         if device is not None:
             device.open()
             self._device = device

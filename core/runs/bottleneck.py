@@ -7,38 +7,39 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.config.resolve import technology
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.bound import BoundRun, bind
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import in_lab
 from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.connection_types import Connections
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
-    from v6t.drivers.duts.session import Session
+    from v6t.drivers.device import Watched
 
 FILE = "bottleneck.json"
 SHORTEST_S = 5.0
 SHARED = "the tester works on the same cores: its time is in these figures"
 
 
-def check_watchable(run: ResolvedRun) -> None:
+def check_watchable(bound: BoundRun) -> None:
     """Refuse what nobody can watch, before anything is measured.
 
     Raises:
         UsageError: the run's device has no driver.
     """
-    if run.dut.driver == "reference" or run.tester.kind == "sim":
+    if not bound.driven:
         raise UsageError(
             "there is no device driver that could watch the device",
             "name a driver with --dut or in the testbed file",
         )
 
 
-def watch_again(path: Path, say: Callable[[str], None], duration_s: float) -> list[dict[str, Any]]:
+def watch_again(
+    path: Path, say: Callable[[str], None], duration_s: float, bound: BoundRun | None = None
+) -> list[dict[str, Any]]:
     """Watch the device at each throughput found in a finished run.
 
     Writes ``bottleneck.json`` and copies its entries into ``results.json``. What the tester counts
@@ -48,18 +49,19 @@ def watch_again(path: Path, say: Callable[[str], None], duration_s: float) -> li
         path: the run directory.
         say: told the verdicts with their evidence.
         duration_s: of the load at each rate, at least 5 s.
+        bound: the run, where it is bound already.
 
     Raises:
         UsageError: the directory holds no throughput, or the run's device has no driver.
     """
     directory = RunDir(path, new=False)
     try:
-        run = directory.config()
-        check_watchable(run)
+        bound = bound or bind(directory.config())
+        check_watchable(bound)
         results = read_results(path)
         told = []
         for record in _found(results):
-            for entry in _watched(run, record, duration_s, path):
+            for entry in _watched(bound, record, duration_s, path):
                 told.append(entry)
                 for line in lines_of(entry):
                     say(line)
@@ -81,15 +83,14 @@ def lines_of(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _watched(
-    run: ResolvedRun, record: Mapping[str, Any], duration_s: float, keep: Path
+    bound: BoundRun, record: Mapping[str, Any], duration_s: float, keep: Path
 ) -> list[dict[str, Any]]:
     """Entries of one point: one per device, watched one after the other."""
-    from v6t.drivers.duts.bottleneck import idle_by_core, judge_both, verdict_of
-    from v6t.drivers.duts.telemetry import Watcher
+    from v6t.drivers.duts.bottleneck import idle_by_core, verdict_of, verdict_of_all
 
-    plugin = technology(run)
+    run, plugin = bound.settings, bound.technology
     sizes = plugin.frame_pair(record["frame_sizes"]["ipv6"])
-    bench = Bench(run, keep=keep)
+    bench = Bench(bound, keep=keep)
     found, verdicts = [], {}
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
@@ -97,15 +98,15 @@ def _watched(
         trial = _trial(record, duration_s)
         if trial.connections is not None:  # phase 1 is not what is watched
             bench.measure(replace(trial, key=f"{trial.key}/phase-1", duration_s=1.0))
-        for name, session in _sessions(bench):
-            watcher = Watcher(session.transport, session.driver.telemetry(session.intent))
+        for name, device in _devices(bench):
+            watcher = device.watcher()
             try:
                 bench.measure(trial)
             finally:
                 samples = watcher.stop()
             loaded = samples[1:-1]  # the load begins and ends within the outermost seconds
             verdicts[name] = verdict = verdict_of(loaded)
-            evidence = (*verdict.evidence, *([SHARED] if in_lab(run) else []))
+            evidence = (*verdict.evidence, *([SHARED] if bound.tester.in_lab else []))
             found.append(
                 {
                     "device": name,
@@ -119,26 +120,22 @@ def _watched(
             )
     finally:
         bench.close()
-    both = judge_both(verdicts)
+    both = verdict_of_all(verdicts)
     return [{**entry, "together": both} for entry in found] if both else found
 
 
-def _sessions(bench: Bench) -> Sequence[tuple[str, Session]]:
-    """Every driven device, with its name; parts of a chain are devices."""
-    session: Any = bench.session
-    if session is None:
+def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:
+    """Every driven device, with its name."""
+    if bench.session is None:
         raise UsageError("this run's device has no driver that could watch it")
-    parts = getattr(session, "driven", None)
-    if parts is None:
-        return [(session.name, session)]
-    return [(part.part.name, part.session) for part in parts]
+    return bench.session.devices()
 
 
 def _found(results: dict[str, Any]) -> list[dict[str, Any]]:
     records = [
         r
         for r in results.get("results", [])
-        if r.get("benchmark") == "throughput" and r.get("median")
+        if r.get("benchmark") == THROUGHPUT and r.get("median")
     ]
     if not records:
         raise UsageError("this run found no throughput", "a finished `v6t run` is needed")

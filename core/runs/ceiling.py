@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
@@ -31,8 +32,6 @@ UNKNOWN = (
     "only the faults of each trial tell the tester's limit"
 )
 _OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
-_NO_MATTER = ("force", "restart", "sample", "python")
-"""Options of a tester that change nothing about its speed."""
 
 
 THIS_RUN = "this run"
@@ -56,7 +55,7 @@ def ceiling_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: floa
 
 
 def find_ceiling(
-    run: ResolvedRun,
+    bound: BoundRun,
     streams: Mapping[Direction, StreamSet],
     spec: CeilingSpec,
     measure: Measure,
@@ -67,46 +66,41 @@ def find_ceiling(
     """The tester's ceiling and where it is from; measured if nothing is remembered.
 
     Args:
-        run: the run.
+        bound: the run.
         streams: what is sent.
         spec: the point, and how to look.
         measure: the tester without a device; not used where the ports cannot be joined.
         directory: of the run.
         of_phase_one: its trials establish connections: never remembered.
     """
-    if run.loops_back and (of_phase_one or not _may_be_old(run)):
+    if bound.tester.loops_back and (of_phase_one or not _may_be_old(bound)):
         return tester_ceiling(spec, measure), THIS_RUN
-    key = _key(run, spec, streams)
+    key = _key(bound, spec, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
-        found, source = recall(run, spec, streams)
-        if run.loops_back and source == UNKNOWN:
+        found, source = recall(bound, spec, streams)
+        if bound.tester.loops_back and source == UNKNOWN:
             measured = tester_ceiling(spec, measure)
-            remember(run, spec, streams, measured)
+            remember(bound, spec, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": found.rate_fps, "source": source}
         directory.write_json(FILE, used)
     return Ceiling(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
 
 
-def is_simulated(run: ResolvedRun) -> bool:
-    """Whether its ceiling says nothing about this machine."""
-    return run.tester.kind == "sim"
-
-
-def _may_be_old(run: ResolvedRun) -> bool:
-    return run.procedure.selftest == "cached" and not is_simulated(run)
+def _may_be_old(bound: BoundRun) -> bool:
+    return bound.settings.procedure.selftest == "cached" and not bound.tester.simulates
 
 
 def remember(
-    run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet], ceiling: Ceiling
+    bound: BoundRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet], ceiling: Ceiling
 ) -> None:
     """Keep what a self-test found; a file that cannot be written is no error."""
-    if not ceiling.rate_fps or is_simulated(run):
+    if not ceiling.rate_fps or bound.tester.simulates:
         return
     path = _path()
     known = _read(path)
-    known[_key(run, spec, streams)] = {"fps": ceiling.rate_fps, "when": now()}
+    known[_key(bound, spec, streams)] = {"fps": ceiling.rate_fps, "when": now()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = path.with_suffix(f".{os.getpid()}")
@@ -117,28 +111,31 @@ def remember(
 
 
 def recall(
-    run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]
+    bound: BoundRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]
 ) -> tuple[Ceiling, str]:
     """The remembered ceiling and where it is from; the medium's rate if there is none."""
-    found = _read(_path()).get(_key(run, spec, streams))
+    found = _read(_path()).get(_key(bound, spec, streams))
     if found is None:
         return Ceiling(spec.mode, spec.media_fps, (), ()), UNKNOWN
     return Ceiling(spec.mode, found["fps"], (), ()), f"self-test of {found['when']}"
 
 
-def _key(run: ResolvedRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]) -> str:
+def _key(bound: BoundRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]) -> str:
     """Hash of everything a ceiling depends on: tester, machine, medium, frames, how it is found.
 
     TRex on real ports may run on another machine than this, which its options then name.
     """
-    options = {k: v for k, v in run.tester.options.items() if k not in _NO_MATTER}
+    run = bound.settings
+    options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
     what = [
         run.tester.kind,
         options,
-        {k: machine()[k] for k in _OF_MACHINE} if run.loops_back else None,
+        {k: machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None,
         run.line_rate_bps,
         # without a device in between it matters how long was looked, elsewhere there is only one
-        asdict(spec) if run.loops_back else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
+        asdict(spec)
+        if bound.tester.loops_back
+        else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
         (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
         {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
     ]

@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from v6t.core.benchmarks.registry import BENCHMARKS
+from v6t.core.config.plugins import TECHNOLOGIES
+from v6t.drivers.duts.registry import DRIVERS
+from v6t.drivers.testers import DEFAULT, TESTERS
+from v6t.profiles.extensions import Extensions
+
 if TYPE_CHECKING:
-    from v6t.drivers.trex.options import TrexOptions
+    from v6t.drivers.tester_kind import TesterKind
 
 LITTLE_BYTES = 1 << 30
 CPU = Path("/sys/devices/system/cpu")
@@ -19,27 +25,26 @@ CPU = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True)
 class Finding:
-    """One line; ``missing`` keeps the lab or a testbed's TRex from working."""
+    """One line; ``missing`` keeps the lab or a testbed's tester from working."""
 
     what: str
     state: Literal["ok", "note", "missing"]
     text: str
 
 
-def examine(trex: Mapping[str, Any] | None = None) -> list[Finding]:
+def examine(tester: TesterKind | None = None) -> list[Finding]:
     """Everything, in the order a user would ask.
 
     Args:
-        trex: options of a testbed file's TRex tester; None: TRex is nice to have.
+        tester: that a testbed file names.
     """
     return [
         _system(),
         _cores(),
         *_clock_policy(),
-        _lab(),
         _results(),
         *_extensions(),
-        *_trex(trex),
+        *_testers(tester),
     ]
 
 
@@ -74,15 +79,6 @@ def _clock_policy() -> Iterator[Finding]:
         )
 
 
-def _lab() -> Finding:
-    from v6t.drivers.lab.privilege import available
-
-    can, how = available()
-    if can:
-        return Finding("embedded lab", "ok", f"network namespaces as {how}")
-    return Finding("embedded lab", "missing", how)
-
-
 def _results() -> Finding:
     """Runs are written below the current directory unless -o says something else."""
     here = Path.cwd()
@@ -94,10 +90,13 @@ def _results() -> Finding:
 
 
 def _extensions() -> Iterator[Finding]:
-    from v6t.core.config.plugins import TECHNOLOGIES
-    from v6t.drivers.duts.registry import DRIVERS
-
-    for title, found in (("technologies", TECHNOLOGIES), ("device drivers", DRIVERS)):
+    kinds: tuple[tuple[str, Extensions[Any]], ...] = (
+        ("technologies", TECHNOLOGIES),
+        ("device drivers", DRIVERS),
+        ("benchmarks", BENCHMARKS),
+        ("testers", TESTERS),
+    )
+    for title, found in kinds:
         rows = found.listing()
         good = sum(not row.error for row in rows)
         yield Finding(title, "ok" if good else "missing", f"{good} {found.what}s")
@@ -106,43 +105,16 @@ def _extensions() -> Iterator[Finding]:
                 yield Finding(f"{found.what} {row.name}", "note", row.error)
 
 
-def _trex(options: Mapping[str, Any] | None) -> list[Finding]:
-    from v6t.drivers.trex.doctor import examine as examine_trex
-    from v6t.drivers.trex.options import TrexOptions
-    from v6t.drivers.trex.remote_checks import examine_remote
-
-    given = TrexOptions.from_mapping(options or {})
-    looked = list(examine_remote(given) if given.ssh else examine_trex(given))
-    if options is not None:
-        looked = list(_ports(given, looked))
-    found = []
-    for what, state, text in looked:
-        weight: Any = "note" if options is None and state == "missing" else state
-        found.append(Finding(what, weight, text))
-    return found
-
-
-def _ports(
-    given: TrexOptions, looked: Iterable[tuple[str, str, str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Where a server must be started: whether that is possible."""
-    from v6t.drivers.trex.remote_checks import examine_interfaces
-
-    for what, state, text in looked:
-        silent = what == "TRex server" and state == "note"
-        if not silent or given.lab:
-            yield what, state, text
-        elif given.start == "never":
-            yield what, "missing", text.replace("v6t starts one", "start one, or say start: auto")
-        elif given.all_interfaces is None:
-            yield (
-                what,
-                "missing",
-                text.replace("v6t starts one", "name its interfaces (tester.options.interfaces)"),
-            )
-        else:
-            yield what, state, text
-            yield from examine_interfaces(given)
+def _testers(named: TesterKind | None) -> Iterator[Finding]:
+    """What a testbed names must work, and the default; others are nice to have."""
+    for row in TESTERS.listing():
+        if row.kind is None:
+            continue
+        asked = named is not None and row.name == named.name
+        kind = named if asked and named is not None else row.kind()
+        needed = asked or row.name == DEFAULT
+        for what, state, text in kind.examine(named=asked):
+            yield Finding(what, "note" if state == "missing" and not needed else state, text)
 
 
 def _read(path: Path) -> str:

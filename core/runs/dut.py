@@ -8,28 +8,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.config.resolve import technology
-from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.device import driver_of, in_lab, session_over_ssh
+from v6t.core.config.bound import BoundRun
 from v6t.profiles.errors import DutError, TesterError, TranslationError, UsageError
 
 if TYPE_CHECKING:
+    from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.plan import Plan
-    from v6t.drivers.duts.session import Session
 
 Say = Callable[[str], None]
 
 
-def plan_without_device(run: ResolvedRun) -> tuple[Driver, Plan]:
+def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
     """What the driver would do to a device as it should be, before the first change.
 
     Raises:
         UsageError: there is no driver, or it cannot be this technology.
     """
-    driver = _driver(run)
-    intent = technology(run).dut_intent()
-    return driver, driver.plan(intent, driver.example(intent))
+    intent = bound.technology.dut_intent()
+    return bound.driver, bound.driver.plan(intent, bound.driver.example(intent))
 
 
 def plan_text(driver: Driver, plan: Plan) -> str:
@@ -86,14 +83,14 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 
 @contextmanager
-def session(run: ResolvedRun, say: Say, keep: Path | None = None) -> Iterator[Session]:
+def session(bound: BoundRun, say: Say, keep: Path | None = None) -> Iterator[DeviceSession]:
     """An open session with a device elsewhere, or with a lab device that stands.
 
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
     """
-    opened = _session(run, say, keep)
+    opened = _session(bound, say, keep)
     opened.open()
     try:
         yield opened
@@ -101,9 +98,9 @@ def session(run: ResolvedRun, say: Say, keep: Path | None = None) -> Iterator[Se
         opened.close()
 
 
-def apply(run: ResolvedRun, say: Say) -> str:
+def apply(bound: BoundRun, say: Say) -> str:
     """Configure, read back; it stays so."""
-    with session(run, say) as device:
+    with session(bound, say) as device:
         device.apply()
         try:
             device.verify()
@@ -114,7 +111,7 @@ def apply(run: ResolvedRun, say: Say) -> str:
         return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
 
 
-def verify(run: ResolvedRun, say: Say) -> str:
+def verify(bound: BoundRun, say: Say) -> str:
     """Read everything back and send some frames each way, which must come back translated.
 
     Raises:
@@ -125,10 +122,10 @@ def verify(run: ResolvedRun, say: Say) -> str:
     from v6t.core.runs.stateful import for_preflight
     from v6t.procedures.preflight import check_translation
 
-    _driver(run)
-    plugin = technology(run)
+    _check(bound)
+    run, plugin = bound.settings, bound.technology
     sizes = plugin.frame_pair(run.frame_sizes[0])
-    bench = Bench(run, say=say)
+    bench = Bench(bound, say=say)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_translation(
@@ -151,30 +148,24 @@ def verify(run: ResolvedRun, say: Say) -> str:
     return "frames came back as the reference translation both ways; the device is as it was"
 
 
-def status(run: ResolvedRun, say: Say) -> dict[str, Any]:
+def status(bound: BoundRun, say: Say) -> dict[str, Any]:
     """Who configured it, and what it says of itself now."""
-    with session(run, say) as device:
+    with session(bound, say) as device:
         found = device.status()
-        if found["driver"] == device.driver.name:
-            device.survey()
-            readings = device.driver.telemetry(device.intent)
-            found["now"] = {
-                name: dict(r.parse(device.transport.run(r.command).out))
-                for name, r in readings.items()
-            }
-        return found
+        now = device.figures()
+        return {**found, "now": now} if now else found
 
 
-def flush(run: ResolvedRun, say: Say) -> str:
+def flush(bound: BoundRun, say: Say) -> str:
     """Empty its state."""
-    with session(run, say) as device:
+    with session(bound, say) as device:
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
 
 
 def restore(
-    run: ResolvedRun,
+    bound: BoundRun,
     say: Say,
     *,
     keep: Path | None = None,
@@ -184,22 +175,22 @@ def restore(
     """Put it back as it was, from any host, after whatever happened.
 
     Args:
-        run: whose device.
+        bound: whose device.
         say: told what happens.
         keep: the run's directory, which holds a copy of the undo record.
         forget: drop the undo record even if the device is not as it was.
         by_script: run ``undo.sh`` where the record beside it is damaged.
     """
-    if not _lab_name(run):
-        with session(run, say, keep) as device:
+    if not _lab_name(bound):
+        with session(bound, say, keep) as device:
             return device.restore(forget=forget, by_script=by_script)
-    from v6t.drivers.lab.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import LabSsh
 
-    lab = LabSsh(_lab_name(run))
+    lab = LabSsh(_lab_name(bound))
     if not lab.running():
         return ["there is no such lab device; nothing is left of it"]
     try:
-        with session(run, say, keep) as device:
+        with session(bound, say, keep) as device:
             return device.restore(forget=forget, by_script=by_script)
     finally:
         lab.stop()
@@ -217,26 +208,25 @@ def any_plugin(driver: str) -> str | None:
     return next((name for name in possible if name in names()), None)
 
 
-def _driver(run: ResolvedRun) -> Driver:
-    driver = driver_of(run)
-    if driver is None:
+def _check(bound: BoundRun) -> None:
+    if not bound.driver.configures:
         raise UsageError(
             "the reference device needs no configuration", "name a driver with --driver"
         )
-    return driver
 
 
-def _lab_name(run: ResolvedRun) -> str:
-    ssh = _driver(run).options.ssh
+def _lab_name(bound: BoundRun) -> str:
+    _check(bound)
+    ssh = bound.driver.options.ssh
     return str(ssh.lab) if ssh is not None else ""
 
 
-def _session(run: ResolvedRun, say: Say, keep: Path | None) -> Session:
-    driver = _driver(run)
-    name = _lab_name(run)
+def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
+    driver, intent = bound.driver, bound.technology.dut_intent()
+    name = _lab_name(bound)
     if name:
-        from v6t.drivers.duts.session import Session as Made
-        from v6t.drivers.lab.ssh import LabSsh
+        from v6t.drivers.duts.session import Session
+        from v6t.drivers.duts.standing.ssh import LabSsh
 
         lab = LabSsh(name)
         if not lab.running():
@@ -244,13 +234,16 @@ def _session(run: ResolvedRun, say: Say, keep: Path | None) -> Session:
                 f"the lab device {name} does not stand", "it stands while a run uses it"
             )
         lab.start()
-        return Made(driver, lab.transport(), technology(run).dut_intent(), keep, say)
-    if in_lab(run) and driver.options.ssh is None:
+        return Session(driver, lab.transport(), intent, keep, say)
+    if bound.tester.in_lab and driver.options.ssh is None:
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
-    return session_over_ssh(driver, run, keep, say)
+    found = driver.session(intent, keep, say)
+    if found is None:
+        raise UsageError("nobody drives this device", "name a driver with --driver")
+    return found
 
 
 def as_json(value: Any) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.cli.progress import outcome
+from v6t.core.runs.wording import outcome
 from v6t.profiles.errors import V6tError
 from v6t.profiles.extensions import blaming
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from v6t.core.config.settings import ResolvedRun
 from v6t.plugins.base import Technology
+from v6t.profiles.model import DIRECTIONS, Direction, Role
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
@@ -47,11 +48,20 @@ def setup(plugin: Technology, frame_sizes: Sequence[int]) -> dict[str, Any]:
         "ip_versions": list(plugin.ip_versions),
         "native": plugin.native,
         "middle_version": plugin.middle_version,
+        "headers": [_headers(plugin, way, frame_sizes[0]) for way in DIRECTIONS],
         "devices": [asdict(role) for role in plugin.roles],
         "octets": {
             str(size): list(plugin.side_sizes(plugin.frame_pair(size))) for size in frame_sizes
         },
     }
+
+
+def _headers(plugin: Technology, direction: Direction, size: int) -> list[str]:
+    """Protocols above Ethernet of what the tester sends, outermost first; background if all is."""
+    classes = plugin.traffic(direction, plugin.frame_pair(size)).classes
+    first = next((c for c in classes if c.role is Role.FOREGROUND), classes[0])
+    names = (layer.name for layer in first.layers if layer.name not in ("Ether", "Dot1Q", "Dot1AD"))
+    return ["IPv4" if name == "IP" else name for name in names]
 
 
 def machine() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.phase_one import with_phase_one
 from v6t.core.benchmarks.point import Cost, Point
-from v6t.core.config.bound import BoundRun, bind
+from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import compile_point
@@ -70,15 +70,14 @@ class RunPlan:
         }
 
 
-def plan(run: ResolvedRun) -> RunPlan:
+def plan(bound: BoundRun) -> RunPlan:
     """Plan a run, without touching anything."""
-    bound = bind(run)
-    plugin = bound.technology
+    run, plugin = bound.settings, bound.technology
     points: list[PlannedPoint] = []
     streams: list[str] = []
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
-        media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
+        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         for direction, stream_set in compile_point(plugin, sizes, run.seed).items():
             total = sum(s.weight for s in stream_set.streams)
             streams += [
@@ -102,7 +101,7 @@ def plan(run: ResolvedRun) -> RunPlan:
 
 def _costs(
     bound: BoundRun, sizes: FramePair, media_fps: int
-) -> Iterator[tuple[Benchmark[Any], Point, Cost]]:
+) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost]]:
     """What each benchmark takes; the first one of a mode bears the tester's own ceiling."""
     benchmarks = registry.wanted(bound)
     for mode in bound.settings.modes:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+from v6t.analysis.records.base import Record
+from v6t.core.benchmarks import registry
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.profiles.errors import UsageError
 
@@ -42,6 +45,27 @@ def read_results(directory: Path) -> dict[str, Any]:
             OTHER_VERSION,
         )
     return content
+
+
+def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
+    """The records among the results of a run directory.
+
+    Raises:
+        UsageError: one of them has not even what all records share.
+    """
+    known = registry.presentations()
+    found = []
+    for number, values in enumerate(results.get("results", ()), 1):
+        try:
+            found.append(known.read(values))
+        except ValidationError as exc:
+            first = exc.errors()[0]
+            key = ".".join(map(str, first["loc"])) or "all of it"
+            raise UsageError(
+                f"record {number} of {directory / RESULTS} is none: {key}: {first['msg']}",
+                OTHER_VERSION,
+            ) from exc
+    return found
 
 
 class ResultsFile:

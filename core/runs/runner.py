@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from v6t.analysis.means import add_means
+from v6t.analysis.records.base import Record
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared
@@ -19,7 +20,7 @@ from v6t.core.config.checks import check_abilities
 from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_point, make_tester
 from v6t.core.runs.ceiling import THIS_RUN, ceiling_spec, find_ceiling
 from v6t.core.runs.continuing import finished, journal_of
 from v6t.core.runs.frame_diff import render
@@ -28,13 +29,13 @@ from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
 from v6t.core.runs.raw_tables import as_csv, trial_rows
-from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile
+from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import TableNotFilled
-from v6t.procedures.tester_rate import Ceiling, CeilingSpec
+from v6t.procedures.tester_rate import Ceiling, CeilingSpec, usable_fps
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
 from v6t.profiles.model import Direction, FramePair
@@ -67,7 +68,7 @@ class RunOutcome:
 
     directory: Path
     status: str
-    records: list[dict[str, Any]]
+    records: list[Record]
     caveats: list[str]
     replayed: int = 0
     measured: int = 0
@@ -77,7 +78,7 @@ class RunOutcome:
 class _Done:
     """What a benchmark left: its entry in ``results.json``, and rows for its own file."""
 
-    record: dict[str, Any]
+    record: Record
     rows: list[dict[str, Any]]
     file: str
 
@@ -104,19 +105,18 @@ class _State:
         return self.bound.settings
 
 
-def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
+def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
     """Start a run in a new directory and carry it out.
 
     Raises:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.profiles.errors`; what was measured stays on disk.
     """
-    bound = bind(run)
-    check_abilities(bound)
+    check_abilities(bound, make_tester(bound))
     directory = RunDir(path, new=True)
     try:
-        directory.write_json(names.MANIFEST, manifest(run, bound.technology))
-        directory.write_json(names.CONFIG, run.model_dump(mode="json"))
+        directory.write_json(names.MANIFEST, manifest(bound.settings, bound.technology))
+        directory.write_json(names.CONFIG, bound.settings.model_dump(mode="json"))
         with logged(watch, path) as log:
             for caution in cautions(bound):
                 log.say(f"note: {caution}")
@@ -125,21 +125,27 @@ def execute(run: ResolvedRun, path: Path, watch: Watch) -> RunOutcome:
         directory.close()
 
 
-def resume(path: Path, watch: Watch) -> RunOutcome:
+def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcome:
     """Continue an interrupted run; a complete one is only read.
+
+    Args:
+        path: of the run.
+        watch: told what happens.
+        bound: the run, where it is bound already.
 
     Raises:
         UsageError: the directory holds no run, or a damaged one, which is not touched.
     """
     directory = RunDir(path, new=False)
     try:
-        bound = bind(directory.config())
+        run = directory.config()
         done = finished(directory)
         if done is not None:
             results, trials = done
-            return RunOutcome(path, COMPLETE, results["results"], results["caveats"], trials)
+            records = records_of(path, results)
+            return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         with logged(watch, path) as log:
-            return _carry_out(bound, directory, log)
+            return _carry_out(bound or bind(run), directory, log)
     finally:
         directory.close()
 
@@ -149,8 +155,8 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     journal = journal_of(directory, results.held)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    bench = Bench(bound.settings, keep=directory.path, say=watch.say)
-    loopback = Bench(bound.settings, loopback=True)
+    bench = Bench(bound, keep=directory.path, say=watch.say)
+    loopback = Bench(bound, loopback=True)
     state = _State(bound, directory, results, journal, bench, loopback, watch)
     try:
         _write_results(state)
@@ -220,7 +226,7 @@ def _load(
 
 def _measure_size(
     state: _State,
-    benchmarks: Sequence[Benchmark[Any]],
+    benchmarks: Sequence[Benchmark[Any, Any]],
     sizes: FramePair,
     streams: Mapping[Direction, StreamSet],
 ) -> None:
@@ -240,7 +246,7 @@ def _measure_size(
 
 
 def _measure_point(
-    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any]], point: MeasurementPoint
+    state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
 ) -> dict[str, Sequence[float]]:
     """Benchmarks one after the other, results on disk as they come; the rates that were found."""
     found: dict[str, Sequence[float]] = {}
@@ -260,10 +266,14 @@ def _measure_point(
             if phase != Phase.VARIANTS:
                 state.watch.say(f"{where}: {benchmark.name}")
             measured = benchmark.run(at)
-        found[benchmark.name] = measured.rates
+        found[benchmark.name], record = measured.rates, measured.record
+        if record.offered and phase == Phase.STREAMS:  # SELF-02
+            usable = usable_fps(at.ceiling.rate_fps, state.run.procedure.selftest_margin)
+            record.usable_fps = usable
+            record.above_usable = [rate for rate in record.offered if rate > usable]
         if state.run.procedure.means:
-            add_means(measured.record)
-        state.done.append(_Done(measured.record, measured.rows, benchmark.csv_file))
+            add_means(record)
+        state.done.append(_Done(record, measured.rows, benchmark.csv_file))
         _write_results(state)
     return found
 
@@ -287,7 +297,7 @@ def _point(
         variant: begins the keys of its trials where the streams are not the run's own.
     """
     plugin = state.bound.technology
-    media = max_frame_rate_fps(state.run.line_rate_bps, sizes.ipv6)
+    media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
     loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
     spec = replace(ceiling_spec(state.run, sizes, mode, media), variant=variant)
 
@@ -310,7 +320,7 @@ def _point(
         say=state.watch.say,
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
-        emptying=state.bench.emptying,
+        emptying=lambda: state.bound.emptying,
         vary=vary,
     )
 
@@ -325,10 +335,10 @@ def _find_ceiling(
 ) -> tuple[Ceiling, str]:
     """The tester's own ceiling at a point, and where it is from."""
     what = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size} octets, {spec.mode}"
-    if state.run.loops_back:
+    if state.bound.tester.loops_back:
         state.watch.say(f"{what}: how much the tester itself can do")
     ceiling, source = find_ceiling(
-        state.run, streams, spec, tester, state.directory, of_phase_one=of_phase_one
+        state.bound, streams, spec, tester, state.directory, of_phase_one=of_phase_one
     )
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own ceiling: {source}")
@@ -371,7 +381,7 @@ class JournaledTester:
 
     def _run(self, trial: Trial) -> TrialResult:
         self._state.measured += 1
-        with DuringTrial(trial, self._state.run.dut.options.get("hooks", {})):
+        with DuringTrial(trial, self._state.bound.driver.hooks):
             return self._bench.measure(trial)
 
 
@@ -417,7 +427,7 @@ def _write_results(state: _State) -> None:
         "status": state.status,
         "label": state.run.label,
         "caveats": caveats(state.bound),
-        "results": [d.record for d in state.done],
+        "results": [d.record.to_json() for d in state.done],
     }
     if state.finding:
         content["finding"] = state.finding

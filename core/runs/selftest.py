@@ -5,30 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from v6t.core.config.resolve import technology
-from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.ceiling import ceiling_spec, remember
 from v6t.procedures.tester_rate import tester_ceiling, usable_fps
 from v6t.profiles.wire import max_frame_rate_fps
 
 
-def measure_ceilings(run: ResolvedRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_ceilings(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """One row per frame size and mode; rates per direction."""
-    plugin = technology(run)
-    bench = Bench(run, loopback=True)
+    run, plugin = bound.settings, bound.technology
+    bench = Bench(bound, loopback=True)
     rows = []
     try:
         for size in run.frame_sizes:
             sizes = plugin.frame_pair(size)
             streams = compile_point(plugin, sizes, run.seed)
             bench.load(streams)
-            media = max_frame_rate_fps(run.line_rate_bps, sizes.ipv6)
+            media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = ceiling_spec(run, sizes, mode, media)
                 ceiling = tester_ceiling(spec, bench.measure)
-                remember(run, spec, streams, ceiling)
+                remember(bound, spec, streams, ceiling)
                 rows.append(
                     {
                         "frame_sizes": {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},

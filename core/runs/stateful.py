@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.phases import Prepared
@@ -22,8 +22,7 @@ def for_preflight(plugin: Technology, measure: Measure) -> Measure:
     """For a look at the translation: with a few connections where they are needed."""
     if not plugin.stateful:
         return measure
-    found: Any = plugin
-    count = min(PREFLIGHT_CONNECTIONS, found.combinations)
+    count = min(PREFLIGHT_CONNECTIONS, plugin.combinations)
     return Prepared(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 
 
@@ -31,8 +30,7 @@ def for_loopback(plugin: Technology, measure: Measure) -> Measure:
     """Without a device: the tester learns its own frames and replays them."""
     if not plugin.stateful:
         return measure
-    found: Any = plugin
-    count = min(LOOPBACK_CONNECTIONS, found.combinations)
+    count = min(LOOPBACK_CONNECTIONS, plugin.combinations)
     return Prepared(measure, Connections(count, LOOPBACK_CPS, wait_s=0.1, keep=True))
 
 

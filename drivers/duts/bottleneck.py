@@ -73,7 +73,7 @@ def verdict_of(samples: Sequence[Sample]) -> Verdict:
     return _by_cores(cores, losses, tuple(evidence))
 
 
-def judge_both(verdicts: Mapping[str, Verdict]) -> str:
+def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
     """What several devices one after the other say together (BN-02); empty for a single one.
 
     Args:

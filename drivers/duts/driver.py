@@ -1,171 +1,131 @@
-"""The contract of a device driver: it knows commands and reads answers, it never runs anything."""
+"""The contract of a device driver: commands, and how a device that takes them stands or is reached."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import DutOptions, options_of
-from v6t.drivers.duts.plan import Intent, Plan
-from v6t.drivers.duts.way import check_way
-from v6t.profiles.errors import DutError, UsageError
+from v6t.drivers.device import DeviceSession, quiet
+from v6t.drivers.duts.commands import Commands, Reading, check_interfaces
+from v6t.drivers.duts.expect_profile import ProfiledOracle
+from v6t.drivers.duts.options import reached
+from v6t.drivers.duts.plan import Intent
+from v6t.drivers.tester import Oracle
 
+if TYPE_CHECKING:
+    from v6t.drivers.lab.setup import LabDevice
 
-@dataclass(frozen=True)
-class Reading:
-    """One figure the device can be asked for while it works.
-
-    Attributes:
-        command: prints it; must be cheap.
-        parse: the figures in its output, by name.
-    """
-
-    command: str
-    parse: Callable[[str], Mapping[str, float]]
+__all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "check_interfaces"]
 
 
-class Driver(ABC):
-    """One implementation. Instances hold options only."""
+class ReferencePart(Protocol):
+    """What a technology of several parts says of one whose translation it knows."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    technologies: ClassVar[tuple[str, ...]]
-    """Names of plugins it can be a device for; none: any."""
-    executed: ClassVar[str]
-    """What of it was run with real frames, for the documentation and ``v6t dut plan``."""
-    versions: ClassVar[tuple[str, ...]] = ("",)
-    """Versions whose commands differ, oldest first; the last is planned for by default."""
-    options_model: ClassVar[type[DutOptions]] = DutOptions
-    kernel: ClassVar[bool] = True
-    """Whether its routes and addresses are the system's own, which carry the connection, too."""
-    options: Any
+    @property
+    def name(self) -> str:
+        """Of the part."""
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        """Validate options.
+    @property
+    def reference(self) -> Any:
+        """Its oracle; None: it has none."""
 
-        Args:
-            given: of the testbed file and ``--set-dut``.
+    @property
+    def turned(self) -> bool:
+        """The oracle's left is the part's right."""
 
-        Raises:
-            UsageError: naming the option.
-        """
-        self.options = options_of(self.options_model, self.name, given or {})
 
-    @abstractmethod
-    def survey(self) -> Mapping[str, str]:
-        """Commands that change nothing, by section; ``version`` is one of them."""
+class DeviceTechnology(Oracle, Protocol):
+    """A technology, as the reference device is made of it."""
 
-    @abstractmethod
-    def facts(self, sections: Mapping[str, str]) -> Facts:
-        """What they said.
+    @property
+    def links(self) -> Any:
+        """Left and right, with their MTUs."""
 
-        Raises:
-            DutError: a program is missing, or the device is another one.
-        """
+    @property
+    def parts(self) -> Sequence[ReferencePart]:
+        """Of a technology that is made of several; else none."""
 
-    @abstractmethod
-    def example(self, intent: Intent) -> Facts:
-        """A device as it would be if there was one, for plans without a device."""
 
-    @abstractmethod
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """The plan, after :meth:`refuse`."""
+class Driver(Commands):
+    """One implementation, or several in a row. Instances hold options only."""
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
-        """Refuse what this implementation cannot do, or does silently wrong.
+    configures: ClassVar[bool] = True
+    """There is something to configure; else the device is as it is."""
 
-        Raises:
-            UsageError: with the nearest thing that works.
-            DutError: the device is not in a state to be used.
-        """
-
-    def profile(self, intent: Intent) -> ExpectProfile:
-        """How its frames differ from the reference translation."""
-        del intent
-        return ExpectProfile()
-
-    def sessions(self, intent: Intent) -> Reading | None:
-        """Number of its sessions, as ``sessions``; None if it has no state."""
-        del intent
-        return None
-
-    def table(self, intent: Intent) -> Reading | None:
-        """What limits its table of sessions (sizes, timeouts), by the device's own names."""
-        del intent
-        return None
-
-    def timeout_s(self, intent: Intent) -> float | None:
-        """Idle connections live so long [s]; None: for ever, or unknown."""
-        del intent
-        found = getattr(self.options, "timeout_s", None)
-        return None if found is None else float(found)
-
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """What to watch under load, by name."""
-        del intent
+    @property
+    def hooks(self) -> Mapping[str, str]:
+        """Commands of the user's, run here, by what they do to the device (GEN-29)."""
         return {}
 
-    def plan(self, intent: Intent, facts: Facts) -> Plan:
-        """What to do to this device.
-
-        Raises:
-            UsageError: the implementation cannot be this technology, or not with these parameters.
-            DutError: the device is not in a state to be used.
-        """
-        self.check_technology(intent.technology)
-        self.refuse(intent, facts)
-        plan = self.steps(intent, facts)
-        if self.options.ssh is not None and facts.way is not None:
-            check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
-        return plan
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """Parameters that the device alone believes."""
+        return {}
 
     @classmethod
-    def check_technology(cls, technology: str) -> None:
-        """Refuse what it can never be.
+    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options that ``--set-dut`` changes.
+
+        Args:
+            given: of the testbed file.
+            flags: of the command line.
+        """
+        del given
+        return flags
+
+    def check_intent(self, intent: Intent) -> None:
+        """Refuse what no device of this kind could be.
 
         Raises:
-            UsageError: with what it can be.
+            UsageError: the technology, or with what else would work.
         """
-        if cls.technologies and technology not in cls.technologies:
-            raise UsageError(
-                f"the {cls.name} driver cannot make a device for {technology}",
-                f"it can be: {', '.join(cls.technologies)}",
-            )
+        self.check_technology(intent.technology)
 
+    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
+        """Who knows the frames this device emits: the technology, as this implementation does it."""
+        profile = self.profile(intent)
+        return oracle if profile.plain else ProfiledOracle(oracle, profile)
 
-def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
-    """Management is never touched, and the cables are where they should be.
+    def emptying(self, intent: Intent) -> str:
+        """How its connections are emptied, in commands (ST-10)."""
+        return "; ".join(step.command for step in self.plan(intent, self.example(intent)).flush)
 
-    Raises:
-        DutError: saying what was seen.
-    """
-    untouchable = facts.untouchable()
-    for side in ("left", "right"):
-        name = getattr(options, side)
-        wanted = getattr(intent.links, side).dut_mac.lower()
-        if name in untouchable:
-            raise DutError(
-                f"the {side} interface {name} is not touched: {untouchable[name]}",
-                f"name another one with dut.options.{side}",
-            )
-        interface = facts.interfaces.get(name)
-        if interface is None:
-            known = ", ".join(sorted(facts.interfaces))
-            near = [n for n, i in facts.interfaces.items() if i.mac == wanted]
-            raise DutError(
-                f"the device has no interface {name} (dut.options.{side}); it has {known}",
-                f"{near[0]} has the MAC address {wanted}" if near else "",
-            )
-        if interface.mac != wanted:
-            raise DutError(
-                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}",
-                f"set links.{side}.dut_mac in the testbed file, or name another interface",
-            )
-        if interface.up and not interface.carrier:
-            raise DutError(
-                f"the {side} interface {name} has no carrier", "is the cable plugged in?"
-            )
+    def session(
+        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
+    ) -> DeviceSession | None:
+        """A session with a device elsewhere, not open yet; None: nobody drives it.
+
+        Args:
+            intent: what it shall be.
+            keep: local directory for a copy of the undo record.
+            say: told what happens.
+
+        Raises:
+            UsageError: nothing says how to reach it.
+        """
+        from v6t.drivers.duts.session import Session
+        from v6t.drivers.transport.openssh import SshTransport
+
+        ssh = reached(self.options.ssh, f"the {self.name} device", "dut.options.ssh.host")
+        return Session(self, SshTransport(ssh), intent, keep, say)
+
+    def lab_device(
+        self,
+        translation: DeviceTechnology,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+    ) -> LabDevice:
+        """What stands between the lab's cables.
+
+        Args:
+            translation: the technology, as the device is to believe it.
+            intent: what it shall be.
+            keep: local directory for a copy of the undo record.
+            say: told what happens.
+        """
+        from v6t.drivers.duts.standing.device import LabDut
+
+        del translation
+        return LabDut(self, intent, keep, say)

@@ -11,8 +11,8 @@ import secrets
 import shlex
 
 from v6t.drivers.duts.lock import BEAT, LOCK
-from v6t.drivers.duts.transport import Transport
 from v6t.drivers.duts.undo_record import SCRIPT
+from v6t.drivers.transport.contract import Transport
 from v6t.profiles.errors import DutError
 
 GUARD = "guard"

@@ -13,7 +13,7 @@ import shlex
 import threading
 import time
 
-from v6t.drivers.duts.transport import ConnectionLost, Held, Transport
+from v6t.drivers.transport.contract import ConnectionLost, Held, Transport
 from v6t.profiles.errors import DutError
 
 LOCK, BEAT = "lock", "beat"

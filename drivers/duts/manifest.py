@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.duts.undo_record import Record, summary
 
 
 def described(
-    driver: Driver, intent: Intent, facts: Facts | None, plan: Plan | None, read: Mapping[str, str]
+    driver: Commands,
+    intent: Intent,
+    facts: Facts | None,
+    plan: Plan | None,
+    read: Mapping[str, str],
 ) -> dict[str, Any]:
     """Facts for the manifest (GEN-28).
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from v6t.drivers.duts.ssh_options import SshOptions
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import UsageError
 
-Options = TypeVar("Options", bound="DutOptions")
 STATE_DIRECTORY = "/run/v6t"
 
 
@@ -86,22 +84,12 @@ class LinuxOptions(DutOptions):
     """Timeout of UDP connections, longer than any test."""
 
 
-def options_of(model: type[Options], driver: str, given: Mapping[str, Any]) -> Options:
-    """Validate what a testbed file or ``--set-dut`` says.
+def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
+    """The way to a device elsewhere.
 
     Raises:
-        UsageError: naming the option.
+        UsageError: there is none.
     """
-    try:
-        return model.model_validate(dict(given))
-    except ValidationError as exc:
-        problem = exc.errors(include_url=False)[0]
-        name = ".".join(str(p) for p in problem["loc"])
-        if problem["type"] == "extra_forbidden":
-            raise UsageError(
-                f"the {driver} driver has no option '{name}'",
-                "known: " + ", ".join(model.model_fields),
-            ) from exc
-        reason = problem["msg"].removeprefix("Value error, ")
-        place = f"{driver} option {name}" if name else f"{driver} driver"
-        raise UsageError(f"{place}: {reason}") from exc
+    if ssh is None or not ssh.host:
+        raise UsageError(f"how is {what} reached?", f"give {setting} in the testbed file")
+    return ssh

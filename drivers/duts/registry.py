@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
 
 GROUP = "v6t.duts"
+REFERENCE = "reference"
+"""The device where a file names none."""
 DRIVERS: Extensions[Driver] = Extensions(GROUP, "v6t.drivers.duts.driver:Driver", "device driver")
 names = DRIVERS.names
 driver_type = DRIVERS.load

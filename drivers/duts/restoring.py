@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from v6t.drivers.duts import guard
 from v6t.drivers.duts.lock import Busy
 from v6t.drivers.duts.plan import shown
 from v6t.drivers.duts.store import DamagedRecord, Store
-from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Unreachable
 from v6t.drivers.duts.undo_record import SCRIPT, Record, Undo, describe, left_of
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport, Unreachable
 from v6t.profiles.errors import DutError
-
-if TYPE_CHECKING:
-    from v6t.drivers.duts.session import Session
 
 UNDO_DEADLINE_S = 180.0
 RETRY_PAUSE_S = 1.0
@@ -26,7 +24,50 @@ TIMER_MARGIN_S = 10.0
 """How much longer than its timer's limit a silent device is waited for."""
 
 
-def restore(session: Session, store: Store, *, forget: bool, by_script: bool) -> list[str]:
+class Configured(Protocol):
+    """What is asked of a session with a device that was configured."""
+
+    say: Callable[[str], None]
+    transport: Transport
+    again: str
+    """The command that tries once more."""
+
+    @property
+    def name(self) -> str:
+        """Of the device, in messages."""
+
+    @property
+    def undo_hint(self) -> str:
+        """How to undo by hand."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is gone as far as is known."""
+
+    @property
+    def guarded_s(self) -> int:
+        """After how many seconds of silence the device undoes everything by itself; 0: never."""
+
+    def open(self) -> None:
+        """Connect."""
+
+    def close(self) -> None:
+        """Give the connection back."""
+
+    def guard(self) -> None:
+        """Let the device's timer run."""
+
+    def keep(self) -> None:
+        """The configuration stays, whatever becomes of this session."""
+
+    def boot(self) -> str:
+        """What tells this boot from others."""
+
+    def differences(self, record: Record) -> dict[Undo, str]:
+        """Steps whose state is not what it was."""
+
+
+def restore(session: Configured, store: Store, *, forget: bool, by_script: bool) -> list[str]:
     """Put everything back, over a new connection if need be.
 
     Args:
@@ -73,7 +114,7 @@ def restore(session: Session, store: Store, *, forget: bool, by_script: bool) ->
             raise _lost(exc, session, guarded_s) from exc
 
 
-def _lost(exc: DutError, session: Session, guarded_s: float) -> DutError:
+def _lost(exc: DutError, session: Configured, guarded_s: float) -> DutError:
     by_itself = f"; it undoes that by itself after {guarded_s:g} s of silence" if guarded_s else ""
     return DutError(
         f"{exc.message}; what v6t changed on the device may still be there{by_itself}",
@@ -81,7 +122,7 @@ def _lost(exc: DutError, session: Session, guarded_s: float) -> DutError:
     )
 
 
-def _once(session: Session, store: Store, *, forget: bool, by_script: bool) -> list[str]:
+def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -> list[str]:
     try:
         record = store.read()
     except DamagedRecord:
@@ -117,7 +158,7 @@ def _once(session: Session, store: Store, *, forget: bool, by_script: bool) -> l
     ]
 
 
-def _keep(session: Session, store: Store, different: dict[Undo, str]) -> None:
+def _keep(session: Configured, store: Store, different: dict[Undo, str]) -> None:
     """The record stays, and what differs is tried again by the next one."""
     session.keep()
     store.redo([u.number for u in different])
@@ -129,7 +170,7 @@ def _keep(session: Session, store: Store, different: dict[Undo, str]) -> None:
     )
 
 
-def _by_script_alone(session: Session, store: Store, forget: bool) -> list[str]:
+def _by_script_alone(session: Configured, store: Store, forget: bool) -> list[str]:
     status, out, err = store.undo(UNDO_DEADLINE_S)
     if status and not forget:
         said = shown("\n".join(filter(None, (out.strip(), err.strip()))))

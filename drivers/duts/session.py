@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts import batch, guard, restoring
-from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.lock import BEAT_S, Lock
 from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
-from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
+from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, Undo, undo_of
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport
 from v6t.profiles.errors import DutError, V6tError
 
 FLUSH_TRIES = 100
@@ -36,7 +37,7 @@ class Session:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: Commands,
         transport: Transport,
         intent: Intent,
         keep: Path | None = None,
@@ -296,6 +297,26 @@ class Session:
         timer = guard.fired(self.transport, self._directory) if record is not None else ""
         return {"device": self.name, "timer": timer, **standing(record)}
 
+    def figures(self) -> dict[str, dict[str, float]]:
+        """What it says of itself now, by reading; empty where this driver has not configured it."""
+        if self.status()["driver"] != self.driver.name:
+            return {}
+        self.survey()
+        readings = self.driver.telemetry(self.intent)
+        return {n: dict(r.parse(self.transport.run(r.command).out)) for n, r in readings.items()}
+
+    def state(self) -> SessionState:
+        """How its connections are emptied and counted."""
+        return SessionState(self)
+
+    def devices(self) -> list[tuple[str, Session]]:
+        """This one."""
+        return [(self.name, self)]
+
+    def watcher(self) -> Watcher:
+        """Watch it once a second, from now on."""
+        return Watcher(self.transport, self.driver.telemetry(self.intent))
+
     def _store(self) -> Store:
         return Store(self.transport, self._directory, self._keep, self.again)
 
@@ -415,3 +436,37 @@ class Session:
             ) from cause
         if isinstance(cause, V6tError):
             cause.hint = "; ".join(h for h in (cause.hint, "the device is as it was before") if h)
+
+
+class SessionState:
+    """See :class:`v6t.drivers.device.StateDevice`."""
+
+    def __init__(self, session: Session) -> None:
+        """Combine.
+
+        Args:
+            session: open and applied.
+        """
+        self._session = session
+        self.timeout_s: float | None = session.driver.timeout_s(session.intent)
+
+    def flush(self) -> None:
+        """Empty the table; the driver sees that it is empty."""
+        self._session.flush()
+
+    def sessions(self) -> int | None:
+        """The device's own count."""
+        reading = self._session.driver.sessions(self._session.intent)
+        if reading is None:
+            return None
+        found = reading.parse(self._session.transport.run(reading.command).out)
+        count = found.get("sessions")
+        return None if count is None else int(count)
+
+    def table(self) -> dict[str, float]:
+        """What limits the table, by the device's own names; empty: it does not tell."""
+        session = self._session
+        reading = session.driver.table(session.intent)
+        if reading is None:
+            return {}
+        return dict(reading.parse(session.transport.run(reading.command).out))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from v6t.drivers.duts import batch
-from v6t.drivers.duts.driver import Reading
-from v6t.drivers.duts.transport import ConnectionLost, DeadlinePassed, Transport
+from v6t.drivers.duts.commands import Reading
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport
 
 TICK = "tick"
 PATIENCE_S = 10.0

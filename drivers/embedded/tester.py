@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.sender import Pace, longest_frame
 from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
 from v6t.drivers.embedded.timing import Wanted
@@ -135,10 +136,13 @@ class EmbeddedTester:
         """The monotonic clock [s]."""
         return time.monotonic()
 
-    def device_state(self) -> Any:
-        """How the lab's device is emptied and counted; None if it cannot be."""
-        own = getattr(self._bed.device, "state", None)
-        return own() if own is not None else None
+    def device_state(self) -> StateDevice | None:
+        """Of the lab's device."""
+        return self._bed.device_state()
+
+    def device_session(self) -> DeviceSession | None:
+        """With the lab's device."""
+        return self._bed.device_session()
 
     def _exchange(
         self, trial: Trial, directions: list[Direction], loads: Mapping[Direction, Load]

@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.ring import RxRing, TxRing
 
 if TYPE_CHECKING:
@@ -17,23 +18,6 @@ if TYPE_CHECKING:
     from v6t.profiles.model import Direction
 
 BATCH = 1024
-
-
-@dataclass(frozen=True)
-class Faults:
-    """Ways for the reference device to misbehave, to see that the tester notices.
-
-    Attributes:
-        drop_every: every n-th frame is lost; 0: none.
-        duplicate_every: every n-th frame is sent twice.
-        corrupt_octet: this octet of every frame is inverted; -1: none.
-        slow_ns: every frame takes so much longer [ns]: a slower device, to compare with.
-    """
-
-    drop_every: int = 0
-    duplicate_every: int = 0
-    corrupt_octet: int = -1
-    slow_ns: int = 0
 
 
 @dataclass

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Protocol
 
+from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.channel import Worker
+from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
-from v6t.drivers.lab.reference_device import Faults
 from v6t.drivers.tester import Translation
 
 
@@ -22,13 +25,15 @@ class Mtus(Protocol):
         """Right link, with ``mtu``."""
 
 
-class LabDevice(Protocol):
-    """A device under test that is set up inside the lab's device namespace.
+class LabDevice(ABC):
+    """A device under test that is set up between the lab's two cables."""
 
-    One that brings a network namespace of its own has a method ``namespace`` as well: it makes
-    the namespace and returns the id of a process in it. One of several parts has ``namespaces``
-    instead, and the MTUs of the cables between its parts, ``mtus_between``.
-    """
+    mtus_between: Sequence[int] = ()
+    """Of the cables between the parts of a device that has several."""
+
+    def namespaces(self) -> list[int | None]:
+        """For each part, a process in its namespace; None: a new network namespace will do."""
+        return [None]
 
     def start(self, lab: Lab) -> None:
         """Configure it and wait until it forwards.
@@ -37,18 +42,41 @@ class LabDevice(Protocol):
             EnvironmentLacking: a program or kernel feature is missing.
             DutError: it could not be configured.
         """
+        if lab.device is None:
+            raise ValueError("a loopback lab has no place for a device")
+        self.prepare()
+        self.start_in(lab.device.pid)
 
+    def prepare(self) -> None:  # noqa: B027  (most need nothing)
+        """Before the first part of a device of several is started."""
+
+    @abstractmethod
+    def start_in(self, pid: int) -> None:
+        """Start it in the network namespace of a process."""
+
+    @property
+    def session(self) -> DeviceSession | None:
+        """The session with a device that is driven and stands."""
+        return None
+
+    def state(self) -> StateDevice | None:
+        """How its connections are emptied and counted; None: it keeps none, or does not stand."""
+        return None if self.session is None else self.session.state()
+
+    @abstractmethod
     def report(self) -> dict[str, Any]:
         """Its own counters."""
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest: kind, versions, commands."""
 
+    @abstractmethod
     def close(self) -> None:
         """End what it started. The namespace is removed afterwards. May be called twice."""
 
 
-class ReferenceDevice:
+class ReferenceDevice(LabDevice):
     """A plugin's own reference translation behind two AF_PACKET rings."""
 
     def __init__(
@@ -73,12 +101,6 @@ class ReferenceDevice:
         self._sides = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
         self._worker: Worker | None = None
 
-    def start(self, lab: Lab) -> None:
-        """Start the process in the device's namespace."""
-        if lab.device is None:
-            raise ValueError("a loopback lab has no place for a device")
-        self.start_in(lab.device.pid)
-
     def start_in(self, pid: int) -> None:
         """Start the process in the network namespace of another."""
         self._worker = Worker(
@@ -101,7 +123,11 @@ class ReferenceDevice:
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
-        return {"kind": "reference", "what": "reference translation behind two rings"}
+        return {
+            "kind": "reference",
+            "what": "reference translation behind two rings",
+            "shares_oracle": True,
+        }
 
     def close(self) -> None:
         """End the process."""
@@ -132,17 +158,17 @@ class Bed:
     def open(self) -> Lab:
         """Make the lab, start the device."""
         left, right = self._links.left.mtu, self._links.right.mtu
-        own = getattr(self.device, "namespace", None)
-        several = getattr(self.device, "namespaces", None)
+        device = self.device
         try:
-            pids = several() if several else [own() if own else None]
-            between = getattr(self.device, "mtus_between", ())
-            loopback = self.device is None
             lab = self.lab = Lab(
-                left, right, loopback=loopback, device_pids=pids, mtus_between=between
+                left,
+                right,
+                loopback=device is None,
+                device_pids=[None] if device is None else device.namespaces(),
+                mtus_between=() if device is None else device.mtus_between,
             )
-            if self.device is not None:
-                self.device.start(lab)
+            if device is not None:
+                device.start(lab)
         except BaseException:
             self.close()
             raise
@@ -155,6 +181,14 @@ class Bed:
     def describe(self) -> dict[str, Any]:
         """Facts about the device."""
         return {"kind": "none"} if self.device is None else self.device.describe()
+
+    def device_state(self) -> StateDevice | None:
+        """How the device's connections are emptied and counted; None if they cannot be."""
+        return None if self.device is None else self.device.state()
+
+    def device_session(self) -> DeviceSession | None:
+        """The session with a driven device that stands."""
+        return None if self.device is None else self.device.session
 
     def close(self) -> None:
         """End the device, remove the lab. May be called twice."""

@@ -6,10 +6,10 @@ by its driver, and this module does things in order and checks that both agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from v6t.drivers.device import StateDevice
 from v6t.drivers.tester import Phase, StatefulTester
 from v6t.procedures.connection_types import Connections, Established
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
@@ -17,25 +17,6 @@ from v6t.profiles.errors import DutError, UsageError
 
 NEARLY_EMPTY = 10
 """Connections of its own that a device may have: the one it is driven over, for example."""
-
-
-class StateDevice(Protocol):
-    """The part of a device driver that knows about state."""
-
-    timeout_s: float | None
-    """Idle connections live so long [s]; None: unknown."""
-
-    def flush(self) -> None:
-        """Empty the table and see that it is empty.
-
-        Raises:
-            DutError: it is not.
-        """
-
-    def sessions(self) -> int | None:
-        """Connections the device counts; None: it does not tell."""
-
-    # one that knows what limits its table has ``table() -> Mapping[str, float]``, too
 
 
 @dataclass
@@ -185,9 +166,7 @@ class Preparing:
         if self._device is None:
             return None
         if self._told is None:
-            table: Callable[[], Mapping[str, float]] | None
-            table = getattr(self._device, "table", None)
-            self._told = {} if table is None else dict(table())
+            self._told = dict(self._device.table())
             if self._device.timeout_s is not None:
                 self._told["timeout_s"] = self._device.timeout_s
         return self._told or None

@@ -6,15 +6,15 @@ and how long the others take.
 
 from __future__ import annotations
 
-import difflib
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
 from v6t.drivers.sim.spread import FIELDS
 from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import nearest
 
 MOST = 1e15
 """No rate, count or time is larger."""
@@ -23,102 +23,106 @@ BLOCK = 5000
 """Delays drawn for a stream whose every frame is timed; the rest of the stream repeats them."""
 
 
-@dataclass(frozen=True)
-class SimOptions:
-    """The simulated device and the faults of device and tester.
+class SimOptions(BaseModel):
+    """The simulated device and the faults of device and tester; rates and times are virtual."""
 
-    Attributes:
-        capacity_fps: frames per second the device forwards in one direction.
-        total_capacity_fps: over both directions; 0: twice ``capacity_fps``.
-        cores: of the device, each forwards ``capacity_fps``; more than 1: see ``hashes``.
-        hashes: what decides the core of a frame: ports, addresses, both or none (GEN-12).
-        buffer_frames: frames the device stores while more arrive than it forwards, per direction.
-        loss_curve: pairs (share of capacity, lost share), ascending, interpolated; replaces the
-            plain limit. ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early.
-        capacity_noise: capacity varies by this share from trial to trial (standard deviation).
-        loss_probability: chance of one lost frame in a trial below capacity.
-        burst_probability, burst_frames: chance and size of a burst of lost frames in a trial.
-        bursts_per_s: such bursts in each second of traffic on average, at any rate.
-        dead_zones: pairs of rates between which the device loses although it should not.
-        slow_share, slow_probability: in this share of trials capacity falls to ``slow_share``.
-        slow_repetitions: ... in this share of repetitions, each as a whole: a bimodal device.
-        delay_us, jitter_us: one-way delay: the smallest, and the width of the evenly spread rest.
-        tail_share, tail_us: this share of frames takes ``tail_us`` longer.
-        recovery_s: after an overload the device goes on losing every frame for so long.
-        reset_s: how long it forwards nothing when it is reset during a trial.
-        reset_keeps: a reset leaves the table of connections as it is (RST-03).
-        surplus: frames the device sends twice in every trial.
-        late: frames that come back too late in every trial.
-        mismatch: frames the device translates wrongly.
-        forwards_negative: the device forwards what it must drop.
-        tester_fps: the tester's own ceiling per direction; above, sending takes longer.
-        tester_delay_us: what the tester measures in loopback, without a device.
-        control: ARP, ND and the like seen per trial.
-        table_entries: connections a stateful device holds; 0: any number.
-        table_replaces: a full table forgets old connections instead of refusing new ones.
-        table_stores: it remembers connections at all; false: it only forwards.
-        table_timeout_s: a connection without frames lives so long [s]; 0: for ever.
-        table_hides_timeout: its driver does not know that timeout.
-        table_tells: it tells how many connections it has.
-        table_off_by: it tells so many too many.
-        table_stuck: connections that stay when it is emptied.
-        table_reuses: connections that get the outside four-tuple of another one.
-        insertion_cps: new connections per second it can make; 0: any number.
-        slow_from, slow_insertion_share: above so many connections this share of them; 0: never.
-        teardown_cps: connections per second it forgets when it is emptied; 0: at once.
-        teardown_s: what emptying takes in any case [s].
-        phase_one_loss, phase_one_loss_trials: frames lost in phase 1 of so many first trials.
-        crash_at: number of the trial (from 1) at which the tester fails; 0: never.
-        trial_delay_s: real seconds each trial takes, to watch or to interrupt a rehearsal.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     capacity_fps: float = 1_000_000.0
+    """Frames per second the device forwards in one direction."""
     total_capacity_fps: float = 0.0
+    """Over both directions; 0: twice ``capacity_fps``."""
     cores: int = 1
+    """Of the device, each forwards ``capacity_fps``; more than 1: see ``hashes``."""
     hashes: str = "ports"
+    """What decides the core of a frame: ports, addresses, both or none (GEN-12)."""
     buffer_frames: int = 0
+    """Frames the device stores while more arrive than it forwards, per direction."""
     loss_curve: tuple[tuple[float, float], ...] = ()
+    """Pairs (share of capacity, lost share), ascending, interpolated; replaces the plain limit.
+    ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early."""
     capacity_noise: float = 0.0
+    """Capacity varies by this share from trial to trial (standard deviation)."""
     loss_probability: float = 0.0
+    """Chance of one lost frame in a trial below capacity."""
     burst_probability: float = 0.0
+    """Chance and size of a burst of lost frames in a trial."""
     burst_frames: int = 100
+    """Chance and size of a burst of lost frames in a trial."""
     bursts_per_s: float = 0.0
+    """Such bursts in each second of traffic on average, at any rate."""
     dead_zones: tuple[tuple[float, float], ...] = ()
+    """Pairs of rates between which the device loses although it should not."""
     slow_probability: float = 0.0
+    """In this share of trials capacity falls to ``slow_share``."""
     slow_share: float = 0.5
+    """In this share of trials capacity falls to ``slow_share``."""
     slow_repetitions: bool = False
+    """... in this share of repetitions, each as a whole: a bimodal device."""
     delay_us: float = 20.0
+    """One-way delay: the smallest, and the width of the evenly spread rest."""
     jitter_us: float = 10.0
+    """One-way delay: the smallest, and the width of the evenly spread rest."""
     tail_share: float = 0.0
+    """This share of frames takes ``tail_us`` longer."""
     tail_us: float = 500.0
+    """This share of frames takes ``tail_us`` longer."""
     recovery_s: float = 0.0
+    """After an overload the device goes on losing every frame for so long."""
     reset_s: float = 0.0
+    """How long it forwards nothing when it is reset during a trial."""
     reset_keeps: bool = False
+    """A reset leaves the table of connections as it is (RST-03)."""
     surplus: int = 0
+    """Frames the device sends twice in every trial."""
     late: int = 0
+    """Frames that come back too late in every trial."""
     mismatch: int = 0
+    """Frames the device translates wrongly."""
     forwards_negative: bool = False
+    """The device forwards what it must drop."""
     tester_fps: float = 5_000_000.0
+    """The tester's own ceiling per direction; above, sending takes longer."""
     tester_delay_us: float = 2.0
+    """What the tester measures in loopback, without a device."""
     control: int = 0
+    """ARP, ND and the like seen per trial."""
     table_entries: int = 0
+    """Connections a stateful device holds; 0: any number."""
     table_replaces: bool = False
+    """A full table forgets old connections instead of refusing new ones."""
     table_stores: bool = True
+    """It remembers connections at all; false: it only forwards."""
     table_timeout_s: float = 0.0
+    """A connection without frames lives so long [s]; 0: for ever."""
     table_hides_timeout: bool = False
+    """Its driver does not know that timeout."""
     table_tells: bool = True
+    """It tells how many connections it has."""
     table_off_by: int = 0
+    """It tells so many too many."""
     table_stuck: int = 0
+    """Connections that stay when it is emptied."""
     table_reuses: int = 0
+    """Connections that get the outside four-tuple of another one."""
     insertion_cps: float = 0.0
+    """New connections per second it can make; 0: any number."""
     slow_from: int = 0
+    """Above so many connections this share of them; 0: never."""
     slow_insertion_share: float = 0.1
+    """Above so many connections this share of them; 0: never."""
     teardown_cps: float = 0.0
+    """Connections per second it forgets when it is emptied; 0: at once."""
     teardown_s: float = 0.0
+    """What emptying takes in any case [s]."""
     phase_one_loss: int = 0
+    """Frames lost in phase 1 of so many first trials."""
     phase_one_loss_trials: int = 1
+    """Frames lost in phase 1 of so many first trials."""
     crash_at: int = 0
+    """Number of the trial (from 1) at which the tester fails; 0: never."""
     trial_delay_s: float = 0.0
+    """Real seconds each trial takes, to watch or to interrupt a rehearsal."""
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, Any]) -> SimOptions:
@@ -127,14 +131,12 @@ class SimOptions:
         Raises:
             UsageError: an unknown name, or a value of the wrong kind or sign.
         """
-        known = {f.name: f for f in fields(cls)}
+        known = cls.model_fields
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
                 raise UsageError(
-                    f"the simulated tester has no option '{name}'",
-                    f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(known),
+                    f"the simulated tester has no option '{name}'", nearest(name, known)
                 )
             values[name] = _coerce(name, value, known[name].default)
         return cls(**values)

@@ -45,7 +45,7 @@ class SimTable:
 
     @property
     def timeout_s(self) -> float | None:
-        """See :class:`v6t.drivers.oracle.two_phase.StateDevice`."""
+        """See :class:`v6t.drivers.device.StateDevice`."""
         o = self._options
         return None if o.table_hides_timeout or not o.table_timeout_s else o.table_timeout_s
 
@@ -63,6 +63,10 @@ class SimTable:
         if not o.table_tells:
             return None
         return self.alive() + o.table_off_by if self._fillings else self.alive()
+
+    def table(self) -> dict[str, float]:
+        """It does not tell."""
+        return {}
 
     def fill(self, count: int, rate_cps: float) -> Filled:
         """Phase 1 of ``count`` connections, beginning now.

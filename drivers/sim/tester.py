@@ -11,11 +11,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any, get_args
 
+from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.device import BLOCK, Device, SimOptions
 from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
@@ -98,6 +99,14 @@ class SimTester:
     def open(self) -> None:
         """Nothing to take."""
 
+    def device_state(self) -> SimTable:
+        """Of the simulated device."""
+        return self.table
+
+    def device_session(self) -> DeviceSession | None:
+        """Nobody drives a model."""
+        return None
+
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         """Remember the classes and their shares; frames are never built."""
         del oracle
@@ -171,7 +180,7 @@ class SimTester:
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
-        return {"kind": self.name, "simulated": True, "options": asdict(self.options)}
+        return {"kind": self.name, "simulated": True, "options": self.options.model_dump()}
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -11,13 +11,11 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
+from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.installation import Installation, find, find_interpreter
 from v6t.drivers.trex.options import TrexOptions
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError, V6tError
-
-Finding = tuple[str, str, str]
-"""What was looked at; ``ok``, ``note`` or ``missing``; the text with its fix."""
 
 _IMPOSTORS = {
     "trex": "is the template tool of that name on PyPI and hides TRex's client: pip uninstall trex",
@@ -144,7 +142,7 @@ def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
     """Findings about a server from what it says of itself."""
     version = facts.get("version") or {}
     mode = version.get("mode", "unknown")
-    state = "ok" if mode == "STL" else "missing"
+    state: State = "ok" if mode == "STL" else "missing"
     fix = "" if mode == "STL" else "; v6t needs the stateless mode: restart it without --astf"
     cores = facts.get("dp_core_count")
     yield (
@@ -171,7 +169,7 @@ def describe_server(where: str, facts: dict[str, Any]) -> Iterator[Finding]:
             text += f"; taken by {owner}: wait, or force: true"
         if link == "DOWN":
             text += "; no link: check cable and device"
-        bad = "missing" if link == "DOWN" else "note" if owner else "ok"
+        bad: State = "missing" if link == "DOWN" else "note" if owner else "ok"
         yield f"port {port.get('index')}", bad, text
 
 

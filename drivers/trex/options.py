@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
     model_validator,
 )
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server_config import RING_FRAMES
 from v6t.profiles.errors import UsageError
@@ -43,6 +46,14 @@ def _distinct_ports(value: tuple[int, int]) -> tuple[int, int]:
 
 Ports = Annotated[tuple[Port, Port], AfterValidator(_distinct_ports)]
 Interfaces = Annotated[tuple[str, str] | None, AfterValidator(_distinct_interfaces)]
+
+
+def _way(value: Any) -> Any:
+    """``user@host`` is short for names with values; nothing is no host."""
+    if not isinstance(value, str):
+        return value
+    user, _, host = value.rpartition("@")
+    return {"host": host, "user": user} if value else None
 
 
 class Side(BaseModel):
@@ -81,14 +92,15 @@ class TrexOptions(BaseModel):
     """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
     server: str = "127.0.0.1"
     """Host of the server to attach to."""
-    ssh: str = ""
-    """``user@host``: installation, server and client are on that host (OpenSSH configuration)."""
+    ssh: Annotated[SshOptions | None, BeforeValidator(_way)] = None
+    """``user@host``, or the names with values of ``dut.options.ssh``: installation, server and
+    client are on that host."""
     rpc_port: int = Field(default=4501, ge=1, le=65535)
     """Where the server answers requests."""
     pub_port: int = Field(default=4500, ge=1, le=65535)
     """Where it publishes events."""
     ssh_config: str = ""
-    """Configuration file for OpenSSH's client; empty: the user's own."""
+    """Configuration file for OpenSSH's client; empty: what ``ssh`` says, or the user's own."""
     ports: Ports = (0, 1)
     """TRex's port numbers of left and right."""
     interfaces: Interfaces = None
@@ -201,9 +213,18 @@ class TrexOptions(BaseModel):
     @property
     def remote(self) -> Remote | None:
         """Where installation, server and client are, if not here."""
-        return Remote(self.ssh, self.ssh_config) if self.ssh else None
+        if self.ssh is None:
+            return None
+        own = {"config": self.ssh_config} if self.ssh_config else {}
+        return _remote(self.ssh.model_copy(update=own))
 
     @property
     def by_trailer(self) -> bool | None:
         """True, False, or None where the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
+
+
+@lru_cache(maxsize=8)
+def _remote(ssh: SshOptions) -> Remote:
+    """One object per host: its files must be there as long as a program may be started by it."""
+    return Remote(ssh)

@@ -1,46 +1,39 @@
-"""Programs and files on the host of a TRex installation elsewhere, through OpenSSH's client.
-
-Keys, agent, known hosts and jumps are as the user's OpenSSH configuration says; nothing is asked.
-"""
+"""Programs and files on the host of a TRex installation elsewhere."""
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.drivers.transport.ssh_client import SshClient
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import TesterError
 
 FETCH_S = 600.0
-_OPTIONS = ("-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 
 
-@dataclass(frozen=True)
 class Remote:
-    """A host.
+    """A host, by the same options as a device's. Keys only: nobody is asked for a password."""
 
-    Attributes:
-        host: ``user@host`` or a name of the configuration.
-        config: configuration file; empty: the user's own.
-    """
-
-    host: str
-    config: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuse what ssh would take for an option.
+    def __init__(self, options: SshOptions) -> None:
+        """Prepare; nothing is started.
 
         Raises:
-            EnvironmentLacking: the host's name looks like one.
+            EnvironmentLacking: there is no ssh.
+            UsageError: a file that the options name is not there.
         """
-        if self.host.startswith("-") or not self.host.strip():
-            raise EnvironmentLacking(f"'{self.host}' is no host for ssh")
+        self._client = SshClient(options)
+        self.options = options
+
+    @property
+    def host(self) -> str:
+        """Its name, for messages."""
+        return self._client.host
 
     def command(self, program: Sequence[str]) -> list[str]:
         """``program`` over there. It ends when its standard input does, or ignores that."""
-        return ["ssh", *self._options, "-T", self.host, "exec " + shlex.join(program)]
+        return self._client.command(program)
 
     def fetch(self, there: str, here: Path) -> None:
         """Copy a file over SFTP.
@@ -48,8 +41,7 @@ class Remote:
         Raises:
             TesterError: it could not be copied.
         """
-        place = self.host if ":" not in self.host else f"[{self.host}]"
-        words = ["scp", "-q", *self._options, f"{place}:{there}", str(here)]
+        words = self._client.copy(there, here)
         try:
             done = subprocess.run(words, capture_output=True, timeout=FETCH_S, check=False)
         except (OSError, subprocess.TimeoutExpired) as exc:
@@ -57,10 +49,6 @@ class Remote:
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
             raise TesterError(f"{there} could not be fetched from {self.host}: {said}")
-
-    @property
-    def _options(self) -> list[str]:
-        return [*(("-F", self.config) if self.config else ()), *_OPTIONS]
 
 
 def until_input_ends(prepare: str, program: str, clean: str) -> list[str]:

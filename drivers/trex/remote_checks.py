@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from v6t.drivers.tester_kind import Finding
 from v6t.drivers.trex.channel import ClientWorker
-from v6t.drivers.trex.doctor import Finding
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server_config import is_pci
-from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.profiles.errors import TesterError, V6tError
 
 LOGIN_S = 20.0
 PCI, NET = Path("/sys/bus/pci/devices"), Path("/sys/class/net")
@@ -25,6 +25,9 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
     if not options.trex_dir:
         yield "TRex", "missing", "ssh needs trex_dir: where TRex is on that host"
         return
+    if options.ssh is None:
+        return
+    host = options.ssh.text
     try:
         remote = options.remote
         if remote is None:
@@ -34,18 +37,18 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
             words, capture_output=True, text=True, timeout=LOGIN_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
-    except (EnvironmentLacking, OSError, subprocess.TimeoutExpired) as exc:
-        yield "ssh", "missing", f"{options.ssh}: {exc}"
+    except (V6tError, OSError, subprocess.TimeoutExpired) as exc:
+        yield "ssh", "missing", f"{host}: {exc}"
         return
     if done.returncode == 255:
         said = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        yield "ssh", "missing", f"{options.ssh}: {said}; `ssh {options.ssh} true` must work unasked"
+        yield "ssh", "missing", f"{host}: {said}; `ssh {host} true` must work unasked"
         return
-    yield "ssh", "ok", f"logged in as {options.ssh}"
+    yield "ssh", "ok", f"logged in as {host}"
     if done.returncode:
-        yield "TRex", "missing", f"there is no {options.trex_dir}/t-rex-64 on {options.ssh}"
+        yield "TRex", "missing", f"there is no {options.trex_dir}/t-rex-64 on {host}"
         return
-    yield "TRex", "ok", f"{options.ssh}:{options.trex_dir}"
+    yield "TRex", "ok", f"{host}:{options.trex_dir}"
     worker = ClientWorker(options.python or "python3", remote=remote)
     try:
         said_hello = worker.ask("hello", trex_dir=options.trex_dir, deadline_s=60)

@@ -137,13 +137,21 @@ def compare(
         if len(frame) >= trailer.LENGTH and frame[-trailer.LENGTH] == trailer.MAGIC:
             number = int.from_bytes(frame[-14:-12], "little")
             groups.setdefault(number, []).append(frame)
-    known = [s for s in streams.streams if s.role is not Role.NEGATIVE]
+    known = _coming_back(streams, oracle)
     found = []
     for group in groups.values():
         few = group[:: max(1, len(group) // FEW)]
         which = max(known, key=lambda s: _against(s, few, streams, oracle, source).matched)
-        found.append(_against(which, group, streams, oracle, source))
+        if which.role is not Role.NEGATIVE:
+            found.append(_against(which, group, streams, oracle, source))
     return together(found)
+
+
+def _coming_back(streams: StreamSet, oracle: OracleOf) -> list[Stream]:
+    """Streams whose frames may be received; in loopback those to be dropped as well, at the end."""
+    back = [s for s in streams.streams if s.role is not Role.NEGATIVE]
+    dropped = [s for s in streams.streams if s.role is Role.NEGATIVE and oracle(s) is None]
+    return [*back, *dropped]
 
 
 def _against(
@@ -238,7 +246,7 @@ def _names_of(
         group = few.setdefault(number, [])
         if len(group) < 20:
             group.append(frame)
-    known = [s for s in streams.streams if s.role is not Role.NEGATIVE]
+    known = _coming_back(streams, oracle)
     return {
         number: max(known, key=lambda s: _against(s, group, streams, oracle, source).matched).name
         for number, group in few.items()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.stateful import establishing, validating
 from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
@@ -174,10 +175,13 @@ class TrexTester:
         """What stands between the lab's cables, if there is a lab."""
         return None if self._bed is None else self._bed.device
 
-    def device_state(self) -> Any:
-        """See :meth:`v6t.drivers.embedded.tester.EmbeddedTester.device_state`."""
-        own = getattr(self.device, "state", None)
-        return own() if own is not None else None
+    def device_state(self) -> StateDevice | None:
+        """Of the lab's device."""
+        return None if self._bed is None else self._bed.device_state()
+
+    def device_session(self) -> DeviceSession | None:
+        """With the lab's device."""
+        return None if self._bed is None else self._bed.device_session()
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""

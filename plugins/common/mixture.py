@@ -17,7 +17,7 @@ from v6t.plugins.common.ports import (
     destination_range,
     source_range,
 )
-from v6t.plugins.common.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
+from v6t.plugins.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import (
     Binding,
@@ -34,8 +34,6 @@ from v6t.profiles.model import (
 class Mixture(PluginParams):
     """Shares of foreground and background (GEN-14), and what every frame carries."""
 
-    measured: ClassVar[str] = "the technology"
-    """What the foreground measures, in errors."""
     reference: ClassVar[bool] = True
     """Whether the background alone is a measurement: native IPv6 through the device (MIX-01)."""
 

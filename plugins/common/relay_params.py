@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
-from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import Mixture, negative_share
 from v6t.plugins.common.ports import (
     DestinationPorts,
@@ -52,30 +51,7 @@ class RelayParams(Mixture):
         "share of forward frames the relay must drop: spoofed ones (MAP-09) [%]"
     )
 
-
-def relay_sides(
-    params: RelayParams, links: Links, left_address: str, customers: Iterable[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Left and right link of a relay: addresses, static neighbours, routes to the customers.
-
-    Args:
-        params: of the relay.
-        links: both cables.
-        left_address: the relay's address with prefix length on the left link.
-        customers: IPv6 prefixes behind the left link.
-    """
-    left_ipv6 = str(params.tester_left_ipv6)
-    left = {
-        "addresses": [left_address],
-        "neighbours": {left_ipv6: links.left.tester_mac},
-        "routes": dict.fromkeys(customers, left_ipv6),
-    }
-    right = {
-        "addresses": [str(params.dut_right_ipv4), str(params.dut_right_ipv6)],
-        "neighbours": {
-            str(params.server_ipv4): links.right.tester_mac,
-            str(params.tester_right_ipv6): links.right.tester_mac,
-        },
-        "routes": {},
-    }
-    return left, right
+    @property
+    def customers(self) -> list[str]:
+        """IPv6 prefixes behind the left link."""
+        raise NotImplementedError

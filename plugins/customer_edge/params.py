@@ -62,11 +62,17 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class Translation:
-    """MAP-T: the customer's hosts by a rule, everybody else by the DMR."""
+    """MAP-T: the customer's hosts by a rule, everybody else by the DMR.
+
+    Attributes:
+        rule, dmr, psid: of the customer.
+        lowest_ipv6_mtu: longest IPv6 packet made of IPv4 without DF [octets].
+    """
 
     rule: MapRule
     dmr: IPv6Network
     psid: int
+    lowest_ipv6_mtu: int
 
     def ipv6(self, host: IPv4Address) -> IPv6Address:
         """IPv6 address of a host of the customer."""

@@ -7,8 +7,9 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent, Expected, Links, Technology
-from v6t.plugins.common.sizes import check_whole, translated_pair
+from v6t.plugins.base import DutIntent
+from v6t.plugins.common.stateless import StatelessTechnology
+from v6t.plugins.common.text import network6
 from v6t.plugins.customer_edge.params import (
     DROP_REASONS,
     Customer,
@@ -21,15 +22,15 @@ from v6t.plugins.customer_edge.params import (
 from v6t.plugins.customer_edge.traffic import customer_traffic
 from v6t.plugins.map.intent import rule_setting
 from v6t.plugins.map.params import RuleParams
-from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule, network6
+from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.sizes import IPV6_SIZES, TUNNEL_SIZES, check_whole
 from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import CustomerEdge as CustomerEdgeSettings
 from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from v6t.plugins.common.reference_device import ReferenceDevice
 
 
@@ -104,7 +105,9 @@ class MapTCeParams(MapCeParams):
     def customer(self) -> Customer:
         """See the base class."""
         self.rule.port_set(self.ce_psid)
-        return self._customer(Translation(self.rule, self.dmr_prefix, self.ce_psid))
+        return self._customer(
+            Translation(self.rule, self.dmr_prefix, self.ce_psid, self.lowest_ipv6_mtu)
+        )
 
     @model_validator(mode="after")
     def _dmr(self) -> MapTCeParams:
@@ -147,7 +150,7 @@ class LwB4Params(CustomerParams):
         )
 
 
-class CustomerEdge(Technology):
+class CustomerEdge(StatelessTechnology):
     """Left is the operator's IPv6, right the customer's IPv4; stateless, NAPT left out."""
 
     ip_versions = (6, 4)
@@ -155,22 +158,13 @@ class CustomerEdge(Technology):
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
     params: CustomerParams
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """See the base class."""
-        left, right = self.links.left, self.links.right
-        what = self.params.measured
-        return translated_pair(ipv6_frame_size, self.overhead, left, right, what)
-
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Foreground, background and stray frames as the parameters say."""
         p = self.params
-        if direction == "reverse" and self.overhead == MapTCe.overhead:
-            check_whole(p.df, sizes.ipv6, self.links.left, self._lowest)
+        way = p.customer.way
+        if direction == "reverse" and isinstance(way, Translation):
+            check_whole(p.df, sizes.ipv6, self.links.left, way.lowest_ipv6_mtu)
         return customer_traffic(p, self.links, direction, sizes, seed)
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """The reference device; see :mod:`v6t.plugins.customer_edge.reference`."""
-        return self._device.expect(direction, frames)
 
     def dut_intent(self) -> DutIntent:
         """Address, ports, the way to the relay, both links; no NAPT."""
@@ -181,15 +175,15 @@ class CustomerEdge(Technology):
         left, right = customer_sides(p, self.links, remote)
         return DutIntent(
             technology=self.name,
-            settings={
-                "ipv4": str(customer.ipv4),
-                "psid": customer.ports.psid,
-                "psid_len": customer.ports.psid_len,
-                "psid_offset": customer.ports.psid_offset,
-                "napt": False,
-                "mtu": self.links.left.mtu,
+            settings=CustomerEdgeSettings(
+                ipv4=customer.ipv4,
+                psid=customer.ports.psid,
+                psid_len=customer.ports.psid_len,
+                psid_offset=customer.ports.psid_offset,
+                napt=False,
+                mtu=self.links.left.mtu,
                 **self._way(way),
-            },
+            ).listed(),
             links=self.links,
             left=left,
             right=right,
@@ -200,20 +194,16 @@ class CustomerEdge(Technology):
         more: dict[str, Any] = {}
         if isinstance(p, MapCeParams):
             more["rule"] = rule_setting(p.rule)
-            more["end_user_prefix"] = str(p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid))
+            more["end_user_prefix"] = p.rule.end_user_prefix(p.ce_ipv4, p.ce_psid)
         if isinstance(way, Translation):
-            return {**more, "dmr": str(way.dmr), "lowest_ipv6_mtu": self._lowest}
-        return {**more, "tunnel_local": str(way.local), "tunnel_remote": str(way.remote)}
+            return {**more, "dmr": way.dmr, "lowest_ipv6_mtu": way.lowest_ipv6_mtu}
+        return {**more, "tunnel_local": way.local, "tunnel_remote": way.remote}
 
-    @property
-    def _lowest(self) -> int:
-        return int(getattr(self.params, "lowest_ipv6_mtu", LOWEST_IPV6_MTU))
-
-    @cached_property
-    def _device(self) -> ReferenceDevice:
+    def reference_device(self) -> ReferenceDevice:
+        """See the base class."""
         from v6t.plugins.customer_edge.reference import customer_device
 
-        return customer_device(self.params.customer, self.links, self._lowest)
+        return customer_device(self.params.customer, self.links)
 
 
 class MapECe(CustomerEdge):
@@ -224,11 +214,8 @@ class MapECe(CustomerEdge):
     rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
     overhead = 40
-    default_frame_sizes = (104,)
-    rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
-
-    def __init__(self, params: MapECeParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or MapECeParams(), links)
+    default_frame_sizes = TUNNEL_SIZES[:1]
+    rfc_frame_sizes = TUNNEL_SIZES
 
 
 class MapTCe(CustomerEdge):
@@ -244,11 +231,8 @@ class MapTCe(CustomerEdge):
     )
     params_model = MapTCeParams
     overhead = 20
-    default_frame_sizes = (84,)
-    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
-
-    def __init__(self, params: MapTCeParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or MapTCeParams(), links)
+    default_frame_sizes = IPV6_SIZES[:1]
+    rfc_frame_sizes = IPV6_SIZES
 
 
 class LwB4(CustomerEdge):
@@ -259,8 +243,5 @@ class LwB4(CustomerEdge):
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params
     overhead = 40
-    default_frame_sizes = (104,)
-    rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
-
-    def __init__(self, params: LwB4Params | None = None, links: Links | None = None) -> None:
-        super().__init__(params or LwB4Params(), links)
+    default_frame_sizes = TUNNEL_SIZES[:1]
+    rfc_frame_sizes = TUNNEL_SIZES

@@ -38,17 +38,16 @@ NOT_THE_CUSTOMERS, BAD_PORT, NOT_THE_RELAY, TOO_BIG, UNMARKED = range(
 _DF = 0x40
 
 
-def customer_device(customer: Customer, links: Links, lowest_ipv6_mtu: int) -> ReferenceDevice:
+def customer_device(customer: Customer, links: Links) -> ReferenceDevice:
     """The device of a customer.
 
     Args:
         customer: addresses and ports.
         links: both cables.
-        lowest_ipv6_mtu: longest IPv6 packet a translator makes of IPv4 without DF [octets].
     """
     way = customer.way
     made: _Tunnelled | _Translated = (
-        _Translated(customer, way, links, lowest_ipv6_mtu)
+        _Translated(customer, way, links)
         if isinstance(way, Translation)
         else _Tunnelled(customer, way, links)
     )
@@ -122,9 +121,7 @@ class _Tunnelled:
 class _Translated:
     """MAP-T CE."""
 
-    def __init__(
-        self, customer: Customer, way: Translation, links: Links, lowest_ipv6_mtu: int
-    ) -> None:
+    def __init__(self, customer: Customer, way: Translation, links: Links) -> None:
         self._own = _Own(customer)
         self._rule = RuleArray(way.rule, whole_host=True)
         self._psid = np.uint64(way.psid << way.rule.low_bits if way.rule.psid_len else 0)
@@ -133,7 +130,7 @@ class _Translated:
         self._mask = np.uint64(int(prefix.netmask) >> 64)
         self._net = np.uint64(int(prefix.network_address) >> 64)
         self._ipv6_mtu, self._ipv4_mtu = links.left.mtu, links.right.mtu
-        self._lowest = lowest_ipv6_mtu
+        self._lowest = way.lowest_ipv6_mtu
 
     def from_ipv6(self, packets: U8) -> Handled:
         """For the customer if addressed to his end-user prefix and from behind the DMR."""

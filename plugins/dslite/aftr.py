@@ -8,26 +8,27 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4
-from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
-from v6t.plugins.common.sizes import translated_pair
+from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.dslite.softwire import SoftwireEnd
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
-from v6t.plugins.nat.nat66 import low_bits
+from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.plugins.stateful.base import UNMARKED, Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
+from v6t.plugins.stateful.four_tuples import consecutive
 from v6t.plugins.stateful.params import Enumeration, PoolParams, Ports, networks
 from v6t.plugins.stateful.pool6 import span
 from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
 from v6t.plugins.tunnel.ipip import decapsulate, encapsulate, unmarkable
 from v6t.profiles.errors import UsageError
-from v6t.profiles.headerpolicy import HeaderPolicy
-from v6t.profiles.model import FramePair, Layer, Role, TrafficClass
+from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import DsLite, Softwires
+from v6t.profiles.model import Layer
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8
@@ -40,6 +41,8 @@ _BEHIND_IPV6 = slice(40, None)
 
 class DsLiteParams(PoolParams):
     """Everything ``dslite-aftr`` can be told."""
+
+    measured: ClassVar[str] = "DS-Lite"
 
     initiator_ports: Ports = Field(
         Ports(min=4096, max=5119), description="inner source ports of the Initiator"
@@ -102,58 +105,29 @@ class DsLiteAftr(StatefulTechnology):
     ip_versions = (6, 4)
     default_driver = CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
-    default_frame_sizes = (104,)
-    rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
+    default_frame_sizes = TUNNEL_SIZES[:1]
+    rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
 
-    def __init__(self, params: DsLiteParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or DsLiteParams(), links)
-
-    @property
-    def ends(self) -> None:
-        """No background."""
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """DSCPs must be carried over either way (RFC 6333 section 7.1)."""
-        return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
-
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Forty octets apart; see the base class."""
-        left, right = self.links.left, self.links.right
-        return translated_pair(ipv6_frame_size, self.overhead, left, right, "DS-Lite")
-
-    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
-        """See the base class."""
+    def address_fields(self) -> list[TupleField]:
+        """The Responder's addresses inside, the B4s' outside."""
         p = self.params
-        addresses = [
-            TupleField("responders", "IP.dst", 31, int(p.responder_ipv4), p.responder_count),
-            low_bits("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
+        return [
+            consecutive("responders", "IP.dst", p.responder_ipv4, p.responder_count),
+            consecutive("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
         ]
-        variables, bindings = p.varied(addresses, seed)
-        layers = (
-            *ethernet(self.links, "forward"),
+
+    def client_layers(self) -> tuple[Layer, ...]:
+        """The tunnel's header around the customer's."""
+        p = self.params
+        return (
             ipv6(p, p.b4_ipv6, p.aftr_ipv6.ip),
             ipv4(p, p.initiator_ipv4, p.responder_ipv4),
-            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
         )
-        return TrafficClass(
-            "fg", Role.FOREGROUND, layers, sizes.ipv6, tuple(variables), tuple(bindings)
-        )
-
-    def responder(self, sizes: FramePair) -> TrafficClass:
-        """See the base class."""
-        p = self.params
-        layers = (
-            *ethernet(self.links, "reverse"),
-            ipv4(p, p.responder_ipv4, p.pool_first),
-            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.pool_ports.min}),
-        )
-        return TrafficClass("fg", Role.FOREGROUND, layers, sizes.ipv4)
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class; a connection's B4 is the outer source of its first packet."""
-        reason = pool_reasons(self.params, learned)
+        reason = pool_reasons(self.params.public, learned)
         if direction == "forward":
             reason[(reason == 0) & unmarkable(packets)] = UNMARKED
             inner = decapsulate(packets, uniform=True)
@@ -172,21 +146,15 @@ class DsLiteAftr(StatefulTechnology):
         own = Links(links.left, here)
         several = p.initiator_count > 1
         first = p.internal_ipv4 if several else p.initiator_ipv4
-        b4s = str(span(p.b4_ipv6, p.initiator_count, "b4_ipv6"))
+        b4s = span(p.b4_ipv6, p.initiator_count, "b4_ipv6")
         tunnels = DutIntent(
             "softwire",
-            {
-                "aftr": str(p.aftr_ipv6.ip),
-                "b4": [str(p.b4_ipv6), p.initiator_count],
-                "internal": str(first),
-            },
+            Softwires(
+                aftr=p.aftr_ipv6.ip, b4=(p.b4_ipv6, p.initiator_count), internal=first
+            ).listed(),
             own,
-            {
-                "addresses": [str(p.aftr_ipv6)],
-                "neighbours": {str(p.tester_left_ipv6): links.left.tester_mac},
-                "routes": {b4s: str(p.tester_left_ipv6)},
-            },
-            {"addresses": [_HERE], "neighbours": {}, "routes": {}},
+            link_side(links.left, [p.aftr_ipv6], [p.tester_left_ipv6], {b4s: p.tester_left_ipv6}),
+            link_side(here, [_HERE], []),
         )
         end = SoftwireEnd(
             p.aftr_ipv6.ip, p.b4_ipv6, p.initiator_count, p.initiator_ipv4, first, own
@@ -214,12 +182,12 @@ class DsLiteAftr(StatefulTechnology):
     def dut_intent(self) -> DutIntent:
         """Tunnels, public addresses and ports; as a whole for one device, and part by part."""
         p = self.params
-        settings: dict[str, Any] = {
-            "aftr": str(p.aftr_ipv6.ip),
-            "b4": [str(p.b4_ipv6), p.initiator_count],
-            "inside4": [str(net) for net in networks(p.initiator_ipv4, 1)],
-            "pool4": [str(address) for address in p.pool],
-            "ports": [p.pool_ports.min, p.pool_ports.max],
-            "mtu": self.links.left.mtu,
-        }
-        return chained(self.name, self.parts, settings, self.links)
+        settings = DsLite(
+            aftr=p.aftr_ipv6.ip,
+            b4=(p.b4_ipv6, p.initiator_count),
+            inside4=tuple(networks(p.initiator_ipv4, 1)),
+            pool4=p.pool,
+            ports=p.public.span,
+            mtu=self.links.left.mtu,
+        )
+        return chained(self.name, self.parts, settings.listed(), self.links)

@@ -59,7 +59,7 @@ class B4(Reference):
         from v6t.plugins.customer_edge.reference import customer_device
 
         customer = Customer(_ANY, PortSet(0, 0, 0), Tunnel(self.local, self.aftr, uniform=True))
-        return customer_device(customer, self.links, self.links.left.mtu)
+        return customer_device(customer, self.links)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IP
 from typing import Literal
 
 from pydantic import Field, model_validator
-from v6t.plugins.map.rules import MapRule, PortSet, network6, rule_from_text
-from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports
+from v6t.plugins.common.text import network6
+from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
+from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.errors import UsageError
 
@@ -114,6 +115,21 @@ class Ipv4aasParams(ConnectionParams):
         return Ports(min=first, max=last)
 
     @property
+    def public(self) -> PublicPool:
+        """See the base class."""
+        return PublicPool(self.public_first, self.publics, self.outside)
+
+    @property
+    def initiator(self) -> IPv4Address:
+        """See the base class."""
+        return self.initiator_ipv4
+
+    @property
+    def responder(self) -> IPv4Address:
+        """See the base class."""
+        return self.responder_ipv4
+
+    @property
     def rule(self) -> MapRule:
         """The checked mapping rule; its PSID offset is 0, so that a port set is one range."""
         return rule_from_text(self.rule_ipv6, self.rule_ipv4, self.ea_len, 0)
@@ -152,7 +168,7 @@ class Ipv4aasParams(ConnectionParams):
             self._check_prefixes()
         if self.ce_stateful:
             self._check_ports()
-        self._check_room()
+        self.check_room("public_ipv4", "responder_ipv4", "public_count", "devices")
         return self
 
     def _check_prefixes(self) -> None:
@@ -194,23 +210,6 @@ class Ipv4aasParams(ConnectionParams):
                 f"{self.port_set.count} (DD-03)",
                 "shorten initiator_ports, lower initiator_count, or give the CE more ports "
                 "(ea_len, psid_len)",
-            )
-
-    def _check_room(self) -> None:
-        first, last = self.responder_ipv4, self.responder_ipv4 + (self.responder_count - 1)
-        if self.public_first <= last and first <= self.public_first + (self.publics - 1):
-            raise UsageError(
-                "the Responder's addresses are public addresses of the devices",
-                "choose a public_ipv4 or a responder_ipv4 beside them",
-            )
-        room = self.publics * self.outside.count * self.responder_count
-        room *= self.responder_ports.count
-        if self.combinations > room and self.enumerate_ports:
-            raise UsageError(
-                f"{self.combinations} connections do not fit {self.publics} public addresses with "
-                f"{self.outside.count} ports towards {self.responder_ports.count} ports of "
-                f"{self.responder_count} addresses",
-                "raise public_count, or shorten initiator_ports or initiator_count",
             )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
@@ -30,6 +30,8 @@ from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.stateful.params import networks
+from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import AddressTable
 from v6t.profiles.model import Direction
 
 CE, PE = "CE", "PE"
@@ -123,14 +125,13 @@ def _pe(
     """A stateless PE."""
     _, near = _middle(p)
     made = kind(params, Links(near, links.right))
-    right = {
-        "addresses": [str(p.dut_right_ipv4)],
-        "neighbours": {str(p.tester_right_ipv4): links.right.tester_mac},
-        "routes": {
-            str(net): str(p.tester_right_ipv4)
-            for net in networks(p.responder_ipv4, p.responder_count)
-        },
-    }
+    servers = networks(p.responder_ipv4, p.responder_count)
+    right = link_side(
+        links.right,
+        [p.dut_right_ipv4],
+        [p.tester_right_ipv4],
+        dict.fromkeys(servers, p.tester_right_ipv4),
+    )
     intent = replace(made.dut_intent(), right=right)
     return Part(name, PE, intent, reference=made, to_ipv4=to_ipv4)
 
@@ -211,13 +212,7 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     here, there = between(*_INNER, links.right.mtu)
     b4, aftr = p.ce_middle_ipv6.ip, p.tunnel_ipv6
     tunnel = {"b4": str(b4), "aftr": str(aftr), "mtu": p.middle_mtu}
-    inside = networks(p.initiator_ipv4, p.initiator_count)
-    tester = str(p.tester_left_ipv4)
-    left = {
-        "addresses": [str(p.dut_left_ipv4)],
-        "neighbours": {tester: links.left.tester_mac},
-        "routes": {str(net): tester for net in inside},
-    }
+    left = _customers(p, links, networks(p.initiator_ipv4, p.initiator_count))
     cable = _cable(p)
     ce = Part(
         "b4",
@@ -227,7 +222,7 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
         turned=True,
     )
     own = Links(far, here)
-    inner = {"addresses": [_INNER_LEFT], "neighbours": {}, "routes": {}}
+    inner = link_side(here, [_INNER_LEFT], [])
     softwire = Part(
         "softwire",
         PE,
@@ -245,13 +240,17 @@ def _ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     return ce, softwire, Part("nat", PE, nat, "nftables", stateful=True)
 
 
+def _customers(p: Ipv4aasParams, links: Links, inside: Sequence[IPv4Network]) -> dict[str, Any]:
+    """The left link: the customer's networks behind the tester."""
+    ways = dict.fromkeys(inside, p.tester_left_ipv4)
+    return link_side(links.left, [p.dut_left_ipv4], [p.tester_left_ipv4], ways)
+
+
 def _cable(p: Ipv4aasParams) -> tuple[dict[str, Any], dict[str, Any]]:
     """The middle link as CE and PE have it, without routes."""
     ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
-    return (
-        {"addresses": [str(ce)], "neighbours": {str(pe.ip): p.pe_mac}, "routes": {}},
-        {"addresses": [str(pe)], "neighbours": {str(ce.ip): p.ce_mac}, "routes": {}},
-    )
+    near, far = _middle(p)
+    return link_side(near, [ce], [pe.ip]), link_side(far, [pe], [ce.ip])
 
 
 def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -259,23 +258,19 @@ def _464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     inside = covering(p.initiator_ipv4, p.initiator_count)
     clients = embedded(p.clat_prefix, inside)
     servers = networks(p.responder_ipv4, p.responder_count)
-    tester, pe = str(p.tester_left_ipv4), str(p.pe_middle_ipv6.ip)
+    pe = str(p.pe_middle_ipv6.ip)
     cable = _cable(p)[0]
     clat = DutIntent(
         "clat",
-        {
-            "eam": [[str(inside), str(clients)]],
-            "prefix": str(p.plat_prefix),
-            "ipv6_side": "right",
-            "lowest_ipv6_mtu": LOWEST_IPV6_MTU,
-            "mtu": p.middle_mtu,
-        },
+        AddressTable(
+            eam=((inside, clients),),
+            prefix=p.plat_prefix,
+            ipv6_side="right",
+            lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+            mtu=p.middle_mtu,
+        ).listed(),
         Links(links.left, near),
-        {
-            "addresses": [str(p.dut_left_ipv4)],
-            "neighbours": {tester: links.left.tester_mac},
-            "routes": {str(inside): tester},
-        },
+        _customers(p, links, [inside]),
         {**cable, "routes": {str(embedded(p.plat_prefix, net)): pe for net in servers}},
     )
     plat = Nat64Params(

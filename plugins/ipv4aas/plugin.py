@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from v6t.plugins.base import DeviceRole, DutIntent, Link, Links, Part
 from v6t.plugins.common.chain import CHAIN, chained
-from v6t.plugins.common.mixture import ethernet, ipv4
-from v6t.plugins.common.sizes import check_whole, tag_octets, translated_pair
 from v6t.plugins.ipv4aas.params import HEADROOM, Ipv4aasParams
 from v6t.plugins.ipv4aas.parts import CE, PE, parts_of
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.sizes import (
+    IPV6_SIZES,
+    TUNNEL_SIZES,
+    check_whole,
+    tag_octets,
+    translated_pair,
+)
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
-from v6t.plugins.stateful.four_tuples import Field as TupleField
-from v6t.plugins.stateful.rewrite import learned_source, rewritten, source_of, within
+from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
 from v6t.plugins.translation.vectorised import DF_FROM
 from v6t.profiles.headerpolicy import HeaderPolicy
-from v6t.profiles.model import FramePair, Layer, Role, TrafficClass
+from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8
@@ -47,8 +51,8 @@ class Ipv4aas(StatefulTechnology):
     ip_versions = (4, 4)
     default_driver = CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
-    default_frame_sizes = (84,)
-    rfc_frame_sizes: ClassVar[tuple[int, ...]] = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    default_frame_sizes = IPV6_SIZES[:1]
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = IPV6_SIZES
     params: Ipv4aasParams
 
     def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
@@ -56,9 +60,6 @@ class Ipv4aas(StatefulTechnology):
         del links
         tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
         return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
-
-    def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or Ipv4aasParams(), links)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -70,15 +71,6 @@ class Ipv4aas(StatefulTechnology):
         """Which of both is stateful (DD-04)."""
         ce, variant = self.params.ce_stateful, self.params.variant
         return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
-
-    @property
-    def ends(self) -> None:
-        """No background (MIX-03)."""
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """Both devices translate."""
-        return HeaderPolicy(retranslated=True)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -113,52 +105,10 @@ class Ipv4aas(StatefulTechnology):
             )
         return pair
 
-    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
-        """See the base class."""
-        p = self.params
-        self._check_whole(sizes)
-        addresses = [
-            TupleField("responders", "IP.dst", 31, int(p.responder_ipv4), p.responder_count),
-            TupleField("initiators", "IP.src", 31, int(p.initiator_ipv4), p.initiator_count),
-        ]
-        variables, bindings = p.varied(addresses, seed)
-        layers = (
-            *ethernet(self.links, "forward"),
-            ipv4(p, p.initiator_ipv4, p.responder_ipv4),
-            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
-        )
-        return TrafficClass(
-            "fg",
-            Role.FOREGROUND,
-            layers,
-            sizes.ipv4 + tag_octets(self.links.left),
-            tuple(variables),
-            tuple(bindings),
-        )
-
-    def responder(self, sizes: FramePair) -> TrafficClass:
-        """See the base class."""
-        p = self.params
-        self._check_whole(sizes)
-        layers = (
-            *ethernet(self.links, "reverse"),
-            ipv4(p, p.responder_ipv4, p.public_first),
-            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.outside.min}),
-        )
-        size = sizes.ipv4 + tag_octets(self.links.right)
-        return TrafficClass("fg", Role.FOREGROUND, layers, size)
-
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class; a hop for each device, DF as two translators leave it."""
-        p = self.params
-        reason = within(p.public_first, p.publics, p.outside, learned)
-        way: dict[str, Any] = (
-            {"source": learned_source(learned)}
-            if direction == "forward"
-            else {"destination": source_of(initial, 4)}
-        )
-        out = self._crossed(packets)
-        return Packets(rewritten(out, 4, **way, hops=_DEVICES), 4, reason)
+        out = translated_ends(direction, self._crossed(packets), 4, initial, learned, hops=_DEVICES)
+        return Packets(out, 4, pool_reasons(self.params.public, learned))
 
     def dut_intent(self) -> DutIntent:
         """Both devices, part by part."""
@@ -170,7 +120,8 @@ class Ipv4aas(StatefulTechnology):
         }
         return chained(self.name, self.parts, settings, self.links)
 
-    def _check_whole(self, sizes: FramePair) -> None:
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
+        """Whole on the middle link; see the base class."""
         middle = Link("", "", mtu=self.params.middle_mtu)
         check_whole(self.params.df, sizes.ipv6, middle, LOWEST_IPV6_MTU)
 
@@ -186,15 +137,15 @@ class Ipv4aasTunnelled(Ipv4aas):
     """Variants whose packets cross the middle link within IPv6."""
 
     overhead = 40
-    default_frame_sizes = (104,)
-    rfc_frame_sizes = (104, 168, 296, 552, 808, 1064, 1320, 1518)
+    default_frame_sizes = TUNNEL_SIZES[:1]
+    rfc_frame_sizes = TUNNEL_SIZES
 
     @property
     def header_policy(self) -> HeaderPolicy:
         """What was put in is taken out again."""
         return HeaderPolicy()
 
-    def _check_whole(self, sizes: FramePair) -> None:
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Nothing is fragmented: the sizes fit the middle link."""
 
     def _crossed(self, packets: U8) -> U8:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from v6t.plugins.base import DutIntent, Expected, Links, Technology
+from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import ethernet, ipv6
-from v6t.plugins.common.relay_params import relay_sides
-from v6t.plugins.common.sizes import check_whole, translated_pair
+from v6t.plugins.common.relay import Relay
 from v6t.plugins.map.fields import (
     ce_fields,
     ea_variable,
@@ -21,16 +19,16 @@ from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
 from v6t.plugins.map.params import Domain
 from v6t.plugins.map.relay_traffic import relay_traffic
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.translation import rfc6052
+from v6t.profiles.intent_settings import MapRelay
 from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from v6t.plugins.common.reference_device import ReferenceDevice
 
 
-class MapTBorderRelay(Technology):
+class MapTBorderRelay(Relay):
     """Translates IPv6 of the CEs forward, IPv4 of the server in reverse; stateless."""
 
     name = "mapt-br"
@@ -43,20 +41,11 @@ class MapTBorderRelay(Technology):
     )
     params_model = MapTParams
     overhead = 20
-    ip_versions = (6, 4)
     sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = (84,)
-    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    default_frame_sizes = IPV6_SIZES[:1]
+    rfc_frame_sizes = IPV6_SIZES
     params: MapTParams
-
-    def __init__(self, params: MapTParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or MapTParams(), links)
-
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Twenty octets apart; see the base class."""
-        left, right = self.links.left, self.links.right
-        return translated_pair(ipv6_frame_size, self.overhead, left, right, "MAP-T")
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Foreground per domain, background and spoofed frames as the parameters say."""
@@ -65,29 +54,22 @@ class MapTBorderRelay(Technology):
             check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
         return relay_traffic(p, self.links, direction, sizes, seed, _forward, whole_host=True)
 
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """The reference translation; see :mod:`v6t.plugins.map.mapt_reference`."""
-        return self._device.expect(direction, frames)
-
-    def dut_intent(self) -> DutIntent:
-        """Rules, the DMR, both links with static neighbours and routes to the CEs."""
+    def settings(self) -> MapRelay:
+        """Rules and the DMR."""
         p = self.params
-        left, right = relay_sides(p, self.links, str(p.dut_left_ipv6), p.customers)
-        return DutIntent(
-            technology=self.name,
-            settings={
-                "rules": rule_settings(p),
-                "dmr": str(p.dmr_prefix),
-                "lowest_ipv6_mtu": p.lowest_ipv6_mtu,
-                "mtu": self.links.left.mtu,
-            },
-            links=self.links,
-            left=left,
-            right=right,
+        return MapRelay(
+            rules=rule_settings(p),
+            dmr=p.dmr_prefix,
+            lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+            mtu=self.links.left.mtu,
         )
 
-    @cached_property
-    def _device(self) -> ReferenceDevice:
+    def left_addresses(self) -> list[str]:
+        """The BR's."""
+        return [str(self.params.dut_left_ipv6)]
+
+    def reference_device(self) -> ReferenceDevice:
+        """See the base class."""
         from v6t.plugins.map.mapt_reference import MapTRelay
 
         p = self.params

@@ -7,8 +7,8 @@ from ipaddress import IPv6Interface, IPv6Network
 from typing import ClassVar
 
 from pydantic import Field, model_validator
+from v6t.plugins.common.text import network6
 from v6t.plugins.map.params import MapParams
-from v6t.plugins.map.rules import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
 from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError

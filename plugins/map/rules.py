@@ -12,6 +12,7 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
+from v6t.plugins.common.text import network4, network6
 from v6t.profiles.errors import UsageError
 
 IidFormat = Literal["rfc7597", "draft"]
@@ -265,38 +266,6 @@ def rule_from_text(
     )
 
 
-def network6(text: str, what: str) -> IPv6Network:
-    """An IPv6 prefix; ``what`` names it in errors."""
-    try:
-        return IPv6Network(text)
-    except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv6 prefix: {exc}", _masked6(text)) from exc
-
-
-def network4(text: str, what: str) -> IPv4Network:
-    """An IPv4 prefix; ``what`` names it in errors."""
-    try:
-        return IPv4Network(text)
-    except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv4 prefix: {exc}", _masked4(text)) from exc
-
-
-def address4(text: str, what: str) -> IPv4Address:
-    """An IPv4 address; ``what`` names it in errors."""
-    try:
-        return IPv4Address(text)
-    except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv4 address") from exc
-
-
-def address6(text: str, what: str) -> IPv6Address:
-    """An IPv6 address; ``what`` names it in errors."""
-    try:
-        return IPv6Address(text)
-    except ValueError as exc:
-        raise UsageError(f"{what} '{text}' is no IPv6 address") from exc
-
-
 def match_ipv4(rules: Sequence[MapRule], ipv4: IPv4Address) -> MapRule | None:
     """The rule with the longest IPv4 prefix that holds the address (MAP-13)."""
     hits = [r for r in rules if ipv4 in r.ipv4_prefix]
@@ -307,17 +276,3 @@ def match_ipv6(rules: Sequence[MapRule], ipv6: IPv6Address) -> MapRule | None:
     """The rule with the longest IPv6 prefix that holds the address (MAP-13)."""
     hits = [r for r in rules if ipv6 in r.ipv6_prefix]
     return max(hits, key=lambda r: r.ipv6_prefix.prefixlen, default=None)
-
-
-def _masked6(text: str) -> str:
-    try:
-        return f"did you mean {IPv6Network(text, strict=False)}?"
-    except ValueError:
-        return "write it as 2001:db8::/40"
-
-
-def _masked4(text: str) -> str:
-    try:
-        return f"did you mean {IPv4Network(text, strict=False)}?"
-    except ValueError:
-        return "write it as 192.0.2.0/24"

@@ -6,14 +6,14 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING
 
 from pydantic import Field
-from v6t.plugins.base import DutIntent, Links
-from v6t.plugins.common.mixture import ethernet, ipv4
-from v6t.plugins.common.sizes import routed_pair
+from v6t.plugins.base import DutIntent
+from v6t.plugins.sizes import IPV4_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
-from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import PoolParams, networks
-from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, rewritten, source_of
-from v6t.profiles.model import Direction, FramePair, Layer, Role, TrafficClass
+from v6t.plugins.stateful.rewrite import pool_reasons, translated_ends
+from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import Nat
+from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8
@@ -50,6 +50,11 @@ class Nat44Params(PoolParams):
         IPv6Address("2001:2:0:f001::2"), description="background address on the right link"
     )
 
+    @property
+    def initiator(self) -> IPv4Address:
+        """See the base class."""
+        return self.initiator_ipv4
+
 
 class Nat44(StatefulTechnology):
     """Translates private source addresses and ports to public ones."""
@@ -62,50 +67,19 @@ class Nat44(StatefulTechnology):
     ip_versions = (4, 4)
     default_driver = "nftables"
     mapping = "RFC 4787 asks for endpoint-independent mapping; Linux maps by destination, too"
-    default_frame_sizes = (64,)
-    rfc_frame_sizes = (64, 128, 256, 512, 768, 1024, 1280, 1518)
+    default_frame_sizes = IPV4_SIZES[:1]
+    rfc_frame_sizes = IPV4_SIZES
     params: Nat44Params
 
-    def __init__(self, params: Nat44Params | None = None, links: Links | None = None) -> None:
-        super().__init__(params or Nat44Params(), links)
-
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Equal sizes but for VLAN tags; both frames are IPv4."""
-        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, 4)
-
-    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
-        """See the base class."""
-        p = self.params
-        addresses = [
-            TupleField("responders", "IP.dst", 31, int(p.responder_ipv4), p.responder_count),
-            TupleField("initiators", "IP.src", 31, int(p.initiator_ipv4), p.initiator_count),
-        ]
-        variables, bindings = p.varied(addresses, seed)
-        layers = (
-            *ethernet(self.links, "forward"),
-            ipv4(p, p.initiator_ipv4, p.responder_ipv4),
-            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
-        )
-        return TrafficClass(
-            "fg", Role.FOREGROUND, layers, sizes.ipv6, tuple(variables), tuple(bindings)
-        )
-
-    def responder(self, sizes: FramePair) -> TrafficClass:
-        """See the base class."""
-        p = self.params
-        layers = (
-            *ethernet(self.links, "reverse"),
-            ipv4(p, p.responder_ipv4, p.pool_first),
-            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.pool_ports.min}),
-        )
-        return TrafficClass("fg", Role.FOREGROUND, layers, sizes.ipv4)
+    @property
+    def ends(self) -> tuple[IPv6Address, IPv6Address]:
+        """The tester's own."""
+        return self.params.tester_left_ipv6, self.params.tester_right_ipv6
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class."""
-        reason = pool_reasons(self.params, learned)
-        if direction == "forward":
-            return Packets(rewritten(packets, 4, source=learned_source(learned)), 4, reason)
-        return Packets(rewritten(packets, 4, destination=source_of(initial, 4)), 4, reason)
+        out = translated_ends(direction, packets, 4, initial, learned)
+        return Packets(out, 4, pool_reasons(self.params.public, learned))
 
     def dut_intent(self) -> DutIntent:
         """Clients, public addresses and ports, both links with routes to all test hosts."""
@@ -113,25 +87,23 @@ class Nat44(StatefulTechnology):
         inside = networks(p.initiator_ipv4, p.initiator_count)
         return DutIntent(
             technology=self.name,
-            settings={
-                "inside4": [str(net) for net in inside],
-                "pool4": [str(address) for address in p.pool],
-                "ports": [p.pool_ports.min, p.pool_ports.max],
-                "mtu": min(links.left.mtu, links.right.mtu),
-            },
+            settings=Nat(
+                inside4=tuple(inside),
+                pool4=p.pool,
+                ports=p.public.span,
+                mtu=min(links.left.mtu, links.right.mtu),
+            ).listed(),
             links=links,
-            left={
-                "addresses": [str(p.dut_left_ipv4), str(p.dut_left_ipv6)],
-                "neighbours": dict.fromkeys(
-                    (str(p.tester_left_ipv4), str(p.tester_left_ipv6)), links.left.tester_mac
-                ),
-                "routes": {str(net): str(p.tester_left_ipv4) for net in inside},
-            },
-            right={
-                "addresses": [str(p.dut_right_ipv4), str(p.dut_right_ipv6)],
-                "neighbours": dict.fromkeys(
-                    (str(p.tester_right_ipv4), str(p.tester_right_ipv6)), links.right.tester_mac
-                ),
-                "routes": {str(net): str(p.tester_right_ipv4) for net in p.responder_networks()},
-            },
+            left=link_side(
+                links.left,
+                [p.dut_left_ipv4, p.dut_left_ipv6],
+                [p.tester_left_ipv4, p.tester_left_ipv6],
+                dict.fromkeys(inside, p.tester_left_ipv4),
+            ),
+            right=link_side(
+                links.right,
+                [p.dut_right_ipv4, p.dut_right_ipv6],
+                [p.tester_right_ipv4, p.tester_right_ipv6],
+                dict.fromkeys(p.responder_networks(), p.tester_right_ipv4),
+            ),
         )

@@ -14,31 +14,29 @@ from ipaddress import (
     IPv4Network,
     IPv6Network,
 )
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
-from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
 from v6t.plugins.common.octets import octets4, u32
-from v6t.plugins.common.sizes import check_whole, translated_pair
-from v6t.plugins.map.rules import network6
-from v6t.plugins.nat.nat66 import right_side
+from v6t.plugins.common.text import network6
 from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
-from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import networks
 from v6t.plugins.stateful.pool6 import Pool6Params, span
-from v6t.plugins.stateful.rewrite import HEADERS, learned_source, source_of, within6
+from v6t.plugins.stateful.rewrite import HEADERS, learned_source, pool_reasons, source_of
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.vectorised import four_to_six, six_to_four
 from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
-from v6t.profiles.model import FramePair, Layer, Role, TrafficClass
+from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import AddressTable, Nat
+from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Link
     from v6t.plugins.common.octets import U8
     from v6t.profiles.model import Direction
 
@@ -48,6 +46,8 @@ _HERE, _THERE = "2001:2:0:f002::1", "2001:2:0:f002::2"
 
 class Nat46Params(Pool6Params):
     """Everything ``nat46`` can be told."""
+
+    measured: ClassVar[str] = "NAT46"
 
     initiator_ipv4: IPv4Address = Field(
         IPv4Address("198.18.0.2"), description="first address of the Initiator"
@@ -64,6 +64,16 @@ class Nat46Params(Pool6Params):
     tester_left_ipv4: IPv4Address = Field(
         IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
     )
+
+    @property
+    def initiator(self) -> IPv4Address:
+        """See the base class."""
+        return self.initiator_ipv4
+
+    @property
+    def server(self) -> IPv4Address:
+        """Mapped to its own."""
+        return self.responder_ipv4
 
     @property
     def prefix(self) -> IPv6Network:
@@ -105,58 +115,19 @@ class Nat46(StatefulTechnology):
     ip_versions = (4, 6)
     default_driver = CHAIN
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
-    default_frame_sizes = (84,)
-    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    default_frame_sizes = IPV6_SIZES[:1]
+    rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
 
-    def __init__(self, params: Nat46Params | None = None, links: Links | None = None) -> None:
-        super().__init__(params or Nat46Params(), links)
-
-    @property
-    def ends(self) -> None:
-        """No background (MIX-03)."""
-
-    @property
-    def _ipv6_link(self) -> Link:
-        return self.links.right
-
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Twenty octets apart, IPv6 on the right; see the base class."""
-        left, right = self.links.left, self.links.right
-        return translated_pair(ipv6_frame_size, self.overhead, right, left, "NAT46")
-
-    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """See the base class."""
-        p = self.params
-        check_whole(p.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
-        addresses = [
-            TupleField("responders", "IP.dst", 31, int(p.responder_ipv4), p.responder_count),
-            TupleField("initiators", "IP.src", 31, int(p.initiator_ipv4), p.initiator_count),
-        ]
-        variables, bindings = p.varied(addresses, seed)
-        layers = (
-            *ethernet(self.links, "forward"),
-            ipv4(p, p.initiator_ipv4, p.responder_ipv4),
-            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
-        )
-        return TrafficClass(
-            "fg", Role.FOREGROUND, layers, sizes.ipv4, tuple(variables), tuple(bindings)
-        )
-
-    def responder(self, sizes: FramePair) -> TrafficClass:
-        """See the base class."""
-        p = self.params
-        layers = (
-            *ethernet(self.links, "reverse"),
-            ipv6(p, p.responder_ipv6, p.pool_first),
-            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.pool_ports.min}),
-        )
-        return TrafficClass("fg", Role.FOREGROUND, layers, sizes.ipv6)
+        if direction == "forward":
+            check_whole(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class."""
         p = self.params
-        reason = within6(p.pool_first, p.pool_count, p.pool_ports, learned)
+        reason = pool_reasons(p.public, learned)
         four, six = p.mapping
         if direction == "forward":
             source, port = learned_source(learned)
@@ -181,26 +152,23 @@ class Nat46(StatefulTechnology):
         p, links = self.params, self.links
         here, there = between(*_MACS, links.right.mtu)
         four, six = p.mapping
-        tester = str(p.tester_left_ipv4)
-        left = {
-            "addresses": [str(p.dut_left_ipv4)],
-            "neighbours": {tester: links.left.tester_mac},
-            "routes": {str(net): tester for net in networks(p.initiator_ipv4, p.initiator_count)},
-        }
-        middle = {
-            "addresses": [f"{_HERE}/64"],
-            "neighbours": {_THERE: here.tester_mac},
-            "routes": {str(six): _THERE},
-        }
+        inside = networks(p.initiator_ipv4, p.initiator_count)
+        left = link_side(
+            links.left,
+            [p.dut_left_ipv4],
+            [p.tester_left_ipv4],
+            dict.fromkeys(inside, p.tester_left_ipv4),
+        )
+        middle = link_side(here, [f"{_HERE}/64"], [_THERE], {six: _THERE})
         siit = DutIntent(
             "siit",
-            {
-                "eam": [[str(four), str(six)]],
-                "prefix": str(p.prefix),
-                "ipv6_side": "right",
-                "lowest_ipv6_mtu": LOWEST_IPV6_MTU,
-                "mtu": links.right.mtu,
-            },
+            AddressTable(
+                eam=((four, six),),
+                prefix=p.prefix,
+                ipv6_side="right",
+                lowest_ipv6_mtu=LOWEST_IPV6_MTU,
+                mtu=links.right.mtu,
+            ).listed(),
             Links(links.left, here),
             left,
             middle,
@@ -209,23 +177,19 @@ class Nat46(StatefulTechnology):
             IPv6Network(
                 (int(p.prefix.network_address) | int(net.network_address), 96 + net.prefixlen)
             )
-            for net in networks(p.initiator_ipv4, p.initiator_count)
+            for net in inside
         ]
         nat = DutIntent(
             "nat66",
-            {
-                "inside6": [str(net) for net in clients],
-                "pool6": [str(address) for address in p.pool],
-                "ports": [p.pool_ports.min, p.pool_ports.max],
-                "mtu": links.right.mtu,
-            },
+            Nat(
+                inside6=tuple(clients),
+                pool6=p.pool,
+                ports=p.public.span,
+                mtu=links.right.mtu,
+            ).listed(),
             Links(there, links.right),
-            {
-                "addresses": [f"{_THERE}/64"],
-                "neighbours": {_HERE: there.tester_mac},
-                "routes": {str(net): _HERE for net in clients},
-            },
-            right_side(p, links),
+            link_side(there, [f"{_THERE}/64"], [_HERE], dict.fromkeys(clients, _HERE)),
+            p.right_side(links),
         )
         return (
             Part("siit", self.name, siit, "tayga", TAYGA, to_ipv4="reverse"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
-from v6t.plugins.base import DutIntent, Links
-from v6t.plugins.common.mixture import ethernet, ipv4, ipv6
-from v6t.plugins.common.sizes import translated_pair
-from v6t.plugins.map.rules import network6
+from v6t.plugins.base import DutIntent
+from v6t.plugins.common.text import network6
+from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import PoolParams
@@ -21,7 +20,9 @@ from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, six_to_four
 from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
-from v6t.profiles.model import Direction, FramePair, Layer, Role, TrafficClass
+from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import Nat64 as Nat64Settings
+from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8
@@ -42,6 +43,8 @@ _NAMES = {"wkp": WELL_KNOWN, "well-known": WELL_KNOWN}
 
 class Nat64Params(PoolParams):
     """Everything ``nat64`` can be told."""
+
+    measured: ClassVar[str] = "NAT64"
 
     prefix: str = Field(
         "2001:db8:64::/96",
@@ -73,6 +76,16 @@ class Nat64Params(PoolParams):
     def servers(self) -> IPv6Network:
         """The checked prefix."""
         return rfc6052.check_prefix(network6(_NAMES.get(self.prefix, self.prefix), "prefix"))
+
+    @property
+    def initiator(self) -> IPv6Address:
+        """See the base class."""
+        return self.initiator_ipv6
+
+    @property
+    def server(self) -> IPv6Address:
+        """Within the prefix."""
+        return rfc6052.embed(self.servers, self.responder_ipv4)
 
     @model_validator(mode="after")
     def _prefix(self) -> Nat64Params:
@@ -114,51 +127,27 @@ class Nat64(StatefulTechnology):
     default_driver = "tayga-nftables"
     usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
     mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
-    default_frame_sizes = (84,)
-    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    default_frame_sizes = IPV6_SIZES[:1]
+    rfc_frame_sizes = IPV6_SIZES
     params: Nat64Params
 
-    def __init__(self, params: Nat64Params | None = None, links: Links | None = None) -> None:
-        super().__init__(params or Nat64Params(), links)
+    @property
+    def ends(self) -> tuple[IPv6Address, IPv6Address]:
+        """The tester's own."""
+        return self.params.tester_left_ipv6, self.params.tester_right_ipv6
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Twenty octets apart; see the base class."""
-        left, right = self.links.left, self.links.right
-        return translated_pair(ipv6_frame_size, self.overhead, left, right, "NAT64")
-
-    def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
-        """See the base class."""
+    def address_fields(self) -> list[TupleField]:
+        """The Responder's addresses within the prefix, which may not be a /96."""
         p = self.params
-        low = int(p.initiator_ipv6) & 0xFFFFFFFF
-        addresses = [
-            TupleField(
-                "responders", "IPv6.dst", p.suffix_last, int(p.responder_ipv4), p.responder_count
-            ),
-            TupleField("initiators", "IPv6.src", 127, low, p.initiator_count),
-        ]
-        variables, bindings = p.varied(addresses, seed)
-        layers = (
-            *ethernet(self.links, "forward"),
-            ipv6(p, p.initiator_ipv6, rfc6052.embed(p.servers, p.responder_ipv4)),
-            Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
+        behind, source = p.suffix_last, super().address_fields()[1]
+        responders = TupleField(
+            "responders", "IPv6.dst", behind, int(p.responder_ipv4), p.responder_count
         )
-        return TrafficClass(
-            "fg", Role.FOREGROUND, layers, sizes.ipv6, tuple(variables), tuple(bindings)
-        )
-
-    def responder(self, sizes: FramePair) -> TrafficClass:
-        """See the base class."""
-        p = self.params
-        layers = (
-            *ethernet(self.links, "reverse"),
-            ipv4(p, p.responder_ipv4, p.pool_first),
-            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.pool_ports.min}),
-        )
-        return TrafficClass("fg", Role.FOREGROUND, layers, sizes.ipv4)
+        return [responders, source]
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class."""
-        reason = pool_reasons(self.params, learned)
+        reason = pool_reasons(self.params.public, learned)
         servers = Rfc6052Array(self.params.servers)
         if direction == "forward":
             source, port = learned_source(learned)
@@ -180,27 +169,24 @@ class Nat64(StatefulTechnology):
         clients = _covering(p.initiator_ipv6, p.initiator_count)
         return DutIntent(
             technology=self.name,
-            settings={
-                "prefix": str(p.servers),
-                "clients": p.initiator_count,
-                "inside6": [str(clients)],
-                "pool4": [str(address) for address in p.pool],
-                "ports": [p.pool_ports.min, p.pool_ports.max],
-                "mtu": links.left.mtu,
-            },
+            settings=Nat64Settings(
+                prefix=p.servers,
+                clients=p.initiator_count,
+                inside6=(clients,),
+                pool4=p.pool,
+                ports=p.public.span,
+                mtu=links.left.mtu,
+            ).listed(),
             links=links,
-            left={
-                "addresses": [str(p.dut_left_ipv6)],
-                "neighbours": {str(p.tester_left_ipv6): links.left.tester_mac},
-                "routes": {str(clients): str(p.tester_left_ipv6)},
-            },
-            right={
-                "addresses": [str(p.dut_right_ipv4), str(p.dut_right_ipv6)],
-                "neighbours": dict.fromkeys(
-                    (str(p.tester_right_ipv4), str(p.tester_right_ipv6)), links.right.tester_mac
-                ),
-                "routes": {str(net): str(p.tester_right_ipv4) for net in p.responder_networks()},
-            },
+            left=link_side(
+                links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {clients: p.tester_left_ipv6}
+            ),
+            right=link_side(
+                links.right,
+                [p.dut_right_ipv4, p.dut_right_ipv6],
+                [p.tester_right_ipv4, p.tester_right_ipv6],
+                dict.fromkeys(p.responder_networks(), p.tester_right_ipv4),
+            ),
         )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from v6t.plugins.base import DutIntent, Expected, Links, Technology
+from v6t.plugins.base import DutIntent
 from v6t.plugins.common.mixture import (
     background_of,
     ethernet,
@@ -15,13 +14,12 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.common.sizes import routed_pair
+from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams, RouterParams, Side
+from v6t.plugins.sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from v6t.plugins.common.reference_device import ReferenceDevice
 
 DROP_REASONS = (
@@ -33,7 +31,7 @@ DROP_REASONS = (
 )
 
 
-class Router(Technology):
+class Router(StatelessTechnology):
     """Forwards from link to link; stateless."""
 
     overhead = 0
@@ -51,10 +49,6 @@ class Router(Technology):
         """The same on both sides."""
         return self.version, self.version
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Equal sizes but for VLAN tags; the listed one is the left frame's."""
-        return routed_pair(ipv6_frame_size, self.links.left, self.links.right, self.version)
-
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """One foreground class, background and exhausted frames as the parameters say."""
         p = self.params
@@ -64,10 +58,6 @@ class Router(Technology):
         name, field = ("IP", "ttl") if self.version == 4 else ("IPv6", "hlim")
         expired = negative_like(made, "expired", layers=replaced(made, name, **{field: 1}))
         return mixed(p, direction, [(made, 1)], behind, [expired], p.negative_percent, seed)
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """TTL or hop limit minus one; see the base class."""
-        return self._device.expect(direction, frames)
 
     def dut_intent(self) -> DutIntent:
         """Addresses, static neighbours, and a route to every network of either side."""
@@ -105,8 +95,8 @@ class Router(Technology):
             (*(b for _, b in varying), *bindings),
         )
 
-    @cached_property
-    def _device(self) -> ReferenceDevice:
+    def reference_device(self) -> ReferenceDevice:
+        """See the base class."""
         from v6t.plugins.router.reference import router
 
         p = self.params
@@ -131,11 +121,8 @@ class Ipv4Router(Router):
     rfcs = ("RFC 2544", "RFC 4814 section 4.5")
     params_model = Ipv4RouterParams
     version = 4
-    default_frame_sizes = (64,)
-    rfc_frame_sizes = (64, 128, 256, 512, 768, 1024, 1280, 1518)
-
-    def __init__(self, params: Ipv4RouterParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or Ipv4RouterParams(), links)
+    default_frame_sizes = IPV4_SIZES[:1]
+    rfc_frame_sizes = IPV4_SIZES
 
 
 class Ipv6Router(Router):
@@ -146,8 +133,5 @@ class Ipv6Router(Router):
     rfcs = ("RFC 5180", "RFC 4814 section 4.5")
     params_model = Ipv6RouterParams
     version = 6
-    default_frame_sizes = (84,)
-    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
-
-    def __init__(self, params: Ipv6RouterParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or Ipv6RouterParams(), links)
+    default_frame_sizes = IPV6_SIZES[:1]
+    rfc_frame_sizes = IPV6_SIZES

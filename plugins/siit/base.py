@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from ipaddress import IPv4Address, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.plugins.base import DutIntent, Expected, Link, Technology
-from v6t.plugins.common.hosts import Host, host, ipv6_networks, outside
+from v6t.plugins.base import DutIntent, Link
 from v6t.plugins.common.mixture import (
     background_of,
     ethernet,
@@ -18,13 +16,14 @@ from v6t.plugins.common.mixture import (
     negative_like,
     replaced,
 )
-from v6t.plugins.common.sizes import check_whole, translated_pair
+from v6t.plugins.common.stateless import StatelessTechnology
+from v6t.plugins.siit.hosts import Host, host, ipv6_networks, outside
 from v6t.plugins.siit.params import TranslatorParams
+from v6t.plugins.sizes import IPV6_SIZES, check_whole
+from v6t.profiles.intent_settings import AddressTable
 from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from v6t.plugins.common.reference_device import ReferenceDevice
 
 DROP_REASONS = (
@@ -39,20 +38,14 @@ DROP_REASONS = (
 )
 
 
-class StatelessTranslator(Technology):
+class StatelessTranslator(StatelessTechnology):
     """Translates headers by RFC 7915; addresses by mappings that the parameters give."""
 
     overhead = 20
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = (84,)
-    rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
+    default_frame_sizes = IPV6_SIZES[:1]
+    rfc_frame_sizes = IPV6_SIZES
     params: TranslatorParams
-
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
-        """Twenty octets apart; see the base class."""
-        return translated_pair(
-            ipv6_frame_size, self.overhead, self._ipv6_link, self._ipv4_link, "translation"
-        )
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """One foreground class, background, and frames with unmapped addresses."""
@@ -69,10 +62,6 @@ class StatelessTranslator(Technology):
         made = self._foreground(direction, sizes, seed)
         negative = self._unmapped(made) if p.negative_percent else []
         return mixed(p, direction, [(made, 1)], behind, negative, p.negative_percent, seed)
-
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """The reference translation; see :mod:`v6t.plugins.siit.reference`."""
-        return self._device.expect(direction, frames)
 
     def dut_intent(self) -> DutIntent:
         """The address table, both links, static neighbours and routes to all test hosts."""
@@ -92,13 +81,13 @@ class StatelessTranslator(Technology):
             sides[side] = {**intent, "routes": hosts}
         return DutIntent(
             technology=self.name,
-            settings={
-                "eam": [[str(e.ipv4), str(e.ipv6)] for e in p.mappings.eams],
-                "prefix": None if prefix is None else str(prefix.ipv6),
-                "ipv6_side": "left" if self.ipv6_is_left else "right",
-                "lowest_ipv6_mtu": p.lowest_ipv6_mtu,
-                "mtu": self._ipv6_link.mtu,
-            },
+            settings=AddressTable(
+                eam=tuple((e.ipv4, e.ipv6) for e in p.mappings.eams),
+                prefix=None if prefix is None else prefix.ipv6,
+                ipv6_side="left" if self.ipv6_is_left else "right",
+                lowest_ipv6_mtu=p.lowest_ipv6_mtu,
+                mtu=self._ipv6_link.mtu,
+            ).listed(),
             links=self.links,
             left=sides["left"],
             right=sides["right"],
@@ -168,8 +157,8 @@ class StatelessTranslator(Technology):
         layers = replaced(made, name, src=str(source))
         return [negative_like(made, "unmapped", layers=layers, bindings=kept)]
 
-    @cached_property
-    def _device(self) -> ReferenceDevice:
+    def reference_device(self) -> ReferenceDevice:
+        """See the base class."""
         from v6t.plugins.siit.reference import translator_device
 
         p = self.params

@@ -6,9 +6,8 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
 
 from pydantic import Field, model_validator
-from v6t.plugins.base import Links
-from v6t.plugins.common.hosts import HostRange
 from v6t.plugins.siit.base import StatelessTranslator
+from v6t.plugins.siit.hosts import HostRange
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.plugins.translation.eam import Mappings, mappings_from_text
 from v6t.profiles.errors import UsageError
@@ -65,6 +64,3 @@ class Clat(StatelessTranslator):
     ip_versions = (6, 4)
     sides = ("PLAT", "customer")
     params: ClatParams
-
-    def __init__(self, params: ClatParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or ClatParams(), links)

@@ -8,8 +8,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import ClassVar
 
 from pydantic import Field, model_validator
-from v6t.plugins.common.hosts import HostRange, host
 from v6t.plugins.common.mixture import LinkParams, negative_share
+from v6t.plugins.siit.hosts import HostRange, host
 from v6t.plugins.translation.eam import Mappings
 from v6t.profiles.errors import UsageError
 
@@ -18,6 +18,8 @@ LOWEST_IPV6_MTU = 1280
 
 class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
+
+    measured: ClassVar[str] = "translation"
 
     former_names: ClassVar[Mapping[str, str]] = {"unmapped_percent": "negative_percent"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.plugins.base import Links, PluginParams
+from v6t.plugins.base import PluginParams
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.params import TranslatorParams
 from v6t.plugins.translation.eam import Mappings, mappings_from_text, read_pairs
@@ -65,9 +65,6 @@ class Siit(StatelessTranslator):
         "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"},
     }
     params: SiitParams
-
-    def __init__(self, params: SiitParams | None = None, links: Links | None = None) -> None:
-        super().__init__(params or SiitParams(), links)
 
     @property
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:

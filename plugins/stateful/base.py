@@ -10,22 +10,29 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from v6t.plugins.base import Expected, Links, Technology
-from v6t.plugins.common.mixture import background_of, mixed
+from v6t.plugins.base import Expected, Technology
+from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
 from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
-from v6t.plugins.common.reference_device import ReferenceDevice, route_all
+from v6t.plugins.common.reference_device import (
+    EXHAUSTED,
+    FORWARDED,
+    NOT_OURS,
+    ReferenceDevice,
+    route_all,
+)
+from v6t.plugins.stateful.four_tuples import Field, consecutive
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
-from v6t.profiles.model import Direction, FramePair, Traffic, TrafficClass
+from v6t.profiles import inet
+from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from ipaddress import IPv6Address
 
-    from v6t.plugins.base import Link
-    from v6t.plugins.common.octets import U8
+    from v6t.plugins.common.octets import U8, Mask
 
 DROP_REASONS = (
     "forwarded",
@@ -37,6 +44,10 @@ DROP_REASONS = (
     UNMARKABLE,
 )
 NO_CONNECTION, OUTSIDE_POOL, UNMARKED = 4, 5, 6
+
+
+_HEADER = {4: ("IP", ipv4), 6: ("IPv6", ipv6)}
+"""scapy's name of a header, and what makes it."""
 
 
 class StatefulTechnology(Technology):
@@ -66,27 +77,67 @@ class StatefulTechnology(Technology):
 
     @property
     def ends(self) -> tuple[IPv6Address, IPv6Address] | None:
-        """Background addresses left and right; None: there is no background."""
-        p: Any = self.params
-        return p.tester_left_ipv6, p.tester_right_ipv6
+        """Background addresses left and right; None: there is no background (MIX-03)."""
+        return None
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """The Initiator's connections or the Responder's template, and background."""
+        self.check_traffic(direction, sizes)
         made = self.initiator(sizes, seed) if direction == "forward" else self.responder(sizes)
         behind = []
         if self.ends is not None:
             behind = background_of(
-                self.params, self.links, direction, sizes, self.ends, self._ipv6_link
+                self.params, self.links, direction, sizes, self.ends, self.links.left
             )
         return mixed(self.params, direction, [(made, 1)], behind, [], 0, seed)
 
-    @abstractmethod
+    def address_fields(self) -> list[Field]:
+        """Destination and source of the Initiator's frames; each takes all its addresses."""
+        p, name = self.params, _HEADER[self.ip_versions[0]][0]
+        return [
+            consecutive("responders", f"{name}.dst", p.server, p.responder_count),
+            consecutive("initiators", f"{name}.src", p.initiator, p.initiator_count),
+        ]
+
+    def client_layers(self) -> tuple[Layer, ...]:
+        """Headers of the Initiator's frames between Ethernet and UDP."""
+        p = self.params
+        return (_HEADER[self.ip_versions[0]][1](p, p.initiator, p.server),)
+
+    def server_layers(self) -> tuple[Layer, ...]:
+        """Headers of the Responder's frames between Ethernet and UDP."""
+        p = self.params
+        return (_HEADER[self.ip_versions[1]][1](p, p.responder, p.public.first),)
+
+    def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
+        """Refuse frames that a correct device would not forward whole."""
+
     def initiator(self, sizes: FramePair, seed: int) -> TrafficClass:
         """Class ``fg`` of the forward direction: every connection once per cycle."""
+        p = self.params
+        variables, bindings = p.varied(self.address_fields(), seed)
+        return TrafficClass(
+            "fg",
+            Role.FOREGROUND,
+            (
+                *ethernet(self.links, "forward"),
+                *self.client_layers(),
+                Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
+            ),
+            self.side_sizes(sizes)[0],
+            tuple(variables),
+            tuple(bindings),
+        )
 
-    @abstractmethod
     def responder(self, sizes: FramePair) -> TrafficClass:
         """Class ``fg`` of the reverse direction: a template without variables."""
+        p = self.params
+        layers = (
+            *ethernet(self.links, "reverse"),
+            *self.server_layers(),
+            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.public.ports.min}),
+        )
+        return TrafficClass("fg", Role.FOREGROUND, layers, self.side_sizes(sizes)[1])
 
     @abstractmethod
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
@@ -115,18 +166,15 @@ class StatefulTechnology(Technology):
         out = np.empty((len(frames), len(head) + made.packets.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
         out[:, len(head) :] = made.packets
-        length = np.where(made.reason == 0, out.shape[1], 0).astype(np.int32)
-        length[~here.ours(frames)] = 0
-        return Expected(out, length, made.reason)
+        reason = made.reason.copy()
+        reason[~here.ours(frames)] = NOT_OURS
+        reason[(reason == FORWARDED) & _exhausted(frames, out)] = EXHAUSTED
+        length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
+        return Expected(out, length, reason)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Without a connection only native IPv6 is forwarded."""
         return self._native.expect(direction, frames)
-
-    @property
-    def _ipv6_link(self) -> Link:
-        """The link whose frames are the listed size."""
-        return self.links.left
 
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
@@ -137,8 +185,22 @@ class StatefulTechnology(Technology):
         handlers = {6: route_all(6)}
         return ReferenceDevice(self.links, handlers, handlers)
 
-    def __init__(self, params: ConnectionParams, links: Links | None = None) -> None:
-        super().__init__(params, links)
+
+def _exhausted(before: U8, after: U8) -> Mask:
+    """Rows whose TTL or hop limit ends on the way: it became 0, or passed it.
+
+    In a tunnel the inner one counts.
+    """
+    if not len(before):
+        return np.zeros(0, dtype=bool)
+    entered, left = _hops(before), _hops(after)
+    ended: Mask = (left == 0) | (left > entered)
+    return ended
+
+
+def _hops(frames: U8) -> U8:
+    headers = inet.headers_of(frames[0])
+    return frames[:, headers.l4_ip + (8 if headers.l4_version == 4 else 7)]
 
 
 @dataclass(frozen=True)

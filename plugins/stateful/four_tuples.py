@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from itertools import product
 
 from v6t.profiles.compiler.instructions import MAX_LIST
@@ -50,6 +51,11 @@ class Field:
     def bits(self) -> int:
         """Low bits that differ between the values."""
         return (self.first ^ self.top).bit_length()
+
+
+def consecutive(name: str, field: str, first: IPv4Address | IPv6Address, count: int) -> Field:
+    """Consecutive addresses; of IPv6 those that differ in their last 32 bits."""
+    return Field(name, field, first.max_prefixlen - 1, int(first) & 0xFFFFFFFF, count)
 
 
 Varied = tuple[list[Variable], list[Binding]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network, summarize_address_range
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, summarize_address_range
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -16,6 +17,7 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
+Address = IPv4Address | IPv6Address
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number)]
 """siitperf's: 0 not at all, 1 upwards, 2 downwards, 3 in pseudorandom order."""
 LOWEST_PORT = 1024
@@ -37,6 +39,25 @@ class Ports(PluginParams):
     def count(self) -> int:
         """Ports in it."""
         return self.max - self.min + 1
+
+
+@dataclass(frozen=True)
+class PublicPool:
+    """Consecutive public addresses, each with the same ports.
+
+    Attributes:
+        first, count: of the addresses; those of IPv6 differ in their last 64 bits.
+        ports: of each.
+    """
+
+    first: Address
+    count: int
+    ports: Ports
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Lowest and highest port."""
+        return self.ports.min, self.ports.max
 
 
 class ConnectionParams(Mixture):
@@ -106,6 +127,52 @@ class ConnectionParams(Mixture):
         return ports * (self.initiator_count if self.enumerate_ips else 1)
 
     @property
+    def initiator(self) -> Address:
+        """First address of the Initiator."""
+        raise NotImplementedError
+
+    @property
+    def responder(self) -> Address:
+        """First address of the Responder."""
+        raise NotImplementedError
+
+    @property
+    def server(self) -> Address:
+        """The Responder's first address as the Initiator knows it."""
+        return self.responder
+
+    @property
+    def public(self) -> PublicPool:
+        """What the Responder sees as source."""
+        raise NotImplementedError
+
+    def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
+        """Refuse public addresses that are the Responder's, or too few for all connections.
+
+        Args:
+            first, responder, count: names of the parameters that could be changed.
+            whose: the device, or the devices.
+
+        Raises:
+            UsageError: they are, or they are too few.
+        """
+        pool, low = self.public, self.responder
+        last = int(low) + self.responder_count - 1
+        if int(pool.first) <= last and int(low) <= int(pool.first) + pool.count - 1:
+            raise UsageError(
+                f"the Responder's addresses are public addresses of the {whose}",
+                f"choose a {first} or a {responder} beside them",
+            )
+        room = pool.count * pool.ports.count * self.responder_count * self.responder_ports.count
+        if self.combinations > room and self.enumerate_ports:
+            raise UsageError(
+                f"{self.combinations} connections do not fit {pool.count} public addresses with "
+                f"{pool.ports.count} ports towards {self.responder_ports.count} ports of "
+                f"{self.responder_count} addresses",
+                f"raise {count}, or shorten initiator_ports or initiator_count",
+            )
+
+    @property
     def _addresses(self) -> int:
         return self.initiator_count * self.responder_count if self.enumerate_ips else 1
 
@@ -155,29 +222,25 @@ class PoolParams(ConnectionParams):
         IPv4Address("198.19.0.2"), description="first address of the Responder"
     )
 
+    @property
+    def public(self) -> PublicPool:
+        """See the base class."""
+        return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
+
+    @property
+    def responder(self) -> IPv4Address:
+        """See the base class."""
+        return self.responder_ipv4
+
     @model_validator(mode="after")
     def _pool(self) -> PoolParams:
-        first, last = self.responder_ipv4, self.responder_ipv4 + (self.responder_count - 1)
-        if self.pool_first <= last and first <= self.pool[-1]:
-            raise UsageError(
-                "the Responder's addresses are public addresses of the device",
-                "choose a pool_first or a responder_ipv4 beside them",
-            )
-        room = self.pool_count * self.pool_ports.count * self.responder_count
-        room *= self.responder_ports.count
-        if self.combinations > room and self.enumerate_ports:
-            raise UsageError(
-                f"{self.combinations} connections do not fit {self.pool_count} public addresses "
-                f"with {self.pool_ports.count} ports towards {self.responder_ports.count} ports of "
-                f"{self.responder_count} addresses",
-                "raise pool_count, or shorten initiator_ports or initiator_count",
-            )
+        self.check_room("pool_first", "responder_ipv4", "pool_count")
         return self
 
     @property
-    def pool(self) -> list[IPv4Address]:
+    def pool(self) -> tuple[IPv4Address, ...]:
         """All public addresses."""
-        return [self.pool_first + i for i in range(self.pool_count)]
+        return tuple(self.pool_first + i for i in range(self.pool_count))
 
     def responder_networks(self) -> list[IPv4Network]:
         """Networks that hold exactly the Responder's addresses."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address, IPv6Interface, IPv6Network
+from typing import Any
 
 from pydantic import Field, model_validator
-from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports
+from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import Links, link_side
 
 LOW_BITS = 32
 """Addresses differ within so many bits: an enumerated field is no wider."""
@@ -41,27 +43,31 @@ class Pool6Params(ConnectionParams):
                 "set n = m",
             )
         span(self.responder_ipv6, self.responder_count, "responder_ipv6")
-        first, last = self.responder_ipv6, self.responder_ipv6 + (self.responder_count - 1)
-        if self.pool_first <= last and first <= self.pool_first + (self.pool_count - 1):
-            raise UsageError(
-                "the Responder's addresses are public addresses of the device",
-                "choose a pool_first or a responder_ipv6 beside them",
-            )
-        room = self.pool_count * self.pool_ports.count * self.responder_count
-        room *= self.responder_ports.count
-        if self.combinations > room and self.enumerate_ports:
-            raise UsageError(
-                f"{self.combinations} connections do not fit {self.pool_count} public addresses "
-                f"with {self.pool_ports.count} ports towards {self.responder_ports.count} ports of "
-                f"{self.responder_count} addresses",
-                "raise pool_count, or shorten initiator_ports or initiator_count",
-            )
+        self.check_room("pool_first", "responder_ipv6", "pool_count")
         return self
 
     @property
-    def pool(self) -> list[IPv6Address]:
+    def public(self) -> PublicPool:
+        """See the base class."""
+        return PublicPool(self.pool_first, self.pool_count, self.pool_ports)
+
+    @property
+    def pool(self) -> tuple[IPv6Address, ...]:
         """All public addresses."""
-        return [self.pool_first + i for i in range(self.pool_count)]
+        return tuple(self.pool_first + i for i in range(self.pool_count))
+
+    @property
+    def responder(self) -> IPv6Address:
+        """See the base class."""
+        return self.responder_ipv6
+
+    def right_side(self, links: Links) -> dict[str, Any]:
+        """The right link of an intent: addresses, neighbours, the way to the Responder."""
+        servers = span(self.responder_ipv6, self.responder_count, "responder_ipv6")
+        testers = [self.tester_right_ipv6]
+        return link_side(
+            links.right, [self.dut_right_ipv6], testers, dict.fromkeys([servers], testers[0])
+        )
 
 
 def span(first: IPv6Address, count: int, name: str) -> IPv6Network:

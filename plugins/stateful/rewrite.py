@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.plugins.common.octets import u16, u32, u64
 from v6t.plugins.stateful.base import OUTSIDE_POOL
-from v6t.plugins.stateful.params import PoolParams, Ports
+from v6t.plugins.stateful.params import PublicPool
 from v6t.profiles import inet
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import U8
+    from v6t.profiles.model import Direction
 
 HEADERS = {
     4: inet.Headers(l3=0, version=4, inner=None, udp=20, payload=28),
@@ -64,27 +64,34 @@ def rewritten(
     return out
 
 
-def pool_reasons(params: PoolParams, rows: U8) -> U8:
+def translated_ends(
+    direction: Direction, packets: U8, version: int, initial: U8, learned: U8, *, hops: int = 1
+) -> U8:
+    """Packets of known connections with their other source (forward) or destination (reverse).
+
+    Args:
+        direction: which way.
+        packets: see :func:`rewritten`.
+        version: of IP.
+        initial: packets with which the Initiator opened the connections.
+        learned: rows of the Responder's table.
+        hops: that the packets take.
+    """
+    if direction == "forward":
+        return rewritten(packets, version, source=learned_source(learned), hops=hops)
+    return rewritten(packets, version, destination=source_of(initial, version), hops=hops)
+
+
+def pool_reasons(pool: PublicPool, rows: U8) -> U8:
     """0 for rows of a table whose source is a public address and port, else the reason."""
-    return within(params.pool_first, params.pool_count, params.pool_ports, rows)
-
-
-def within(first: IPv4Address, count: int, ports: Ports, rows: U8) -> U8:
-    """0 for rows of a table whose source is one of these addresses and ports, else the reason."""
     address, port = learned_source(rows)
-    low = np.uint64(int(first))
-    number, value = u32(address), u16(port)
-    good = (number >= low) & (number < low + np.uint64(count))
-    good &= (value >= np.uint64(ports.min)) & (value <= np.uint64(ports.max))
-    return np.where(good, 0, OUTSIDE_POOL).astype(np.uint8)
-
-
-def within6(first: IPv6Address, count: int, ports: Ports, rows: U8) -> U8:
-    """The same for IPv6; the addresses differ in their last 64 bits."""
-    address, port = learned_source(rows)
-    low = np.uint64(int(first) & (1 << 64) - 1)
-    number, value = u64(address[:, 8:]), u16(port)
-    good = u64(address[:, :8]) == np.uint64(int(first) >> 64)
-    good &= number - low < np.uint64(count)
-    good &= (value >= np.uint64(ports.min)) & (value <= np.uint64(ports.max))
+    value = u16(port)
+    first = int(pool.first)
+    if pool.first.version == 4:
+        number, good = u32(address), np.ones(len(rows), dtype=bool)
+    else:
+        number, good = u64(address[:, 8:]), u64(address[:, :8]) == np.uint64(first >> 64)
+    low = np.uint64(first & (1 << 64) - 1)
+    good &= number - low < np.uint64(pool.count)
+    good &= (value >= np.uint64(pool.ports.min)) & (value <= np.uint64(pool.ports.max))
     return np.where(good, 0, OUTSIDE_POOL).astype(np.uint8)

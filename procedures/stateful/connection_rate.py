@@ -7,9 +7,9 @@ step. Nothing may be lost; no tolerance can be set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch
+from v6t.procedures.conditions import CPS, Attempt, Attempts, Conditions, Watch
 from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
 from v6t.procedures.stateful.phases import Filling, attempt_connections
 from v6t.procedures.trial import Measure
@@ -117,10 +117,13 @@ def search_connection_rate(
     Args:
         spec: the point.
         number: of the repetition.
-        measure: the door.
+        measure: runs a trial.
         watch: told of every trial.
     """
-    attempts: list[Attempt] = []
+    attempts = Attempts(
+        spec.conditions, spec.point, measure, watch, number, spec.repetitions,
+        unit=CPS, searched=True,
+    )  # fmt: skip
     steps: list[Step] = []
     bracket = (0.0, spec.upper_bound_cps)
 
@@ -135,23 +138,15 @@ def search_connection_rate(
             raise _BelowFloorError
 
     def try_rate(rate_cps: float, name: str) -> Verdict:
-        progress = Progress(
-            spec.point, number, spec.repetitions, len(steps) + 1,
-            max(spec.steps, len(steps) + 1), *bracket, rate_cps,
-        )  # fmt: skip
-        if watch:
-            watch(progress)
-        outcome = attempt_connections(
+        return attempt_connections(
+            attempts,
             spec.conditions,
-            measure,
             spec.filling.connections(spec.connections, rate_cps),
             benchmark=spec.benchmark,
-            step=f"r{number:02d}/{spec.step}{name}",
-        )
-        attempts.extend(outcome.attempts)
-        if watch:
-            watch(replace(progress, verdict=outcome.verdict))
-        return outcome.verdict
+            step=f"{spec.step}{name}",
+            steps=spec.steps,
+            bracket=bracket,
+        ).verdict
 
     below = False
     try:
@@ -165,4 +160,4 @@ def search_connection_rate(
     except _BelowFloorError:
         below = True
         search = SearchResult(bracket[0], bracket[1], False, tuple(steps))
-    return ConnectionRateRepetition(number, search, below, tuple(attempts))
+    return ConnectionRateRepetition(number, search, below, tuple(attempts.all))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from v6t.procedures.conditions import Attempt, Conditions, Outcome
+from v6t.procedures.conditions import Attempts, Conditions, Outcome
 from v6t.procedures.connection_types import Connections, Established
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.procedures.validity import Verdict
@@ -140,60 +141,47 @@ def _failures(asked: Connections, found: Established) -> list[str]:
 
 
 def attempt_connections(
+    attempts: Attempts,
     conditions: Conditions,
-    measure: Measure,
     connections: Connections,
     *,
     benchmark: str,
     step: str,
+    steps: int = 1,
+    bracket: tuple[float, float] | None = None,
 ) -> Outcome:
     """Run phase 1 as a trial of its own, again while the tester falters.
 
+    Its directions are the Initiator's and the validation's.
+
     Args:
+        attempts: of the repetition.
         conditions: of the point; its loss tolerance is for phase 2 only.
-        measure: the door.
         connections: what to establish.
         benchmark: who asks.
         step: the rest of the key.
+        steps: expected in this repetition.
+        bracket: in which is searched.
     """
-    attempts: list[Attempt] = []
-    for again in range(1, conditions.invalid_retries + 2):
-        key = f"{conditions.point(benchmark)}/{step}/a{again}"
-        trial = establishing_trial(conditions, connections, benchmark=benchmark, key=key)
-        result = measure(trial)
-        verdict = judge_connections(
-            trial, result, sending_time_tolerance=conditions.sending_time_tolerance
-        )
-        attempts.append(Attempt(trial, verdict))
-        if verdict.valid:
-            break
-    return Outcome(tuple(attempts), result)
-
-
-def establishing_trial(
-    conditions: Conditions, connections: Connections, *, benchmark: str, key: str
-) -> Trial:
-    """A trial that is phase 1 alone; its directions are the Initiator's and the validation's."""
     mode: Mode = "forward" if connections.alpha is None else "bidirectional"
-    if connections.purpose == "prepare":
-        connections = replace(connections, purpose="establish")
-    connections = replace(connections, keep=False)  # an empty table before every step (ST-11)
-    return Trial(
-        benchmark=benchmark,
-        key=key,
-        ipv6_frame_size=conditions.ipv6_frame_size,
-        ipv4_frame_size=conditions.ipv4_frame_size,
+    purpose = "establish" if connections.purpose == "prepare" else connections.purpose
+    trial = conditions.trial(
+        benchmark,
+        connections.rate_cps,
+        connections.filling_s,
         mode=mode,
-        rate_fps=connections.rate_cps,
-        duration_s=connections.filling_s,
-        residual_wait_s=conditions.residual_wait_s,
-        pause_s=conditions.pause_s,
-        connections=connections,
+        frame_timeout_s=None,
+        starts=None,
+        # an empty table before every step (ST-11)
+        connections=replace(connections, purpose=purpose, keep=False),
     )
+    tolerance = conditions.sending_time_tolerance
+    judged = partial(judge_connections, sending_time_tolerance=tolerance)
+    return attempts.run(trial, step, steps=steps, bracket=bracket, assess=judged)
 
 
 class Prepared:
-    """The door for phase 2: every trial gets its connections first (ST-08, ST-09).
+    """Measures phase 2: every trial gets its connections first (ST-08, ST-09).
 
     A trial whose table was not filled says nothing about phase 2: it is taken again, a bounded
     number of times.
@@ -203,7 +191,7 @@ class Prepared:
         """Wrap.
 
         Args:
-            measure: the door.
+            measure: runs a trial.
             connections: phase 1 of each trial.
             retakes: how often phase 1 is taken again.
         """
@@ -262,6 +250,5 @@ __all__ = [
     "Prepared",
     "TableNotFilled",
     "attempt_connections",
-    "establishing_trial",
     "judge_connections",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from v6t.procedures.conditions import Attempt, Conditions, Progress, Watch
+from v6t.procedures.conditions import CPS, Attempt, Attempts, Conditions, Watch
 from v6t.procedures.stateful.phases import RETAKES, Filling, TableNotFilled, attempt_connections
 from v6t.procedures.trial import Measure
 
@@ -95,31 +95,21 @@ def _tear_down(
 ) -> TeardownRepetition:
     asked = spec.filling.connections(spec.connections, spec.rate_cps)
     asked = replace(asked, purpose="tear-down", keep=False)
-    attempts: list[Attempt] = []
+    attempts = Attempts(
+        spec.conditions, spec.point, measure, watch, number, spec.repetitions,
+        unit=CPS, searched=True,
+    )  # fmt: skip
     for again in range(spec.retakes + 1):
-        progress = Progress(
-            spec.point, number, spec.repetitions, again + 1, again + 1,
-            spec.rate_cps, spec.rate_cps, spec.rate_cps,
-        )  # fmt: skip
-        if watch:
-            watch(progress)
         outcome = attempt_connections(
-            spec.conditions,
-            measure,
-            asked,
-            benchmark=BENCHMARK,
-            step=f"r{number:02d}/t{again + 1}",
+            attempts, spec.conditions, asked, benchmark=BENCHMARK, step=f"t{again + 1}"
         )
-        attempts += outcome.attempts
-        if watch:
-            watch(replace(progress, verdict=outcome.verdict))
         found = outcome.result.connections
         if found is not None and found.filled:
             return TeardownRepetition(
-                number, found.emptied_s, found.idle_emptied_s, found.sessions, tuple(attempts)
+                number, found.emptied_s, found.idle_emptied_s, found.sessions, tuple(attempts.all)
             )
     raise TableNotFilled(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "
-        + (attempts[-1].verdict.reasons or ("unknown",))[0],
-        tester=not attempts[-1].verdict.valid,
+        + (outcome.verdict.reasons or ("unknown",))[0],
+        tester=not outcome.verdict.valid,
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import statistics
 
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.tester import Tester
 from v6t.procedures.trial import Trial
@@ -28,9 +29,9 @@ def opened(kind: str) -> Tester:
     """A tester in loopback with MAP-E frames loaded."""
     options = {"lab": "true", "sample": "0"} if kind == "trex" else {}
     run = resolve(flags=Flags(plugin="mape-br", tester=kind, tester_options=options))
-    tester = make_tester(run, loopback=True)
+    tester = make_tester(bind(run), loopback=True)
     tester.open()
-    plugin = technology(run)
+    plugin = bind(run).technology
     tester.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
     return tester
 

@@ -12,8 +12,9 @@ import os
 import sys
 from dataclasses import replace
 
+from v6t.core.config.bound import bind
 from v6t.core.config.plugins import names
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
@@ -36,7 +37,7 @@ def profiles() -> dict[str, StreamSet]:
         if plugin not in names():
             continue
         run = resolve(flags=Flags(plugin=plugin, params={}))
-        made = technology(run)
+        made = bind(run).technology
         pair = made.frame_pair(run.frame_sizes[0])
         compiled = compile_point(made, pair, run.seed)["forward"]
         stream = compiled.streams[0]
@@ -89,10 +90,10 @@ def main() -> None:
         sample=0,
         extra_arguments=("--no-ofed-check",),
     )
-    bed = Bed(technology(run).links, None)
+    bed = Bed(bind(run).technology.links, None)
     lab = bed.open()  # a namespace of its own: no port of this machine is used
     lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
-    tester = TrexTester(options, technology(run).links)
+    tester = TrexTester(options, bind(run).technology.links)
     tester.attachment.namespace = lambda: lab.tester.pid  # type: ignore[method-assign]
     try:
         tester.open()

@@ -6,7 +6,8 @@ import statistics
 import time
 from collections.abc import Callable
 
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.profiles.streams import StreamSet
 
@@ -14,7 +15,7 @@ from v6t.profiles.streams import StreamSet
 def streams(direction: str = "forward", plugin: str = "mape-br", size: int = 104, **params: str):
     """Technology and compiled streams of one direction."""
     run = resolve(flags=Flags(plugin=plugin, params=params))
-    made = technology(run)
+    made = bind(run).technology
     found: StreamSet = compile_point(made, made.frame_pair(size), run.seed)[direction]
     return made, found
 

@@ -12,7 +12,9 @@ import time
 
 import jsonschema
 import pytest
-from v6t.analysis.report.campaign import RunOf
+from v6t.analysis.records.base import FrameSizes
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.machine_readable import schema
 from v6t.core.campaigns.campaign import Overrides, lay_out
@@ -150,7 +152,9 @@ def test_named_values_numbers_and_mixtures_have_their_curves(tmp_path):
 def test_scale_up_over_cores_is_by_its_own_formula(tmp_path):
     """Cores are those of the device: S_CPU, not S_C."""
     runs = [
-        RunOf("d", "cores", "bed", {"dut.options.workers": cores}, "complete", "", Rated(rate))
+        CampaignRun(
+            "d", "cores", "bed", {"dut.options.workers": cores}, "complete", "", Rated(rate)
+        )
         for cores, rate in (("1", 100.0), ("1-2", 190.0), ("1-3,5", 300.0))
     ]
     (table,) = curves("cores", runs, runs, figures=False)
@@ -164,15 +168,15 @@ class Rated:
 
     def __init__(self, rate):
         self.records = [
-            {
-                "benchmark": "throughput",
-                "title": "Throughput",
-                "unit": "frames per second",
-                "direction": "forward",
-                "frame_sizes": {"ipv6": 104, "ipv4": 64},
-                "dispersion": 0.0,
+            ThroughputRecord.model_construct(
+                benchmark="throughput",
+                title="Throughput",
+                unit="frames per second",
+                direction="forward",
+                frame_sizes=FrameSizes(ipv6=104, ipv4=64),
+                dispersion=0.0,
                 **dict.fromkeys(("median", "p1", "p99"), rate),
-            }
+            )
         ]
 
 

@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import ceiling
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.ceiling import THIS_RUN, UNKNOWN, ceiling_spec, find_ceiling, remember
@@ -39,11 +40,13 @@ def a_run(seed=1, tester="embedded", selftest="cached", **given):
 
 
 def look(run, directory, limit_fps=1e6, size=104, **changes):
-    plugin = technology(run)
+    plugin = bind(run).technology
     sizes = plugin.frame_pair(size)
     spec = replace(ceiling_spec(run, sizes, "forward", MEDIA), **changes)
     door = Counting(limit_fps)
-    found, source = find_ceiling(run, compile_point(plugin, sizes, run.seed), spec, door, directory)
+    found, source = find_ceiling(
+        bind(run), compile_point(plugin, sizes, run.seed), spec, door, directory
+    )
     return found.rate_fps, source, door.trials
 
 
@@ -116,12 +119,12 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
 
 def test_phase_one_has_a_ceiling_of_its_own(directory):
     run = a_run()
-    sizes = technology(run).frame_pair(104)
-    streams = compile_point(technology(run), sizes, 1)
+    sizes = bind(run).technology.frame_pair(104)
+    streams = compile_point(bind(run).technology, sizes, 1)
     spec = ceiling_spec(run, sizes, "forward", MEDIA)
     for _ in range(2):
         door = Counting(1e6)
-        _, source = find_ceiling(run, streams, spec, door, directory, of_phase_one=True)
+        _, source = find_ceiling(bind(run), streams, spec, door, directory, of_phase_one=True)
         assert (source, door.trials > 3) == (THIS_RUN, True)
 
 
@@ -129,13 +132,13 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     run = a_run().model_copy(
         update={"tester": a_run().tester.model_copy(update={"kind": "trex", "options": {}})}
     )
-    assert not run.loops_back
+    assert not bind(run).tester.loops_back
     rate, source, trials = look(run, directory)
     assert (rate, source, trials) == (MEDIA, UNKNOWN, 0)
-    sizes = technology(run).frame_pair(104)
+    sizes = bind(run).technology.frame_pair(104)
     spec = ceiling_spec(run, sizes, "forward", MEDIA)
-    streams = compile_point(technology(run), sizes, 1)
-    remember(run, spec, streams, Ceiling("forward", 123.0, (), ()))
+    streams = compile_point(bind(run).technology, sizes, 1)
+    remember(bind(run), spec, streams, Ceiling("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
     assert look(run, directory, duration_s=9.0)[1] == UNKNOWN
     other = RunDir(tmp_path / "other", new=True)

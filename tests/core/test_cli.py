@@ -15,7 +15,7 @@ from v6t.core.config import plugins
 
 from .support import COMMAND, RUN_FILES, SIM, complaint, tree, v6t, v6t_process
 
-HEAVY = ("scapy", "numpy", "matplotlib", "asyncssh", "pydantic", "ruamel", "rich")
+HEAVY = ("scapy", "numpy", "matplotlib", "pydantic", "ruamel", "rich")
 
 SUBCOMMANDS = [
     *([name] for name in main.COMMANDS),

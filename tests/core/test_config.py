@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.core.config.bound import bind
+from v6t.core.config.files import Flags, RunFile, TestbedFile
 from v6t.core.config.presets import caveats, is_demonstration, procedure_of
-from v6t.core.config.resolve import Flags, RunFile, TestbedFile, resolve, technology
+from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import ProcedureSettings, ResolvedRun
 from v6t.core.config.yaml_document import MAX_VALUES, Document
 from v6t.core.runs.plan import plan
@@ -91,7 +92,7 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
     assert run.tester.kind == "sim"
     assert run.tester.options == {"capacity_fps": "7", "surplus": 1}
     assert run.dut.options["params"] == {"psid_offset": "3", "ea_len": 12}
-    params = technology(run).params
+    params = bind(run).technology.params
     assert isinstance(params, MapEParams)
     assert (params.psid_offset, params.ea_len, params.fw_dport.max) == (0, 13, 9)
 
@@ -99,7 +100,7 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
 def test_values_of_flags_may_be_yaml():
     domains = "[{rule_ipv6: 2001:db8:d::/51, rule_ipv4: 198.51.100.0/24, share: 3}]"
     run = resolve(flags=Flags(plugin="mape-br", params={"domains": domains}))
-    params = technology(run).params
+    params = bind(run).technology.params
     assert isinstance(params, MapEParams)
     assert [d.share for d in params.all_domains] == [1, 3]
 
@@ -107,7 +108,7 @@ def test_values_of_flags_may_be_yaml():
 def test_links_of_the_testbed_reach_the_technology(tmp_path):
     bed = "links: {left: {vlan: 7, mtu: 9000, dut_mac: '02:00:00:00:09:09'}}\nline_rate: 2.5G"
     run = resolved(tmp_path, None, bed, frame_sizes=[1500])
-    links = technology(run).links
+    links = bind(run).technology.links
     assert (links.left.vlan, links.left.mtu) == (7, 9000)
     assert links.left.dut_mac == "02:00:00:00:09:09"
     assert (links.right.vlan, links.right.mtu) == (None, 1500)
@@ -194,13 +195,13 @@ BED_COMPLAINTS = {
     "dut:\n  driver: frr": "bed.yaml:2: there is no device driver 'frr' | known: reference",
     "dut: {option: 5}": "bed.yaml:1: unknown setting 'dut.option' | did you mean 'options'?",
     "dut: {options: {x: 1}}": "bed.yaml:1: the reference device has no option 'x'",
-    "dut: {options: {params: 5}}": "bed.yaml:1: the reference device's params are names with",
+    "dut: {options: {params: 5}}": "bed.yaml:1: reference option params: names with values",
     "dut: {options: {params: {psid_ofset: 1}}}": "bed.yaml:1: unknown setting 'params.psid_ofset'",
-    "dut: {options: {faults: 5}}": "bed.yaml:1: the reference device's faults are names with",
-    "dut: {options: {faults: {drop_every: x}}}": "cannot have the fault drop_every: 'x'",
-    "dut: {options: {faults: {drop_every: -1}}}": "cannot have the fault drop_every: -1",
-    "dut: {options: {faults: {drop_every: true}}}": "cannot have the fault drop_every: True",
-    "dut: {options: {faults: {corrupt: 1}}}": "cannot have the fault corrupt: 1",
+    "dut: {options: {faults: 5}}": "bed.yaml:1: reference option faults: names with values",
+    "dut: {options: {faults: {drop_every: x}}}": "faults.drop_every: a whole number is wanted ('x' given)",
+    "dut: {options: {faults: {drop_every: -1}}}": "faults.drop_every: it must be at least 0 (-1 given)",
+    "dut: {options: {faults: {drop_every: true}}}": "faults.drop_every: a number is wanted, not true",
+    "dut: {options: {faults: {corrupt: 1}}}": "no option 'faults.corrupt' | did you mean 'corrupt_octet'?",
     "links: {middle: {}}": "bed.yaml:1: unknown setting 'links.middle' | known: left, right",
     "links:\n  left:\n    vlan: 5000": "bed.yaml:3: links.left.vlan: it must be at most 4,094",
     "links:\n  left:\n    vlan: true": "bed.yaml:3: links.left.vlan: a number is wanted, not true",
@@ -313,7 +314,7 @@ KNOWN = sorted(
         *TestbedFile.model_fields,
         *ProcedureSettings.model_fields,
         *MapEParams.model_fields,
-        *SimOptions.__dataclass_fields__,
+        *SimOptions.model_fields,
         *("kind", "options", "driver", "params", "faults", "left", "right", "min", "max"),
         *("tester_mac", "dut_mac", "vlan", "mtu", "drop_every", "slow_ns"),
     }
@@ -344,7 +345,7 @@ RUNS = section(
 )
 BEDS = section(
     TestbedFile.model_fields,
-    tester=st.fixed_dictionaries({"options": section(SimOptions.__dataclass_fields__)}) | VALUES,
+    tester=st.fixed_dictionaries({"options": section(SimOptions.model_fields)}) | VALUES,
     dut=st.fixed_dictionaries(
         {"options": st.fixed_dictionaries({"params": section(MapEParams.model_fields)}) | VALUES}
     ),
@@ -358,7 +359,7 @@ def only_usage_errors(path, run, bed):
     (path / "bed.yaml").write_text(json.dumps(bed))
     flags = Flags(plugin="mape-br", tester="sim")
     try:
-        return plan(resolve(path / "run.yaml", path / "bed.yaml", flags)).run
+        return plan(bind(resolve(path / "run.yaml", path / "bed.yaml", flags))).run
     except UsageError as exc:
         assert exc.message
         return None

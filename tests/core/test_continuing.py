@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.trial import Trial, TrialResult
@@ -48,7 +49,7 @@ def with_another_field(entry):
 
 @pytest.fixture
 def complete(tmp_path):
-    execute(simulated(), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Silent())
     return tmp_path / "out"
 
 
@@ -56,7 +57,7 @@ def complete(tmp_path):
 def begun(tmp_path):
     """A run whose tester failed when one direction of three was known."""
     with pytest.raises(TesterError):
-        execute(simulated(crash_at=60), tmp_path / "out", Silent())
+        execute(bind(simulated(crash_at=60)), tmp_path / "out", Silent())
     assert 1 <= len(results(tmp_path / "out")["results"]) < 3
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
@@ -88,7 +89,7 @@ def test_a_journal_that_does_not_belong_here_costs_nothing(what, directory, tmp_
     if what == "trials asked otherwise":
         rewrite(path, lambda e: unmarked(with_another_field(e)))
     elif what == "another run":
-        execute(simulated(delay_us=30), tmp_path / "other", Silent())
+        execute(bind(simulated(delay_us=30)), tmp_path / "other", Silent())
         shutil.copy(tmp_path / "other" / "journal.jsonl", path)
     elif what == "missing":
         (path / "journal.jsonl").unlink()
@@ -140,7 +141,7 @@ def test_results_that_are_lost_come_from_the_journal_again(complete):
 def test_a_journal_goes_on_where_the_manifest_is_lost(begun, tmp_path):
     (begun / "manifest.json").unlink()
     resume(begun, Silent())
-    execute(simulated(), tmp_path / "whole", Silent())
+    execute(bind(simulated()), tmp_path / "whole", Silent())
     assert comparable(begun) == comparable(tmp_path / "whole")
     assert resume(begun, Silent()).measured == 0
     assert len({e["run"] for e in entries(begun)}) == 1

@@ -10,6 +10,7 @@ import sys
 import pytest
 from v6t.core.runs import doctor
 from v6t.drivers.lab import privilege
+from v6t.drivers.testers import kind_of
 from v6t.drivers.trex import installation
 from v6t.tests.drivers.faketrex import make
 
@@ -109,19 +110,19 @@ def test_client_and_server_are_examined(machine, tmp_path, monkeypatch):
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         options = {"python": sys.executable, "rpc_port": listener.getsockname()[1]}
-        found = {f.what: f for f in doctor.examine(options)}
+        found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
         assert found["TRex"].text.endswith("version v3.08")
         assert "Python 3." in found["TRex client"].text
         assert "mode STL, 1 data path core" in found["TRex server"].text
         assert {"port 0", "port 1", "hugepages", "clock"} <= set(found)
         monkeypatch.setenv("FAKE_OWNER", "alice")
-        found = {f.what: f for f in doctor.examine(options)}
+        found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
         assert "taken by alice" in found["port 1"].text
-    found = {f.what: f for f in doctor.examine(options)}
+    found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
     assert found["TRex server"].state == "missing"
     assert "name its interfaces" in found["TRex server"].text
     options["interfaces"] = ["--vdev=net_memif0,id=0", "lo"]
-    found = {f.what: f for f in doctor.examine(options)}
+    found = {f.what: f for f in doctor.examine(kind_of("trex", options))}
     assert "v6t starts one" in found["TRex server"].text
     assert found["interface lo"].state == "ok"
 

@@ -8,7 +8,6 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench
 
 from .support import v6t
 
@@ -29,7 +28,7 @@ def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
     run = resolve(flags=Flags("ipv4aas"))
     assert (run.tester.kind, run.dut.driver, run.frame_sizes) == ("embedded", "chain", (84,))
     assert resolve(flags=Flags("ipv4aas", params={"variant": "map-e"})).frame_sizes == (104,)
-    words = Bench(run).emptying()
+    words = bind(run).emptying
     assert "conntrack -D -s 192.168.255.0/24" in words
 
 

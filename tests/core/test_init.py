@@ -6,11 +6,13 @@ import json
 import re
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.examples import RUN, TESTBED
-from v6t.core.config.resolve import Flags, RunFile, resolve, technology
+from v6t.core.config.files import Flags, RunFile
+from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import ProcedureSettings
 from v6t.core.config.yaml_document import Document
-from v6t.drivers.lab.reference_device import Faults
+from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.tester import SimOptions
 from v6t.plugins.map.mape_params import MapEParams
 
@@ -56,8 +58,8 @@ def test_the_files_say_the_defaults(made):
     """A user who deletes a line keeps what it said."""
     from_files = resolve(made / "run.yaml", made / "testbed.yaml")
     default = resolve(flags=Flags(plugin="mape-br"))
-    assert technology(from_files).params == technology(default).params
-    assert technology(from_files).links == technology(default).links
+    assert bind(from_files).technology.params == bind(default).technology.params
+    assert bind(from_files).technology.links == bind(default).technology.links
     same = {"params": {}, "links_left": None, "links_right": None}
     assert from_files.model_copy(update=same) == default.model_copy(update=same)
 

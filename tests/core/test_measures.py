@@ -10,10 +10,12 @@ import time
 
 import pytest
 from v6t.analysis.remarks import remarks
+from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import make_tester
 from v6t.core.runs.hooks import DuringTrial, run_hook
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
@@ -67,7 +69,7 @@ def by_benchmark(path):
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.0}
     fine = {"back_to_back": {"first_frames": 512, "resolution_frames": 64}}
-    execute(wanted(*ALL, device=device, **QUICK_ALL, **fine), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, device=device, **QUICK_ALL, **fine)), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)
     rate = found["throughput"]["median"]
@@ -93,7 +95,7 @@ def test_every_benchmark_reports_the_devices_truth(tmp_path):
 
 
 def test_every_number_comes_with_its_trials(tmp_path):
-    execute(wanted(*ALL, **QUICK_ALL), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, **QUICK_ALL)), tmp_path / "out", Silent())
     journal = Journal(tmp_path / "out" / "journal.jsonl")
     for record in results(tmp_path / "out")["results"]:
         assert record["trials"]
@@ -105,14 +107,14 @@ def test_every_number_comes_with_its_trials(tmp_path):
 
 def test_results_are_json_without_infinities(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.2}
-    execute(wanted(*ALL, device=device, **QUICK_ALL), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, device=device, **QUICK_ALL)), tmp_path / "out", Silent())
     text = (tmp_path / "out" / "results.json").read_text()
     assert "Infinity" not in text
     assert "NaN" not in text
 
 
 def test_raw_values_of_each_benchmark(tmp_path):
-    execute(wanted(*SIX, **QUICK), tmp_path / "out", Silent())
+    execute(bind(wanted(*SIX, **QUICK)), tmp_path / "out", Silent())
     names = {p.name for p in (tmp_path / "out").glob("*.csv")}
     assert names >= {f"{b}.csv" for b in SIX[1:]} | {"results.csv", "trials.csv"}
     with (tmp_path / "out" / "latency.csv").open() as table:
@@ -134,9 +136,11 @@ def test_one_table_per_benchmark(tmp_path):
 
 
 def test_throughput_is_measured_where_it_is_needed(tmp_path):
-    execute(wanted("latency", **QUICK), tmp_path / "out", Silent())
+    execute(bind(wanted("latency", **QUICK)), tmp_path / "out", Silent())
     assert list(by_benchmark(tmp_path / "out")) == ["throughput", "latency"]
-    execute(wanted("latency", rate_fps=50_000.0, **QUICK_LATENCY), tmp_path / "given", Silent())
+    execute(
+        bind(wanted("latency", rate_fps=50_000.0, **QUICK_LATENCY)), tmp_path / "given", Silent()
+    )
     found = by_benchmark(tmp_path / "given")
     assert list(found) == ["latency"]
     assert (found["latency"]["rate"], found["latency"]["rate_source"]) == (50_000.0, "given")
@@ -147,7 +151,7 @@ QUICK_LATENCY = {"repetitions": 2}
 
 def test_a_device_without_throughput_has_no_latency(tmp_path):
     device = {**DEVICE, "dead_zones": "[[1500, 1e12]]"}
-    execute(wanted("latency", "reset", device=device, **QUICK), tmp_path / "out", Silent())
+    execute(bind(wanted("latency", "reset", device=device, **QUICK)), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
     assert found["throughput"]["median"] == 0.0
     assert "no rate passed" in found["latency"]["not_measured"]
@@ -156,7 +160,7 @@ def test_a_device_without_throughput_has_no_latency(tmp_path):
 
 def test_searches_and_repetition_rules_are_named(tmp_path):
     run = wanted("throughput", search="fast", adaptive={"most": 8}, resolution_fps=20_000.0)
-    execute(run, tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Silent())
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["search"] == "fast"
     assert record["title"].startswith("Throughput (adaptive, n=")
@@ -167,14 +171,14 @@ def test_searches_and_repetition_rules_are_named(tmp_path):
 def test_mlrsearch_is_labelled_as_what_it_is(tmp_path):
     pytest.importorskip("MLRsearch")
     run = wanted("throughput", search="mlrsearch", **QUICK_LATENCY)
-    execute(run, tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Silent())
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["title"] == "Throughput (MLRsearch, RFC 2544 goal)"
     assert "loss ratio 0" in record["search_label"]
 
 
 def test_a_finished_run_of_all_is_only_read_again(tmp_path):
-    execute(wanted(*ALL, **QUICK_ALL), tmp_path / "out", Silent())
+    execute(bind(wanted(*ALL, **QUICK_ALL)), tmp_path / "out", Silent())
     before = comparable(tmp_path / "out")
     outcome = resume(tmp_path / "out", Silent())
     assert outcome.measured == 0
@@ -184,9 +188,9 @@ def test_a_finished_run_of_all_is_only_read_again(tmp_path):
 @pytest.mark.parametrize("at", [10, 25, 40, 50, 56])
 def test_resumes_in_the_middle_of_any_benchmark(tmp_path, at):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(wanted(*ALL, **QUICK_ALL), whole, Silent())
+    execute(bind(wanted(*ALL, **QUICK_ALL)), whole, Silent())
     with pytest.raises(TesterError):
-        execute(wanted(*ALL, device={**DEVICE, "crash_at": at}, **QUICK_ALL), cut, Silent())
+        execute(bind(wanted(*ALL, device={**DEVICE, "crash_at": at}, **QUICK_ALL)), cut, Silent())
     config = json.loads((cut / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
@@ -199,7 +203,7 @@ def test_a29_killed_after_repetition_7_of_20(tmp_path):
     """No repetition is lost or doubled when the run is killed and resumed."""
     procedure = {"repetitions": 20, "resolution_fps": 200_000.0}
     whole = tmp_path / "whole"
-    execute(wanted("throughput", **procedure), whole, Silent())
+    execute(bind(wanted("throughput", **procedure)), whole, Silent())
     cut = tmp_path / "cut"
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
     process = subprocess.Popen(
@@ -231,7 +235,7 @@ def journal_keys_whole_lines(path):
 
 def test_kills_in_any_benchmark_change_nothing(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(wanted(*SIX, repetitions=2, resolution_fps=20_000.0), whole, Silent())
+    execute(bind(wanted(*SIX, repetitions=2, resolution_fps=20_000.0)), whole, Silent())
     device = [f"--set-tester={k}={v}" for k, v in {**DEVICE, "trial_delay_s": 0.02}.items()]
     first = [sys.executable, "-m", "v6t.core.cli.main", *SIM, "--mode", "bidirectional", "--reps", "2",
              "--resolution", "20000", "--measure", ",".join(SIX), *device,
@@ -318,20 +322,26 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
     from v6t.drivers.sim.tester import SimTester
 
     monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(bind(wanted("latency", **QUICK_LATENCY)))
+    check_abilities(
+        bind(wanted("latency", **QUICK_LATENCY)),
+        make_tester(bind(wanted("latency", **QUICK_LATENCY))),
+    )
     with pytest.raises(EnvironmentLacking, match="the sim tester cannot measure pdv"):
-        execute(wanted("pdv", **QUICK_LATENCY), tmp_path / "out", Silent())
+        execute(bind(wanted("pdv", **QUICK_LATENCY)), tmp_path / "out", Silent())
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_library_is_said(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
     with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
-        check_abilities(bind(wanted("throughput", search="mlrsearch")))
+        check_abilities(
+            bind(wanted("throughput", search="mlrsearch")),
+            make_tester(bind(wanted("throughput", search="mlrsearch"))),
+        )
 
 
 def test_the_plan_knows_every_benchmark():
-    planned = plan(wanted(*ALL, **QUICK_ALL))
+    planned = plan(bind(wanted(*ALL, **QUICK_ALL)))
     assert {p.benchmark for p in planned.points} == set(ALL)
     assert all(p.trials > 0 and p.duration_s > 0 for p in planned.points)
 
@@ -339,13 +349,13 @@ def test_the_plan_knows_every_benchmark():
 def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
     device = {**DEVICE, "tester_fps": 3_000_000}
     run = wanted("back-to-back", device=device, back_to_back={"at": "media"}, **QUICK_LATENCY)
-    execute(run, tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Silent())
     record = by_benchmark(tmp_path / "out")["back-to-back"]
     assert "would not be back to back" in record["not_measured"]
     assert record["average"] is None
     assert record["trials"] == []
     run = wanted("back-to-back", device=device, **QUICK_LATENCY)
-    execute(run, tmp_path / "tester", Silent())
+    execute(bind(run), tmp_path / "tester", Silent())
     record = by_benchmark(tmp_path / "tester")["back-to-back"]
     assert record["title"] == "Back-to-back frames at the tester's maximum rate"
     assert record["average"] > 0
@@ -382,10 +392,15 @@ def test_a_hook_that_hangs():
         run_hook("software-reset", "sleep 60", timeout_s=0.05)
 
 
+def said_of(values):
+    known = presentations()
+    return remarks([known.read(values)], known)
+
+
 def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
     run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
-    execute(run, tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
     ceiling = found["throughput"]["tester_ceiling"]
     loss = found["frame-loss"]
@@ -393,9 +408,9 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     offered = [row["rate"] for row in loss["rates"]]
     assert loss["above_usable"] == [rate for rate in offered if rate > 0.9 * ceiling]
     assert 0 < len(loss["above_usable"]) < len(offered)
-    assert any("self-test covers only" in said for said in remarks([loss]))
+    assert any("self-test covers only" in said for said in said_of(loss))
     slow = wanted("latency", rate_fps=50_000.0, device=device, **QUICK_LATENCY)
-    execute(slow, tmp_path / "slow", Silent())
+    execute(bind(slow), tmp_path / "slow", Silent())
     latency = by_benchmark(tmp_path / "slow")["latency"]
     assert latency["above_usable"] == []
-    assert not any("self-test" in said for said in remarks([latency]))
+    assert not any("self-test" in said for said in said_of(latency))

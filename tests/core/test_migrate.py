@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core.config.resolve import resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import resolve
 from v6t.core.migrate import maptperf, siitperf
 
 from .support import complaint, tree, v6t
@@ -179,7 +180,7 @@ def taken(tmp_path, text, *arguments, peer="maptperf"):
 
 def test_the_paper_of_mapperf(tmp_path):
     run = taken(tmp_path, MAPPERF)
-    plugin = technology(run)
+    plugin = bind(run).technology
     p = plugin.params
     assert run.plugin == "mape-br"
     assert (str(p.rule_ipv6), str(p.rule_ipv4), p.ea_len) == (
@@ -198,7 +199,7 @@ def test_the_paper_of_mapperf(tmp_path):
 
 def test_maptperf_is_map_t(tmp_path):
     run = taken(tmp_path, MAPTPERF)
-    p = technology(run).params
+    p = bind(run).technology.params
     assert run.plugin == "mapt-br"
     assert str(p.dmr) == "64:ff9b::/64"
     assert str(p.dut_left_ipv6) == "2001:db8:6::1/64"
@@ -210,7 +211,7 @@ def test_the_self_test_file_can_be_either(tmp_path):
 
 def test_the_sample_of_siitperf(tmp_path):
     run = taken(tmp_path, SIITPERF, peer="siitperf")
-    p = technology(run).params
+    p = bind(run).technology.params
     assert (run.plugin, p.orientation) == ("siit", "nat64")
     assert str(p.mappings.to_ipv6(p.ipv6_hosts.first)) == "2001:2::2"
     assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
@@ -225,7 +226,7 @@ def test_the_other_way_round(tmp_path):
     turned = turned.replace("IPv6-L-Virt ::", "IPv6-L-Virt 2001:2:0:1000::2")
     turned = turned.replace("IPv4-L-Real 0.0.0.0", "IPv4-L-Real 198.18.0.9")
     turned = turned.replace("IPv4-R-Virt 0.0.0.0", "IPv4-R-Virt 198.19.0.9")
-    p = technology(taken(tmp_path, turned, peer="siitperf")).params
+    p = bind(taken(tmp_path, turned, peer="siitperf")).technology.params
     assert p.orientation == "nat46"
     assert str(p.ipv4_hosts.first) == "198.18.0.9"
     assert str(p.mappings.to_ipv6(p.ipv4_hosts.first)) == "2001:2:0:1000::2"
@@ -234,7 +235,7 @@ def test_the_other_way_round(tmp_path):
 
 def test_pseudorandom_addresses_of_a_router(tmp_path):
     run = taken(tmp_path, ROUTER, peer="siitperf")
-    p = technology(run).params
+    p = bind(run).technology.params
     assert run.plugin == "ipv4-router"
     assert (p.left_hosts.policy, p.left_hosts.min, p.left_hosts.max) == ("random", 2, 65534)
     assert p.right_hosts.max == 65534
@@ -308,7 +309,7 @@ def test_what_was_taken_over_can_be_rehearsed(text, tmp_path):
 def test_a_stateful_nat64(tmp_path):
     run = taken(tmp_path, NAT64, peer="siitperf")
     assert run.plugin == "nat64"
-    plugin = technology(run)
+    plugin = bind(run).technology
     assert str(plugin.params.prefix) == "64:ff9b::/96"
     assert str(plugin.params.initiator_ipv6) == "2001:2::2"
     assert str(plugin.params.responder_ipv4) == "198.19.0.2"
@@ -323,7 +324,7 @@ def test_a_stateful_nat64(tmp_path):
 
 def test_a_stateful_nat44_with_many_addresses(tmp_path):
     run = taken(tmp_path, NAT44, peer="siitperf")
-    params = technology(run).params
+    params = bind(run).technology.params
     assert (run.plugin, str(params.initiator_ipv4)) == ("nat44", "198.18.0.16")
     assert (params.initiator_count, params.responder_count) == (64, 32)
     assert str(params.responder_ipv4) == "198.19.1.0"
@@ -349,7 +350,7 @@ def test_stateful_tests_can_be_rehearsed(text, tmp_path):
 def test_without_enumeration_every_frame_would_not_be_a_connection(tmp_path):
     text = NAT64.replace("Enumerate-ports 3", "Enumerate-ports 0")
     run = taken(tmp_path, text, peer="siitperf")
-    assert technology(run).params.enumerate_ports == 3
+    assert bind(run).technology.params.enumerate_ports == 3
     assert "enumerates neither ports nor addresses" in (tmp_path / "here/run.yaml").read_text()
 
 

@@ -8,9 +8,10 @@ import subprocess
 import time
 
 import pytest
-from v6t.core.cli.progress import duration
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.plan import plan
+from v6t.core.runs.wording import duration
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import halvings
 
@@ -21,7 +22,7 @@ MEDIA_104_FPS = 10_080_645
 
 
 def planned(**flags):
-    return plan(resolve(flags=Flags(**{"plugin": "mape-br", **flags})))
+    return plan(bind(resolve(flags=Flags(**{"plugin": "mape-br", **flags}))))
 
 
 def test_words(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import TesterError, TranslationError, UsageError
@@ -45,7 +46,7 @@ def journal_keys(path):
 
 
 def test_records_say_what_they_are(tmp_path):
-    outcome = execute(simulated(capacity_fps=1_000_000), tmp_path / "out", Silent())
+    outcome = execute(bind(simulated(capacity_fps=1_000_000)), tmp_path / "out", Silent())
     assert outcome.status == "complete"
     records = results(tmp_path / "out")["results"]
     assert {r["direction"] for r in records} == {"bidirectional", "forward", "reverse"}
@@ -62,13 +63,13 @@ def test_records_say_what_they_are(tmp_path):
 
 
 def test_repetitions_in_siitperfs_column_order(tmp_path):
-    execute(simulated(), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Silent())
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
     assert header == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate"
 
 
 def test_a_finished_run_is_only_read_again(tmp_path):
-    execute(simulated(capacity_noise=0.05), tmp_path / "out", Silent())
+    execute(bind(simulated(capacity_noise=0.05)), tmp_path / "out", Silent())
     before = comparable(tmp_path / "out")
     outcome = resume(tmp_path / "out", Silent())
     assert outcome.measured == 0
@@ -76,14 +77,14 @@ def test_a_finished_run_is_only_read_again(tmp_path):
 
 
 def test_results_are_never_overwritten(tmp_path):
-    execute(simulated(), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Silent())
     with pytest.raises(UsageError, match="holds a run already"):
-        execute(simulated(), tmp_path / "out", Silent())
+        execute(bind(simulated()), tmp_path / "out", Silent())
 
 
 def test_a_wrong_device_is_not_measured(tmp_path):
     with pytest.raises(TranslationError, match="translation incorrect") as caught:
-        execute(simulated(mismatch=3), tmp_path / "out", Silent())
+        execute(bind(simulated(mismatch=3)), tmp_path / "out", Silent())
     assert "expected" in caught.value.message
     content = results(tmp_path / "out")
     assert content["status"] == "translation incorrect"
@@ -92,9 +93,9 @@ def test_a_wrong_device_is_not_measured(tmp_path):
 
 def test_resumes_after_the_tester_failed(tmp_path):
     whole = tmp_path / "whole"
-    execute(simulated(capacity_noise=0.05), whole, Silent())
+    execute(bind(simulated(capacity_noise=0.05)), whole, Silent())
     with pytest.raises(TesterError, match="simulated failure"):
-        execute(simulated(capacity_noise=0.05, crash_at=30), tmp_path / "cut", Silent())
+        execute(bind(simulated(capacity_noise=0.05, crash_at=30)), tmp_path / "cut", Silent())
     config = json.loads((tmp_path / "cut" / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (tmp_path / "cut" / "config.json").write_text(json.dumps(config))
@@ -107,7 +108,7 @@ def test_twenty_kills_change_nothing(tmp_path):
     """kill -9 at random moments: resume ends with the same results, no trial lost or doubled."""
     options = {"capacity_noise": 0.05, "loss_probability": 0.1}
     whole = tmp_path / "whole"
-    execute(simulated(**options), whole, Silent())
+    execute(bind(simulated(**options)), whole, Silent())
     command = [
         sys.executable, "-m", "v6t.core.cli.main", "run", "--plugin", "mape-br", "--tester", "sim",
         "--reps", "3", "--resolution", "10000", "--set-tester", "trial_delay_s=0.02",
@@ -146,13 +147,13 @@ def test_a_run_killed_before_it_began_leaves_no_obstacle(tmp_path):
     out.mkdir()
     for name in (".lock", "manifest.json", ".config.json.part"):
         (out / name).touch()
-    assert execute(simulated(), out, Silent()).status == "complete"
+    assert execute(bind(simulated()), out, Silent()).status == "complete"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
     from v6t.core.runs.rundir import RunDir
 
-    execute(simulated(), tmp_path / "out", Silent())
+    execute(bind(simulated()), tmp_path / "out", Silent())
     holder = RunDir(tmp_path / "out", new=False)
     try:
         with pytest.raises(UsageError, match="another v6t is at work"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 
 import jsonschema
 import pytest
 from rich.console import Console
+from v6t.core.benchmarks.registry import results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.cli.summary import print_summary
 from v6t.core.config.bound import bind
@@ -41,9 +41,9 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
 
 def measured(tmp_path, *benchmarks, **options):
     """Records by benchmark."""
-    outcome = execute(wanted(*benchmarks, **options), tmp_path / "run", Silent())
+    outcome = execute(bind(wanted(*benchmarks, **options)), tmp_path / "run", Silent())
     assert outcome.status == "complete"
-    return {r["benchmark"]: r for r in outcome.records}
+    return {r.benchmark: r.to_json() for r in outcome.records}
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
@@ -64,9 +64,8 @@ def test_everything_is_measured_and_reported(tmp_path, plugin):
     assert conditions["rate_cps"] == pytest.approx(rate["p1"] / 2)
     assert conditions["setup" if "setup" in conditions else "combinations"]
     assert found["throughput"]["loss"] == {"forward": 0.0, "reverse": 0.0}
-    schema = json.loads((files("v6t.analysis") / "schema" / "results-1.json").read_text())
     content = json.loads((tmp_path / "run" / "results.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(content)
+    jsonschema.Draft202012Validator(results_schema()).validate(content)
     for name in ("connection-rate", "teardown", "capacity"):
         assert (tmp_path / "run" / f"{name}.csv").read_text().count("\n") > 1
 
@@ -75,7 +74,7 @@ def test_a_finished_run_is_read_again_without_measuring(tmp_path):
     measured(tmp_path, "connection-rate", "teardown", count=10_000)
     again = resume(tmp_path / "run", Silent())
     assert again.measured == 0
-    assert [r["benchmark"] for r in again.records] == ["connection-rate", "teardown"]
+    assert [r.benchmark for r in again.records] == ["connection-rate", "teardown"]
 
 
 class Impatient(Silent):
@@ -94,16 +93,16 @@ class Impatient(Silent):
 def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, trials):
     device = {"insertion_cps": 700_000, "teardown_cps": 50_000, "table_entries": 30_001}
     run = wanted("connection-rate", "throughput", "teardown", device=device, count=20_000)
-    whole = execute(run, tmp_path / "whole", Silent())
+    whole = execute(bind(run), tmp_path / "whole", Silent())
     with pytest.raises(KeyboardInterrupt):
-        execute(run, tmp_path / "cut", Impatient(trials))
+        execute(bind(run), tmp_path / "cut", Impatient(trials))
     outcome = resume(tmp_path / "cut", Silent())
     assert outcome.status == "complete"
     assert outcome.replayed > 0
     assert outcome.measured > 0
     for again, once in zip(outcome.records, whole.records, strict=True):
-        assert again["rates"] == pytest.approx(once["rates"])
-    assert [r["trials"] for r in outcome.records] == [r["trials"] for r in whole.records]
+        assert again.rates == pytest.approx(once.rates)
+    assert [r.trials for r in outcome.records] == [r.trials for r in whole.records]
 
 
 @pytest.mark.parametrize(
@@ -220,11 +219,13 @@ def test_reused_ports_are_named(tmp_path):
 
 def test_nothing_is_measured_without_a_connection_rate(tmp_path, capsys):
     outcome = execute(
-        wanted("throughput", "latency", "teardown", device={"table_entries": 999}, count=1000),
+        bind(
+            wanted("throughput", "latency", "teardown", device={"table_entries": 999}, count=1000)
+        ),
         tmp_path / "run",
         Silent(),
     )
-    found = {r["benchmark"]: r for r in outcome.records}
+    found = {r.benchmark: r.to_json() for r in outcome.records}
     assert found["connection-rate"]["median"] == 0
     for name in ("throughput", "latency", "teardown"):
         assert found[name]["not_measured"] == "no connection rate passed"
@@ -278,7 +279,7 @@ def test_a_tolerance_of_phase_two_is_none_of_phase_one(tmp_path):
     run = resolve(flags=flags)
     # the look at the translation needs its 200 connections, too
     with pytest.raises(DutError, match="199 of 200"):
-        execute(run, tmp_path / "run", Silent())
+        execute(bind(run), tmp_path / "run", Silent())
 
 
 def test_what_differs_from_the_rfc_is_said_beside_the_numbers():
@@ -293,7 +294,7 @@ def test_what_differs_from_the_rfc_is_said_beside_the_numbers():
 
 def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
     run = wanted(*EVERYTHING, modes=("forward", "reverse"), count=100_000, upper_cps=200_000)
-    planned = plan(run)
+    planned = plan(bind(run))
     found = [(p.mode, p.benchmark) for p in planned.points]
     for name in ("connection-rate", "teardown", "capacity"):
         assert [mode for mode, benchmark in found if benchmark == name] == ["connections"]
@@ -305,6 +306,6 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
     assert cost["teardown"].trials == 2
     assert cost["capacity"].trials > 20
     assert planned.duration_s > sum(cost[n].duration_s for n in ("connection-rate", "capacity"))
-    longer = plan(wanted(*EVERYTHING, count=100_000, upper_cps=200_000, keep=False))
-    kept = plan(wanted(*EVERYTHING, count=100_000, upper_cps=200_000))
+    longer = plan(bind(wanted(*EVERYTHING, count=100_000, upper_cps=200_000, keep=False)))
+    kept = plan(bind(wanted(*EVERYTHING, count=100_000, upper_cps=200_000)))
     assert longer.duration_s > kept.duration_s + 10

@@ -8,6 +8,7 @@ from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import EnvironmentLacking, TesterError
@@ -41,7 +42,7 @@ def only(path):
 )
 def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
     device = {"cores": 8, "hashes": hashes, "capacity_fps": 400_000}
-    execute(wanted("rss-probe", device=device), tmp_path / "out", Silent())
+    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Silent())
     record = only(tmp_path / "out")
     assert record["use"] == use
     rates = {case: found["median"] for case, found in record["cases"].items()}
@@ -54,7 +55,7 @@ def test_the_probe_finds_what_the_device_hashes(tmp_path, hashes, use):
 
 def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
     device = {"cores": 8, "capacity_fps": 1e9, "tester_fps": 300_000}
-    execute(wanted("rss-probe", device=device), tmp_path / "out", Silent())
+    execute(bind(wanted("rss-probe", device=device)), tmp_path / "out", Silent())
     record = only(tmp_path / "out")
     assert record["use"] is None
     assert "the tester is the limit" in record["why"]
@@ -62,7 +63,7 @@ def test_a_tester_at_its_limit_recommends_nothing(tmp_path):
 
 def test_the_probe_of_customers_behind_ipv6(tmp_path):
     device = {"cores": 8, "hashes": "ports", "capacity_fps": 400_000}
-    execute(wanted("rss-probe", "mape-br", device=device), tmp_path / "out", Silent())
+    execute(bind(wanted("rss-probe", "mape-br", device=device)), tmp_path / "out", Silent())
     # the ports are behind the inner header, where this device does not look
     assert only(tmp_path / "out")["cases"]["ports"]["median"] < 500_000
 
@@ -107,7 +108,7 @@ def test_flows_and_their_degradation(tmp_path):
         "flows", device=device, flows={"counts": [1, 64], "interval_s": 0.01},
         params={"left_hosts": "{policy: fixed}"},
     )  # fmt: skip
-    execute(run, tmp_path / "out", Silent())
+    execute(bind(run), tmp_path / "out", Silent())
     points = only(tmp_path / "out")["points"]
     assert [(p["flows"], p["start"]) for p in points] == [
         (1, "together"), (64, "together"), (64, "successive")
@@ -125,9 +126,9 @@ def test_flows_and_their_degradation(tmp_path):
 def test_variants_resume_where_they_were(tmp_path, benchmark):
     device = {"cores": 4, "capacity_fps": 400_000, "capacity_noise": 0.05}
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    execute(wanted(benchmark, device=device), whole, Silent())
+    execute(bind(wanted(benchmark, device=device)), whole, Silent())
     with pytest.raises(TesterError):
-        execute(wanted(benchmark, device={**device, "crash_at": 25}), cut, Silent())
+        execute(bind(wanted(benchmark, device={**device, "crash_at": 25})), cut, Silent())
     config = json.loads((cut / "config.json").read_text())
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
@@ -139,21 +140,24 @@ def test_variants_resume_where_they_were(tmp_path, benchmark):
 
 
 def test_variants_are_planned():
-    probe, flows = plan(wanted("rss-probe")), plan(wanted("flows"))
-    assert probe.trials == 4 * plan(wanted("throughput")).trials
-    assert flows.trials == 3 * plan(wanted("throughput")).trials
+    probe, flows = plan(bind(wanted("rss-probe"))), plan(bind(wanted("flows")))
+    assert probe.trials == 4 * plan(bind(wanted("throughput"))).trials
+    assert flows.trials == 3 * plan(bind(wanted("throughput"))).trials
 
 
 def test_flows_one_by_one_need_a_tester_that_can(tmp_path, monkeypatch):
     from v6t.drivers.sim.tester import SimTester
 
     monkeypatch.setattr(SimTester, "abilities", frozenset({"tags"}))
-    check_abilities(bind(wanted("flows", flows={"starts": ["together"]})))
+    check_abilities(
+        bind(wanted("flows", flows={"starts": ["together"]})),
+        make_tester(bind(wanted("flows", flows={"starts": ["together"]}))),
+    )
     with pytest.raises(
         EnvironmentLacking,
         match="cannot measure flows: it takes a tester that begins flows one after",
     ):
-        execute(wanted("flows"), tmp_path / "out", Silent())
+        execute(bind(wanted("flows")), tmp_path / "out", Silent())
 
 
 @pytest.mark.parametrize(
@@ -174,14 +178,18 @@ def test_flows_that_cannot_be(tmp_path, arguments, says):
 
 
 def test_variants_are_compared_one_by_one(tmp_path):
-    from v6t.analysis.compare.quantities import quantities
+    from v6t.core.benchmarks.registry import presentations
 
-    execute(wanted("flows", flows={"counts": [4]}), tmp_path / "flows", Silent())
+    def quantities(values):
+        record = presentations().read(values)
+        return presentations().of(record).quantities(record)
+
+    execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Silent())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]
     assert names == [
         "rate, 1 flows, together", "rate, 4 flows, together", "rate, 4 flows, successive"
     ]  # fmt: skip
-    execute(wanted("rss-probe"), tmp_path / "probe", Silent())
+    execute(bind(wanted("rss-probe")), tmp_path / "probe", Silent())
     found = list(quantities(only(tmp_path / "probe")))
     assert len(found) == 4
     assert all(len(q.values) == 1 and q.resolution == 20_000.0 for q in found)

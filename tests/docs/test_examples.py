@@ -14,7 +14,7 @@ from v6t.tests.core.support import v6t
 
 from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages
 
-LANGUAGES = {"console", "yaml", "python", "text", "ini"}
+LANGUAGES = {"console", "yaml", "python", "text", "toml"}
 EXECUTED = [p for p in pages() if any(b.language in {"console", "yaml"} for b in blocks(p))]
 PLUGINS = [DOCS / "plugins" / f"{name}.md" for name in names()]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.tester import abilities_of
@@ -41,9 +42,9 @@ def tester(request):
         params={"n": "10", "m": "9"},
     )
     run = resolve(flags=flags)
-    made = make_tester(run)
+    made = make_tester(bind(run))
     made.open()
-    plugin = technology(run)
+    plugin = bind(run).technology
     made.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
     yield made
     made.close()
@@ -142,7 +143,7 @@ def test_it_describes_itself(tester):
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_loaded_is_an_error_of_ours(kind):
     options = {"lab": "true"} if kind == "trex" else {}
-    made = make_tester(resolve(flags=Flags("mape-br", tester=kind, tester_options=options)))
+    made = make_tester(bind(resolve(flags=Flags("mape-br", tester=kind, tester_options=options))))
     made.open()
     try:
         with pytest.raises(TesterError, match="no streams are loaded"):

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from v6t.drivers.device import HookState
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.state import HookState, SessionState
+from v6t.drivers.duts.session import SessionState
 from v6t.drivers.embedded.connections import Connections as Known
 from v6t.drivers.embedded.connections import inside_endpoints
 from v6t.drivers.oracle.connection_oracle import (
@@ -285,6 +286,9 @@ class Scripted:
 
     def now(self):
         return self.clock
+
+    def table(self):
+        return {}
 
     def flush(self):
         self.log.append("flush")

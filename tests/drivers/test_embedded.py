@@ -13,7 +13,8 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import Starts, Trial
@@ -33,8 +34,8 @@ class Bench:
 
     def __init__(self, *, loopback=False, size=104, bed=None, **flags):
         self.run = resolve(None, bed, Flags(plugin="mape-br", frame_sizes=(size,), **flags))
-        self.plugin = technology(self.run)
-        self.tester = make_tester(self.run, loopback=loopback)
+        self.plugin = bind(self.run).technology
+        self.tester = make_tester(bind(self.run), loopback=loopback)
         self.tester.open()
         self.sizes = self.plugin.frame_pair(size)
         self.tester.load(compile_point(self.plugin, self.sizes, 1), self.plugin)

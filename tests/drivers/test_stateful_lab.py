@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
@@ -44,9 +45,9 @@ class Standing:
         run = resolve(flags=Flags(plugin=plugin, params=params, frame_sizes=sizes))
         needed(run.dut.driver)
         self.run = run
-        self.plugin = technology(run)
+        self.plugin = bind(run).technology
         self.sizes = self.plugin.frame_pair(run.frame_sizes[0])
-        self.bench = Bench(run)
+        self.bench = Bench(bind(run))
         self.bench.load(compile_point(self.plugin, self.sizes, run.seed))
 
     def __enter__(self):
@@ -202,9 +203,9 @@ def test_the_devices_timeout_is_checked_before_phase_one():
 
 def test_a_loopback_learns_and_replays_its_own_frames():
     run = resolve(flags=Flags(plugin="nat64"))
-    plugin = technology(run)
+    plugin = bind(run).technology
     sizes = plugin.frame_pair(84)
-    bench = Bench(run, loopback=True)
+    bench = Bench(bind(run), loopback=True)
     bench.load(compile_point(plugin, sizes, 1))
     trial = Trial(
         "test", "k", sizes.ipv6, sizes.ipv4, "bidirectional", 2000.0, 0.5, 0.2, 0.0,

@@ -6,9 +6,10 @@ import os
 import shutil
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.device import oracle_of, state_of
+from v6t.core.runs.device import state_of
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.two_phase import Preparing
 from v6t.drivers.trex import stateful as connecting
@@ -43,12 +44,12 @@ def bench(**params):
             params=params,
         )
     )
-    tester = make_tester(run)
+    tester = make_tester(bind(run))
     tester.open()
-    plugin = technology(run)
+    plugin = bind(run).technology
     sizes = plugin.frame_pair(84)
-    tester.load(compile_point(plugin, sizes, run.seed), oracle_of(run))
-    return tester, Preparing(tester, state_of(run, tester, None)), sizes
+    tester.load(compile_point(plugin, sizes, run.seed), bind(run).oracle)
+    return tester, Preparing(tester, state_of(bind(run), tester, None)), sizes
 
 
 def trial(sizes, connections, rate=2000.0, duration=1.0, mode="bidirectional", **changes):

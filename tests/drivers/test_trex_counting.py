@@ -10,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, samples
 from v6t.drivers.trex.histogram import Histogram, decode
 from v6t.drivers.trex.stamping import bursts, stamped, with_cache
 from v6t.procedures.trial import DelayRequest, Trial
+from v6t.profiles import trailer
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.errors import TesterError, UsageError
 from v6t.profiles.expand import Expander
@@ -23,10 +26,11 @@ from v6t.profiles.export.stl import from_stl_json
 from v6t.profiles.inet import finish_ipv4, headers_of, verify
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.transform.precompute import with_rows
+from v6t.tests.plugins.foreign import OverTcp
 
 RECORDED = json.loads((Path(__file__).parent / "recorded/trex_trial.json").read_text())
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
-PLUGIN = technology(RUN)
+PLUGIN = bind(RUN).technology
 STREAMS = {d: from_stl_json(json.dumps(s)) for d, s in RECORDED["streams"].items()}
 
 
@@ -73,6 +77,23 @@ def test_recorded_frames_are_the_expanders_translated(raw, direction):
     wrong = samples.compare(frames, STREAMS[direction], lambda stream: PLUGIN)
     assert wrong.matched == compared.matched - 1
     assert wrong.mismatch["received"] == frames[3][1].hex()
+
+
+def test_in_loopback_frames_to_be_dropped_come_back_and_are_nobody_elses():
+    plugin = OverTcp()
+    streams = compile_traffic(plugin.traffic("forward", plugin.frame_pair(128)))
+    frames = []
+    for number, stream in enumerate(streams.streams):
+        rows = Expander(stream).frames(0, 20)
+        trailer.stamp(
+            rows, stream.checksum, seq=np.arange(20, dtype=np.uint32) - np.uint32(2),
+            stream_id=40 + number, nonce=0, time_ns=0,
+        )  # fmt: skip
+        frames += [(0.0, row.tobytes()) for row in rows]
+    looped = samples.compare(frames, streams, lambda stream: None)
+    assert (looped.checked, looped.matched) == (20, 20)
+    through = samples.compare(frames, streams, lambda stream: plugin)
+    assert (through.checked, through.matched) == (40, 0)  # a device that changes and drops nothing
 
 
 def test_recorded_stamps_give_the_time_of_sending(raw):
@@ -169,7 +190,7 @@ def marked(stream):
 
 def compiled(plugin="mape-br", **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))
-    made = technology(run)
+    made = bind(run).technology
     return compile_point(made, made.frame_pair(run.frame_sizes[0]), run.seed)
 
 

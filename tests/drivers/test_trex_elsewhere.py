@@ -6,9 +6,11 @@ import os
 import subprocess
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.remote import Remote, until_input_ends
 from v6t.drivers.trex.tester import TrexTester
@@ -53,7 +55,7 @@ def host(tmp_path):
         "  StrictHostKeyChecking yes\n"
         f"  ProxyCommand nsenter -t {server.pid} -n {tmp_path}/tunnel\n"
     )
-    yield server, Remote("trexhost", str(config))
+    yield server, Remote(SshOptions(host="trexhost", config=str(config)))
     sshserver.end(server)
 
 
@@ -109,9 +111,9 @@ def test_a_program_elsewhere_tells_how_it_ended(host):
 
 def opened(remote, **options):
     run = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
-    plugin = technology(run)
+    plugin = bind(run).technology
     given = {
-        "trex_dir": os.environ["TREX_DIR"], "ssh": remote.host, "ssh_config": remote.config,
+        "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": remote.options.config,
         "start": "always", "interfaces": ("l0", "r0"), **options,
     }  # fmt: skip
     tester = TrexTester(TrexOptions.from_mapping(given), plugin.links, loopback=True)

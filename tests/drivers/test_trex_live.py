@@ -9,7 +9,8 @@ import time
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import DelayRequest, Trial
@@ -38,9 +39,9 @@ def opened(plugin="mape-br", *, loopback=False, params=None, dut_params=None, op
             dut_params=dut_params or {},
         )
     )
-    tester = make_tester(run, loopback=loopback)
+    tester = make_tester(bind(run), loopback=loopback)
     tester.open()
-    technology_ = technology(run)
+    technology_ = bind(run).technology
     sizes = technology_.frame_pair(104)
     tester.load(compile_point(technology_, sizes, run.seed), technology_)
     return tester

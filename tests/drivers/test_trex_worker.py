@@ -12,16 +12,16 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import Trial
-from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
 from . import faketrex
 
@@ -64,7 +64,7 @@ def a_tester(installation, **options):
         "rpc_port": int(os.environ["FAKE_PORT"]),
         **options,
     }
-    plugin = technology(resolve(flags=Flags(plugin="mape-br")))
+    plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
     return TrexTester(TrexOptions.from_mapping(given), plugin.links)
 
 
@@ -73,7 +73,7 @@ def opened(installation, request):
     made = a_tester(installation)
     made.open()
     run = resolve(flags=Flags(plugin="mape-br"))
-    plugin = technology(run)
+    plugin = bind(run).technology
     made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
     yield made
     made.close()
@@ -179,7 +179,7 @@ def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
     made.open()
     try:
         run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = technology(run)
+        plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
         with pytest.raises(TesterError, match="the TRex worker died"):
             made.measure(TRIAL)
@@ -193,7 +193,7 @@ def test_stolen_ports_are_noticed(installation, monkeypatch):
     made.open()
     try:
         run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = technology(run)
+        plugin = bind(run).technology
         made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
         with pytest.raises(WorkerError, match="port 0 was taken by another user"):
             made.measure(TRIAL)
@@ -265,6 +265,16 @@ def test_a_server_does_not_outlive_its_guard(tmp_path):
 
 
 def test_ssh_hosts_are_no_options_and_words_are_quoted():
-    with pytest.raises(EnvironmentLacking):
-        Remote("-oProxyCommand=x")
-    assert Remote("u@h").command(["a b", "$(c)"])[-1] == "exec 'a b' '$(c)'"
+    for given in ("-oProxyCommand=x", "u@-oProxyCommand=x", "a b", "u@h; id"):
+        with pytest.raises(UsageError, match="TRex option ssh"):
+            TrexOptions.from_mapping({"ssh": given})
+    remote = TrexOptions.from_mapping({"ssh": "u@h"}).remote
+    assert remote.command(["a b", "$(c)"])[-3:] == ["--", "h", "exec 'a b' '$(c)'"]
+    assert "User u\n" in (Path(remote.command([])[2]).read_text())
+
+
+def test_a_host_is_given_as_for_a_device():
+    same = [{"ssh": "u@h"}, {"ssh": {"host": "h", "user": "u"}}]
+    assert len({TrexOptions.from_mapping(one) for one in same}) == 1
+    jumping = TrexOptions.from_mapping({"ssh": {"host": "h", "jump": "gate"}, "ssh_config": ""})
+    assert "ProxyJump gate\n" in Path(jumping.remote.command([])[2]).read_text()

@@ -20,9 +20,9 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.reference_device import FORWARDED, Handled, Leaving, ReferenceDevice, route
-from v6t.plugins.common.sizes import routed_pair
-from v6t.plugins.map.rules import network6
+from v6t.plugins.common.text import network6
 from v6t.plugins.router.params import HostBits
+from v6t.plugins.sizes import routed_pair
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Direction, FramePair, Role, Traffic, TrafficClass, Variable
 

@@ -10,11 +10,11 @@ import json
 import os
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve, technology
+from v6t.core.config.resolve import resolve
 from v6t.core.runs import bench
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import driver_of, intent_of
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
@@ -48,7 +48,7 @@ def machine(made, monkeypatch):
 
     def device(run, keep=None, say=None):
         del keep, say
-        return MachineDut(driver_of(run), intent_of(run), made)
+        return MachineDut(bind(run).driver, bind(run).intent, made)
 
     monkeypatch.setattr(bench, "lab_device", device)
 
@@ -71,9 +71,9 @@ def standing(made):
 @pytest.mark.parametrize("plugin", ["siit", "clat"])
 def test_every_frame_is_the_reference_translation(plugin, machine):
     run = resolve(flags=Flags(plugin, dut="jool"))
-    tool = technology(run)
+    tool = bind(run).technology
     sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(run)
+    bench = Bench(bind(run))
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(

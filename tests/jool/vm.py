@@ -16,11 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from v6t.drivers.duts.namespace import NamespaceTransport, enter
-from v6t.drivers.duts.ssh_options import SshOptions
-from v6t.drivers.lab import host
-from v6t.drivers.lab.device import LabDut
-from v6t.drivers.lab.ssh import LabTransport
+from v6t.drivers.duts.standing import host
+from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.duts.standing.ssh import LabTransport
+from v6t.drivers.transport.namespace import NamespaceTransport, enter
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import DutError
 
 from . import cpio

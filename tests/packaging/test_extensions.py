@@ -15,8 +15,11 @@ TESTS = CHECKOUT / "tests"
 def extended(fresh, tmp_path_factory):
     """A fresh environment with v6t and the packages of the tutorials."""
     bin_ = fresh("extended")
-    for name in ("example_plugin", "example_driver"):
-        pip_install(TESTS / name, tmp_path_factory.mktemp("sources"), python=bin_ / "python")
+    packages = ("plugin", "driver", "benchmark", "tester", "6rd")
+    for name in packages:
+        pip_install(
+            TESTS / f"example_{name}", tmp_path_factory.mktemp("sources"), python=bin_ / "python"
+        )
     return bin_
 
 
@@ -40,6 +43,29 @@ def test_the_driver_of_the_tutorial(extended, tmp_path):
     assert plan.count(" drop\n") == 3
 
 
-def test_both_come_from_their_own_distributions(extended, tmp_path):
+def test_the_benchmark_of_the_tutorial(extended, tmp_path):
+    rest = elsewhere(tmp_path)
+    measured = ("--plugin", "siit", "--measure", "mrr", "--tester", "sim", "--frame-size", "84")
+    run(extended / "v6t", "run", *measured, "-o", "out", **rest)
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["benchmark"] for r in results["results"]} == {"mrr"}
+
+
+def test_the_tester_of_the_tutorial(extended, tmp_path):
+    measured = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--reps", "1")
+    run(extended / "v6t", *measured, "--mode", "forward", "-o", "out", **elsewhere(tmp_path))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["tester"]["kind"] == "impaired"
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["status"] == "complete"
+
+
+def test_each_comes_from_its_own_distribution(extended, tmp_path):
     rows = json.loads(run(extended / "v6t", "plugins", "--json", **elsewhere(tmp_path)))
-    assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6"}
+    assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6", "v6t-sixrd"}
+
+
+@pytest.mark.parametrize("name", ["nptv6", "sixrd-br"])
+def test_they_conform_where_they_are_installed(name, extended, tmp_path):
+    said = run(extended / "v6t", "plugins", "--check", name, **elsewhere(tmp_path))
+    assert said.startswith(f"{name} conforms: ")

@@ -16,7 +16,7 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.reference_device import COMMON_REASONS, ReferenceDevice, route_all
-from v6t.plugins.common.sizes import routed_pair
+from v6t.plugins.sizes import routed_pair
 from v6t.profiles.model import Binding, Layer, Role, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")
@@ -34,6 +34,8 @@ class Carried(Technology):
     rfcs = ("RFC 1812",)
     overhead = 0
     drop_reasons = COMMON_REASONS
+    default_frame_sizes = (128,)
+    rfc_frame_sizes = (128, 512, 1518)
     above: ClassVar[tuple[Layer, ...]]
     varying: ClassVar[tuple[tuple[str, int], ...]]
     """Fields and widths whose values are drawn at random."""

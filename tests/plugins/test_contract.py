@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from importlib.metadata import entry_points
 
 import pytest
 from v6t.plugins.base import Link, Links
+from v6t.profiles import intent_settings as settings
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 
@@ -76,3 +80,38 @@ def test_devices_and_connections_are_told(case):
     assert (plugin.combinations > 0) == plugin.stateful
     assert plugin.responder_version == plugin.ip_versions[1]
     assert {part.device for part in plugin.parts} <= {role.name for role in plugin.roles}
+
+
+FAMILIES = {
+    "clat": settings.AddressTable,
+    "dslite-aftr": settings.DsLite,
+    "lwaftr": settings.BindingTable,
+    "lwb4": settings.CustomerEdge,
+    "mape-br": settings.MapRelay,
+    "mape-ce": settings.CustomerEdge,
+    "mapt-br": settings.MapRelay,
+    "mapt-ce": settings.CustomerEdge,
+    "nat44": settings.Nat,
+    "nat64": settings.Nat64,
+    "nat66": settings.Nat,
+    "siit": settings.AddressTable,
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_driver_reads_what_the_plugin_meant(name):
+    """As JSON, which is how an intent stands in run directories and in parts of a chain."""
+    intent = made(name).dut_intent()
+    kept = json.loads(json.dumps(intent.settings))
+    read = FAMILIES[name].of(replace(intent, settings=kept))
+    assert read.listed() == {key: value for key, value in kept.items() if key != "parts"}
+    assert read.mtu == 1500
+
+
+def test_an_intent_that_is_not_of_the_family_is_refused_in_a_sentence():
+    intent = made("nat64").dut_intent()
+    odd = {**intent.settings, "prefix": "2001:db8::1/96"}
+    with pytest.raises(UsageError, match="the intent of nat64 has no usable prefix"):
+        settings.Nat64.of(replace(intent, settings=odd))
+    with pytest.raises(UsageError, match="the intent of nat64 has no usable rules"):
+        settings.MapRelay.of(intent)

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from v6t.core.config.resolve import RunFile, TestbedFile
+from v6t.core.config.files import RunFile, TestbedFile
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import MAPTPERF_PARAMETERS, Domain, MapEParams
 from v6t.profiles.errors import UsageError

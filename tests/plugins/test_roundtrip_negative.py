@@ -6,7 +6,7 @@ import pytest
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.runner import execute
 from v6t.profiles.errors import TranslationError, UsageError
@@ -37,7 +37,7 @@ def measured(name, path, **tester):
             procedure={"repetitions": 1, "resolution_fps": 50_000.0},
         )
     )
-    return execute(run, path, Silent())
+    return execute(bind(run), path, Silent())
 
 
 @pytest.mark.parametrize("name", FORMER)
@@ -45,21 +45,21 @@ def test_the_loopback_forwards_them_and_the_device_does_not(name, tmp_path):
     outcome = measured(name, tmp_path / "out")
     assert outcome.status == "complete"
     (record,) = outcome.records
-    assert 900_000 < record["median"] <= 1_000_000
+    assert 900_000 < record.median <= 1_000_000
 
 
 @pytest.mark.parametrize("name", FORMER)
 def test_a_former_name_is_read_and_said_once(name):
     run = resolve(flags=Flags(plugin=name, tester="sim", params={FORMER[name]: "7"}))
-    assert technology(run).params.model_dump()["negative_percent"] == 7
+    assert bind(run).technology.params.model_dump()["negative_percent"] == 7
     said = [text for text in cautions(bind(run)) if FORMER[name] in text]
     assert said == [
         f"{name}'s parameter {FORMER[name]} is now called negative_percent, and is read as that"
     ]
     kept = ResolvedRun.model_validate_json(run.model_dump_json())
-    assert technology(kept).params == technology(run).params
+    assert bind(kept).technology.params == bind(run).technology.params
     plain = resolve(flags=Flags(plugin=name, tester="sim", params={"negative_percent": "7"}))
-    assert technology(plain).params == technology(run).params
+    assert bind(plain).technology.params == bind(run).technology.params
     assert not [text for text in cautions(bind(plain)) if "is now called" in text]
 
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import Flags, resolve
-from v6t.plugins.base import Links
-from v6t.plugins.common.sizes import JUMBO_SIZES, rfc_sizes
+from v6t.plugins.base import Link, Links
+from v6t.plugins.common.listed_sizes import JUMBO_SIZES, rfc_sizes
+from v6t.plugins.sizes import IPV6_UDP_OCTETS, translated_pair
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS
+from v6t.profiles.model import DIRECTIONS, FramePair
 from v6t.tests.plugins.test_mixture import STATELESS
 
 
@@ -47,3 +49,15 @@ def test_the_rfc_preset_measures_them(tmp_path):
     bed.write_text("links: {left: {mtu: 9216}, right: {mtu: 9216}}\n")
     run = resolve(None, bed, Flags(plugin="siit", preset="rfc"))
     assert run.frame_sizes == (84, 128, 256, 512, 768, 1024, 1280, 1518, *JUMBO_SIZES)
+
+
+def test_ipv6_in_ipv4_is_longer_on_its_ipv4_side():
+    """A negative overhead: the listed size is the IPv6 frame's, as everywhere."""
+    here, there = Link("", ""), Link("", "", vlan=5)
+    assert translated_pair(1280, -20, here, here, "6rd") == FramePair(1280, 1300)
+    assert translated_pair(128, -20, here, there, "6rd") == FramePair(128, 152)
+    assert translated_pair(IPV6_UDP_OCTETS, -20, here, here, "6rd").ipv4 == IPV6_UDP_OCTETS + 20
+    with pytest.raises(UsageError, match="need"):
+        translated_pair(IPV6_UDP_OCTETS - 1, -20, here, here, "6rd")
+    with pytest.raises(UsageError, match="does not fit"):
+        translated_pair(1518, -20, here, here, "6rd")

@@ -93,7 +93,7 @@ def test_its_report_shows_what_it_sends(site, tmp_path):
     page = (out / "report.html").read_text()
     (says,) = re.findall(r'aria-label="(Test setup[^"]*)"', page)
     assert "left link (inside): IPv6, 84 octets; right link (outside): IPv6, 84 octets." in says
-    assert "UDP over IPv6 on the left, over IPv6 on the right" in page
+    assert "UDP over IPv6 on the left, UDP over IPv6 on the right" in page
     picture = page[page.index("<svg") : page.index("</svg>")]
     assert re.findall(r">(IPv[46])<", picture) == ["IPv6", "IPv6"]
     assert "IPv4" not in says + picture

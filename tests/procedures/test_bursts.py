@@ -4,12 +4,8 @@ import json
 import math
 
 import pytest
-from v6t.analysis.records.bursts import (
-    burst_record,
-    burst_rows,
-    recovery_record,
-    reset_record,
-)
+from v6t.analysis.records.bursts import burst_record, burst_rows
+from v6t.analysis.records.outages import recovery_record, reset_record
 from v6t.procedures.back_to_back import (
     BurstSpec,
     buffer_time,
@@ -83,7 +79,7 @@ def test_the_average_is_reported():
     tester = sim(capacity_fps=4e6, buffer_frames=4096, capacity_noise=0.05)
     result = measure_back_to_back(bursts(repetitions=10), tester.measure)
     values = [r.frames for r in result.repetitions]
-    entry = burst_record(result, refused=None, conditions={})
+    entry = burst_record(result, refused=None, conditions={}).to_json()
     assert entry["average"] == sum(values) / 10
     assert entry["deviation"] == pytest.approx(deviation(values))
     assert (entry["min"], entry["max"]) == (min(values), max(values))
@@ -95,7 +91,7 @@ def test_a_device_at_line_rate_has_no_such_result():
     door = Recorded(limited(LINE))
     result = measure_back_to_back(bursts(throughput_fps=LINE), door)
     assert door.trials == []
-    entry = burst_record(result, refused=None, conditions={})
+    entry = burst_record(result, refused=None, conditions={}).to_json()
     assert "no burst fills" in entry["not_measured"]
     assert entry["average"] is None
 
@@ -118,7 +114,7 @@ def test_bursts_the_tester_could_not_send_say_nothing_about_the_device():
     result = measure_back_to_back(bursts(repetitions=2), tester.measure)
     assert [r.valid for r in result.repetitions] == [False, False]
     assert result.average_frames is None
-    entry = burst_record(result, refused=None, conditions={})
+    entry = burst_record(result, refused=None, conditions={}).to_json()
     assert "could not send" in entry["not_measured"]
     assert entry["invalid_repetitions"] == 2
     assert len(entry["invalid_trials"]) == len(entry["trials"]) == 2 * 2 * 3
@@ -141,7 +137,7 @@ def test_the_simulated_devices_recovery_is_found():
         for way in ("forward", "reverse"):
             assert repetition.recovery_s[way] == pytest.approx(0.25, abs=1.01 * spec.resolution_s)
             assert repetition.overloaded[way]
-    entry = recovery_record(result, conditions={})
+    entry = recovery_record(result, conditions={}).to_json()
     assert entry["directions"]["forward"]["average"] == pytest.approx(0.25, abs=1e-4)
     assert entry["overload"] == pytest.approx(1_100_000.0)
 
@@ -160,7 +156,7 @@ def test_an_overload_the_medium_does_not_carry_is_said():
     assert spec.limited
     assert spec.overload_fps == 1_050_000.0
     result = measure_recovery(spec, sim(capacity_fps=1e6).measure)
-    assert recovery_record(result, conditions={})["overload_limited"] is True
+    assert recovery_record(result, conditions={}).to_json()["overload_limited"] is True
 
 
 def test_a_device_that_recovers_at_once_and_one_that_never_does():
@@ -168,7 +164,7 @@ def test_a_device_that_recovers_at_once_and_one_that_never_does():
     assert at_once.average_s("forward") == 0.0
     never = measure_recovery(recovery(), sim(capacity_fps=1e6, recovery_s=1e6).measure)
     assert math.isinf(never.average_s("forward"))
-    entry = recovery_record(never, conditions={})
+    entry = recovery_record(never, conditions={}).to_json()
     assert entry["directions"]["forward"]["average"] is None
     json.dumps(entry, allow_nan=False)
 
@@ -193,14 +189,14 @@ def test_the_simulated_devices_reset_is_found():
         outage = repetition.outages["forward"]
         assert outage.by_loss_s == pytest.approx(3.5, abs=1e-4)
         assert outage.by_silence_s == pytest.approx(3.5, abs=1e-4)
-    entry = reset_record(result, conditions={})
+    entry = reset_record(result, conditions={}).to_json()
     assert entry["directions"]["forward"]["average"] == pytest.approx(3.5, abs=1e-4)
 
 
 def test_a_device_that_does_not_come_back():
     result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1e6).measure)
     assert result.by_loss_s("forward") == (math.inf,) * 3
-    assert reset_record(result, conditions={})["directions"]["forward"]["average"] is None
+    assert reset_record(result, conditions={}).to_json()["directions"]["forward"]["average"] is None
 
 
 def test_each_kind_of_reset_is_a_benchmark_of_its_own():

@@ -65,7 +65,7 @@ def test_listed_rates_are_all_measured():
     door = Recorded(limited(1e9))
     result = measure_frame_loss(spec, door)
     assert [t.rate_fps for t in door.trials] == [400.0, 300.0, 200.0] * 3
-    entry = frame_loss_record(result, media_fps=1000.0, conditions={})
+    entry = frame_loss_record(result, media_fps=1000.0, conditions={}).to_json()
     assert entry["restricted_range"] is True
     assert entry["title"] == "Frame loss rate (restricted range)"
     assert [r["trials"] for r in entry["rates"]] == [3, 3, 3]
@@ -86,7 +86,9 @@ def test_a13_each_direction_and_the_sum():
         return TrialResult(directions)
 
     spec = point("bidirectional", rates_fps=(1000.0,))
-    entry = frame_loss_record(measure_frame_loss(spec, door), media_fps=2000.0, conditions={})
+    entry = frame_loss_record(
+        measure_frame_loss(spec, door), media_fps=2000.0, conditions={}
+    ).to_json()
     (row,) = entry["rates"]
     losses = {name: loss["median"] for name, loss in row["loss_percent"].items()}
     assert losses == {
@@ -100,7 +102,7 @@ def test_more_received_than_sent_is_an_error():
     result = measure_frame_loss(point(), sim(capacity_fps=1e9, surplus=5).measure)
     assert all("5 frames more" in o.error for o in result.offered)
     assert all(o.loss() is None for o in result.offered)
-    entry = frame_loss_record(result, media_fps=1000.0, conditions={})
+    entry = frame_loss_record(result, media_fps=1000.0, conditions={}).to_json()
     assert entry["rates"][0]["loss_percent"]["forward"]["median"] is None
     assert entry["rates"][0]["errors"]
     assert {row["loss_percent"] for row in frame_loss_rows(result)} == {""}
@@ -112,7 +114,7 @@ def test_what_the_tester_could_not_send_is_no_loss():
     assert high
     assert not any(o.valid for o in high)
     assert all(len(o.attempts) == 3 for o in high)
-    entry = frame_loss_record(result, media_fps=1000.0, conditions={})
+    entry = frame_loss_record(result, media_fps=1000.0, conditions={}).to_json()
     assert entry["rates"][0]["loss_percent"]["forward"]["median"] is None
     assert len(entry["invalid_trials"]) == 3 * len(high)
 
@@ -122,7 +124,7 @@ def test_the_simulated_devices_loss_is_found():
     spec = point("bidirectional", maximum_fps=1_000_000.0, repetitions=3)
     entry = frame_loss_record(
         measure_frame_loss(spec, tester.measure), media_fps=1e6, conditions={}
-    )
+    ).to_json()
     for row in entry["rates"]:
         truth = max(0.0, 100 * (1 - 400_000.0 / row["rate"]))
         for loss in row["loss_percent"].values():
@@ -138,7 +140,7 @@ def test_a_deadline_for_frames_is_another_benchmark():
     for timeout_s in (None, 0.1, 0.01):
         spec = point(conditions=at(frame_timeout_s=timeout_s), rates_fps=(1000.0,))
         result = measure_frame_loss(spec, tester.measure)
-        entries[timeout_s] = frame_loss_record(result, media_fps=1000.0, conditions={})
+        entries[timeout_s] = frame_loss_record(result, media_fps=1000.0, conditions={}).to_json()
     losses = {t: e["rates"][0]["loss_percent"]["forward"]["median"] for t, e in entries.items()}
     assert losses == {None: 0.0, 0.1: 0.0, 0.01: pytest.approx(10.0, abs=0.1)}
     assert entries[None]["benchmark"] == "frame-loss"
@@ -167,6 +169,6 @@ def test_adaptive_repetition_of_a_device_that_forwards_nothing():
 
 def test_adaptive_repetition_is_part_of_the_title():
     result = measure_frame_loss(point(adaptive=Adaptive()), sim(capacity_fps=1e9).measure)
-    entry = frame_loss_record(result, media_fps=1000.0, conditions={})
+    entry = frame_loss_record(result, media_fps=1000.0, conditions={}).to_json()
     assert entry["title"] == "Frame loss rate (adaptive, n=6)"
     assert entry["repetitions"] == 6

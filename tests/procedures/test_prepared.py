@@ -3,8 +3,9 @@
 import math
 
 import pytest
-from v6t.analysis.records.bursts import reset_record
+from v6t.analysis.records.outages import reset_record
 from v6t.analysis.remarks import remarks
+from v6t.core.benchmarks.registry import presentations
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.phases import Prepared, TableNotFilled
@@ -59,8 +60,8 @@ def test_whether_connections_survive_a_reset(keeps, survived):
     result = measure_reset(spec, prepared)
     assert [math.isfinite(t) for t in result.by_loss_s("reverse")] == survived
     record = reset_record(result, conditions={"connections": {}})
-    assert record["state_survived"] == survived
-    assert f"survived {sum(survived)} of 3 resets" in " ".join(remarks([record]))
+    assert record.state_survived == survived
+    assert f"survived {sum(survived)} of 3 resets" in " ".join(remarks([record], presentations()))
     # what a reset took away cannot serve the next trial
     assert not any(t.connections.keep for t in door.trials)
 
@@ -71,4 +72,4 @@ def test_frames_from_inside_make_the_connections_again():
     result = measure_reset(spec, prepared)
     assert result.by_loss_s("forward") == (pytest.approx(2.0), pytest.approx(2.0))
     record = reset_record(result, conditions={"connections": {}})
-    assert record["state_survived"] is None
+    assert record.state_survived is None

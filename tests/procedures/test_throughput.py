@@ -18,7 +18,7 @@ LIMIT = 3_141_592.0
 def record(result, find, ceiling_fps=None):
     return throughput_record(
         result, find, ceiling_fps=ceiling_fps, selftest_margin=0.1, conditions={}
-    )
+    ).to_json()
 
 
 def test_a1_a_hard_limit_is_found_from_below():

@@ -159,7 +159,9 @@ def test_loss_is_counted_and_decides_ranks():
     assert found.lost == pytest.approx(500, abs=5)
     assert math.isinf(found.figures["wcl"])
     assert math.isfinite(found.figures["tl"])
-    entry = timing_record(measure_latency(latency(), tester.measure), loopback=None, conditions={})
+    entry = timing_record(
+        measure_latency(latency(), tester.measure), loopback=None, conditions={}
+    ).to_json()
     assert entry["directions"]["forward"]["wcl"]["median"] is None
     assert entry["directions"]["forward"]["wcl"]["values"] == [None] * 3
     assert "undefined" in entry["directions"]["forward"]["wcl"]["notes"][0]
@@ -193,7 +195,7 @@ def test_missing_delays_are_the_testers_fault(door, says):
     assert not result.repetitions[0].valid
     assert len(result.repetitions[0].attempts) == 3
     assert says in result.repetitions[0].attempts[-1].verdict.reasons[0]
-    entry = timing_record(result, loopback=None, conditions={})
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["repetitions"] == 0
     assert len(entry["invalid_trials"]) == 3
     assert entry["directions"]["forward"]["tl"]["median"] is None
@@ -207,17 +209,17 @@ def test_a_sample_is_never_called_pdv():
     )  # fmt: skip
     result = measure_pdv(every_frame(pdv_spec), lambda _: TrialResult({"forward": counted}))
     assert result.sampled
-    entry = timing_record(result, loopback=None, conditions={})
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["title"] == "sampled PDV (not all frames: 25.00%)"
     assert entry["share"] == 0.25
     full = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), sampled)
-    assert timing_record(full, loopback=None, conditions={})["title"] == "PDV"
+    assert timing_record(full, loopback=None, conditions={}).to_json()["title"] == "PDV"
 
 
 def test_negative_delays_are_counted():
     door = with_delays(Distribution.of([0, 0, 5], clamped=2))
     result = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), door)
-    entry = timing_record(result, loopback=None, conditions={})
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
     assert entry["directions"]["forward"]["clamped"] == [2, 2, 2]
 
 
@@ -225,7 +227,7 @@ def test_the_testers_own_delay_stands_beside_the_devices():
     tester = sim(capacity_fps=1e6, delay_us=200.0)
     own = measure_latency(latency(repetitions=1), sim(delay_us=2.0, jitter_us=0.0).measure)
     result = measure_latency(latency(), tester.measure)
-    entry = timing_record(result, loopback=own, conditions={})
+    entry = timing_record(result, loopback=own, conditions={}).to_json()
     assert entry["loopback"]["forward"]["tl"] == pytest.approx(0.002, rel=0.001)
     assert entry["directions"]["forward"]["tl"]["median"] > 0.2
     rows = timing_rows(result)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
@@ -16,7 +17,7 @@ from v6t.profiles.transform.precompute import with_rows
 from .test_export_trex import traffics
 
 RUN = resolve(flags=Flags(plugin="mape-br", params={"ces": "5000"}))
-PLUGIN = technology(RUN)
+PLUGIN = bind(RUN).technology
 STREAMS = compile_point(PLUGIN, PLUGIN.frame_pair(104), 7)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.core.config.resolve import Flags, resolve, technology
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex.stamping import stamped
 from v6t.profiles.errors import UsageError
@@ -19,7 +20,7 @@ from v6t.profiles.transform.precompute import period, pieces, with_rows
 
 def sets(plugin, size=104, **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))
-    made = technology(run)
+    made = bind(run).technology
     return compile_point(made, made.frame_pair(size), run.seed)
 
 

@@ -6,71 +6,36 @@ intent says which parts there are; ``dut.options.parts`` may give each another d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
-from v6t.drivers.duts.driver import Driver
+from v6t.drivers.device import quiet
+from v6t.drivers.duts.chain.oracle import ChainOracle
+from v6t.drivers.duts.chain.parts import (
+    Part,
+    PartIntent,
+    PartLink,
+    PartLinks,
+    df_after,
+    further_hops,
+)
+from v6t.drivers.duts.chain.session import ChainSession, Driven
+from v6t.drivers.duts.chain.standing import LabChain, LabPart
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.options import DutOptions, reached
 from v6t.drivers.duts.plan import Intent, Plan, Step
+from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
+from v6t.drivers.transport.openssh import SshTransport
 from v6t.profiles.errors import UsageError
-from v6t.profiles.model import Direction
-
-REFERENCE = "reference"
-
-
-@dataclass(frozen=True)
-class PartLink:
-    """See :class:`v6t.drivers.duts.plan.LinkLike`."""
-
-    tester_mac: str
-    dut_mac: str
-    vlan: int | None = None
-    mtu: int = 1500
-
-
-@dataclass(frozen=True)
-class PartLinks:
-    """See :class:`v6t.drivers.duts.plan.LinksLike`."""
-
-    left: PartLink
-    right: PartLink
-
-
-@dataclass(frozen=True)
-class PartIntent:
-    """What one part must be; see :class:`v6t.drivers.duts.plan.Intent`."""
-
-    technology: str
-    settings: Mapping[str, Any]
-    links: PartLinks
-    left: Mapping[str, Any]
-    right: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part.
-
-    Attributes:
-        name: of the part.
-        device: of the device it belongs to, for example ``CE``.
-        stateful: whether it keeps the connections.
-        intent: what it must be.
-        driver: None for the reference translation.
-        to_ipv4: direction in which it translates IPv6 to IPv4; None: in neither.
-    """
-
-    name: str
-    device: str
-    stateful: bool
-    intent: PartIntent
-    driver: Driver | None
-    to_ipv4: Direction | None = None
 
 
 class PartOptions(BaseModel):
@@ -105,8 +70,6 @@ class Chain(Driver):
         Raises:
             UsageError: the options name a part there is not, or a driver that cannot be it.
         """
-        from v6t.drivers.duts.registry import make_driver
-
         listed = intent.settings["parts"]
         names = [part["name"] for part in listed]
         for name in self.options.parts:
@@ -118,20 +81,18 @@ class Chain(Driver):
         for given in listed:
             chosen = self.options.parts.get(given["name"], PartOptions())
             name = chosen.driver or given["driver"]
-            driver = None
             if name == self.name:
                 raise UsageError("a part of a chain is no chain", "name the driver of one device")
-            if name != REFERENCE:
-                own = given["options"] if name == given["driver"] else {}
-                driver = make_driver(name, {**own, **chosen.options})
-                driver.check_technology(given["technology"])
-            elif not given["reference"]:
+            if not driver_type(name).configures and not given["reference"]:
                 raise UsageError(
                     f"there is no reference translation for the part '{given['name']}'",
                     "it keeps connections: leave out its driver, or name another",
                 )
-            elif chosen.options:
+            if not driver_type(name).configures and chosen.options:
                 raise UsageError(f"the reference translation of '{given['name']}' has no options")
+            own = given["options"] if name == given["driver"] else {}
+            driver = make_driver(name, {**own, **chosen.options})
+            driver.check_technology(given["technology"])
             found.append(
                 Part(
                     given["name"],
@@ -165,7 +126,7 @@ class Chain(Driver):
         flush: list[Step] = []
         notes: list[str] = []
         for part in self.parts(intent):
-            if part.driver is None:
+            if not part.driver.configures:
                 notes.append(f"{part.name}: the reference translation; nothing to configure")
                 continue
             plan = part.driver.plan(part.intent, part.driver.example(part.intent))
@@ -176,37 +137,68 @@ class Chain(Driver):
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """Hops of all parts beyond one for each device."""
-        hops = _hops(self.parts(intent))
+        hops = further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
 
+    def timeout_s(self, intent: Intent) -> float | None:
+        """The shortest of the parts that keep connections (DD-05)."""
+        found = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
+        return min((limit for limit in found if limit is not None), default=None)
+
+    def check_intent(self, intent: Intent) -> None:
+        """The parts, too."""
+        super().check_intent(intent)
+        self.parts(intent)
+
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """The plugin's reference translation as these parts do it."""
-        from v6t.drivers.duts.chain.oracle import ChainOracle
-
         parts = self.parts(intent)
-        df = {"forward": _df(parts, "forward"), "reverse": _df(parts[::-1], "reverse")}
-        hops = _hops(parts)
+        df = {"forward": df_after(parts, "forward"), "reverse": df_after(parts[::-1], "reverse")}
+        hops = further_hops(parts)
         plain = not hops and set(df.values()) == {"reference"}
         return oracle if plain else ChainOracle(oracle, hops, df)
 
+    def session(
+        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
+    ) -> ChainSession:
+        """Sessions with all parts elsewhere."""
+        driven = []
+        for part in self.parts(intent):
+            ssh = reached(
+                part.driver.options.ssh if part.driver.configures else None,
+                f"the part '{part.name}' of the {part.device}",
+                f"dut.options.parts.{part.name}.driver and its options.ssh.host",
+            )
+            again = "" if keep is None else f"v6t dut restore {keep}"
+            kept = _kept(keep, part)
+            session = Session(part.driver, SshTransport(ssh), part.intent, kept, say, again)
+            driven.append(Driven(part, session))
+        return ChainSession(self.name, driven)
 
-def _hops(parts: tuple[Part, ...]) -> int:
-    """Hops inside the chain beyond one for each device."""
-    devices = len({part.device for part in parts})
-    taken = sum(
-        1 + (part.driver.profile(part.intent).further_hops if part.driver else 0) for part in parts
-    )
-    return taken - devices
+    def lab_device(
+        self,
+        translation: DeviceTechnology,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+    ) -> LabChain:
+        """All parts in namespaces of the lab."""
+        known = {part.name: part for part in translation.parts}
+        made = []
+        for part in self.parts(intent):
+            if part.driver.configures:
+                device: LabDevice = LabDut(part.driver, part.intent, _kept(keep, part), say)
+            else:
+                own = known[part.name]
+                octets = frame_octets(part.intent.links)
+                device = ReferenceDevice(own.reference, octets, turned=own.turned)
+            made.append(LabPart(part, device))
+        return LabChain(self.name, made)
 
 
-def _df(parts: tuple[Part, ...], direction: str) -> str:
-    """Don't Fragment after the last translator from IPv6 to IPv4 on the way."""
-    said = "reference"
-    for part in parts:
-        if part.to_ipv4 == direction:
-            said = part.driver.profile(part.intent).df if part.driver else "reference"
-    return said
+def _kept(keep: Path | None, part: Part) -> Path | None:
+    return None if keep is None else keep / part.name
 
 
 def _intent(given: Mapping[str, Any], sessions: int | None) -> PartIntent:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from v6t.drivers.duts.chain.driver import Chain, Part
-from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.chain.parts import Part
 from v6t.drivers.duts.session import Session
-from v6t.drivers.duts.state import SessionState
 from v6t.profiles.errors import V6tError
 
 
@@ -23,18 +21,16 @@ class Driven:
 
 
 class ChainSession:
-    """Has the methods of :class:`v6t.drivers.duts.session.Session`."""
+    """See :class:`v6t.drivers.device.DeviceSession`."""
 
-    def __init__(self, driver: Chain, intent: Intent, driven: list[Driven]) -> None:
+    def __init__(self, kind: str, driven: list[Driven]) -> None:
         """Combine.
 
         Args:
-            driver: of the chain.
-            intent: of the whole.
+            kind: the driver's name, for the manifest.
             driven: the parts that have a driver, from left to right.
         """
-        self.driver = driver
-        self.intent = intent
+        self._kind = kind
         self.driven = driven
 
     @property
@@ -112,7 +108,19 @@ class ChainSession:
         parts = {
             d.part.name: {"belongs_to": d.part.device, **d.session.describe()} for d in self.driven
         }
-        return {"kind": self.driver.name, "device": self.name, "parts": parts}
+        return {"kind": self._kind, "device": self.name, "parts": parts}
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Of every part that is configured."""
+        return {
+            f"{d.part.name}: {name}": figures
+            for d in self.driven
+            for name, figures in d.session.figures().items()
+        }
+
+    def devices(self) -> list[tuple[str, Session]]:
+        """Every part by its name."""
+        return [(d.part.name, d.session) for d in self.driven]
 
     def state(self) -> ChainState:
         """How connections are emptied and counted."""
@@ -120,7 +128,7 @@ class ChainSession:
 
 
 class ChainState:
-    """See :class:`v6t.drivers.oracle.two_phase.StateDevice`: every part is emptied, the stateful counts."""
+    """See :class:`v6t.drivers.device.StateDevice`: every part is emptied, the stateful counts."""
 
     def __init__(self, session: ChainSession) -> None:
         """Combine.
@@ -129,13 +137,17 @@ class ChainState:
             session: open and applied.
         """
         self._session = session
-        self._counted = [SessionState(d.session) for d in session.driven if d.part.stateful]
+        self._counted = [d.session.state() for d in session.driven if d.part.stateful]
         limits = [s.timeout_s for s in self._counted if s.timeout_s is not None]
         self.timeout_s: float | None = min(limits, default=None)
 
     def flush(self) -> None:
         """Empty all."""
         self._session.flush()
+
+    def table(self) -> dict[str, float]:
+        """Of all parts that keep connections."""
+        return {name: limit for s in self._counted for name, limit in s.table().items()}
 
     def sessions(self) -> int | None:
         """Of the stateful part."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import AddressTable
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 _SHORTER = (32, 40, 48, 56, 64)
@@ -15,18 +16,17 @@ _SHORTER = (32, 40, 48, 56, 64)
 
 def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
     """Explicit address mappings, IPv4 and IPv6 prefix."""
-    return [(IPv4Network(four), IPv6Network(six)) for four, six in intent.settings.get("eam", ())]
+    return list(AddressTable.of(intent).eam)
 
 
 def prefix_of(intent: Intent) -> IPv6Network | None:
     """The RFC 6052 prefix, if there is one."""
-    text = intent.settings.get("prefix")
-    return IPv6Network(text) if text else None
+    return AddressTable.of(intent).prefix
 
 
 def ipv6_side(intent: Intent) -> str:
     """The side with IPv6 hosts."""
-    return str(intent.settings.get("ipv6_side", "left"))
+    return AddressTable.of(intent).ipv6_side
 
 
 def other_side(side: str) -> str:

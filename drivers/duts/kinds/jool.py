@@ -16,6 +16,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import AddressTable, CustomerEdge, MapRelay, Rule
 
 PROGRAMS = {
     "siit": "jool_siit",
@@ -150,7 +151,7 @@ class Jool(LinuxDriver):
         )
 
     def _lowest(self, intent: Intent) -> int:
-        return int(self.options.lowest_ipv6_mtu or intent.settings.get("lowest_ipv6_mtu") or 1280)
+        return self.options.lowest_ipv6_mtu or AddressTable.of(intent).lowest_ipv6_mtu
 
     def _instance(self, intent: Intent, program: str, place: str) -> list[Step]:
         prefix = addresses.prefix_of(intent)
@@ -185,11 +186,12 @@ class Jool(LinuxDriver):
         return steps
 
     def _mapt(self, intent: Intent, program: str) -> list[Step]:
-        s = intent.settings
+        relay = intent.technology == "mapt-br"
+        s: MapRelay | CustomerEdge = (MapRelay if relay else CustomerEdge).of(intent)
         run = f"{program} -i v6t"
         steps = [
             Step(
-                f"{program} instance add v6t --{self.options.framework} --dmr {s['dmr']}",
+                f"{program} instance add v6t --{self.options.framework} --dmr {s.dmr}",
                 "the translator",
                 undo=f"{program} instance remove v6t",
                 before=_ours(program),
@@ -197,23 +199,23 @@ class Jool(LinuxDriver):
                 check=contains(f"{program} instance display --csv --no-headers", "v6t"),
             )
         ]
-        if intent.technology == "mapt-br":
+        if isinstance(s, MapRelay):
             steps += [
                 Step(
                     f"{run} fmrt add {_rule(rule)}",
-                    f"forwarding mapping rule {rule['ipv6_prefix']}",
-                    check=contains(f"{run} fmrt display --csv --no-headers", rule["ipv6_prefix"]),
+                    f"forwarding mapping rule {rule.ipv6_prefix}",
+                    check=contains(f"{run} fmrt display --csv --no-headers", str(rule.ipv6_prefix)),
                 )
-                for rule in s["rules"]
+                for rule in s.rules
             ]
-        else:
+        elif s.rule is not None:
             steps += [
-                _global(run, "end-user-ipv6-prefix", str(s["end_user_prefix"])),
-                _global(run, "bmr", _rule(s["rule"])),
+                _global(run, "end-user-ipv6-prefix", str(s.end_user_prefix)),
+                _global(run, "bmr", _rule(s.rule)),
             ]
         return [
             *steps,
-            _global(run, "map-t-type", "BR" if intent.technology == "mapt-br" else "CE"),
+            _global(run, "map-t-type", "BR" if relay else "CE"),
             _global(run, "lowest-ipv6-mtu", str(self._lowest(intent))),
         ]
 
@@ -228,8 +230,8 @@ def statistics(text: str) -> Mapping[str, float]:
     return found
 
 
-def _rule(rule: Mapping[str, Any]) -> str:
-    return f"{rule['ipv6_prefix']} {rule['ipv4_prefix']} {rule['ea_len']} {rule['psid_offset']}"
+def _rule(rule: Rule) -> str:
+    return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
 
 
 def _global(run: str, name: str, value: str) -> Step:

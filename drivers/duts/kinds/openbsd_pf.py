@@ -16,6 +16,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import Nat, Nat64
 
 LIMIT_MARGIN = 1.05
 
@@ -44,6 +45,11 @@ class OpenBsdPf(Driver):
     executed = "not executed anywhere: written after the manual pages and Lencse's scripts"
     versions = ("7.6",)
     options_model = OpenBsdOptions
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Of UDP states."""
+        del intent
+        return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
@@ -105,10 +111,7 @@ class OpenBsdPf(Driver):
                 "the loaded PF rules are not those of /etc/pf.conf and could not be put back",
                 "save them there, or load the file with pfctl -f /etc/pf.conf",
             )
-        if intent.technology == "nat64" and tuple(intent.settings.get("ports", ())) not in (
-            (),
-            (1024, 65535),
-        ):
+        if intent.technology == "nat64" and Nat.of(intent).ports != (1024, 65535):
             raise UsageError(
                 "PF's af-to takes no range of ports", "leave the ports at 1024 to 65535"
             )
@@ -187,7 +190,7 @@ class OpenBsdPf(Driver):
 def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Text of ``pf.conf``: the file's own rules first, limits that outlive any test."""
     pool = nat.pool_of(intent)
-    wanted = options.sessions or int(intent.settings.get("sessions") or 0)
+    wanted = options.sessions or Nat.of(intent).sessions
     limit = max(100_000, int(wanted * LIMIT_MARGIN))
     t = options.timeout_s
     lines = [
@@ -203,7 +206,7 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     )
     if intent.technology == "nat64":
         lines.append(
-            f"pass in on {left} inet6 proto udp from any to {intent.settings['prefix']} "
+            f"pass in on {left} inet6 proto udp from any to {Nat64.of(intent).prefix} "
             f"af-to inet from {public}"
         )
     else:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import BindingTable, GeneratedTable
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,14 @@ def softwires(intent: Intent) -> Iterator[Softwire]:
     Row ``i`` of a generated table has address ``i >> psid_len`` of the pool, the low bits of ``i``
     as PSID, and the lwB4 with the ``/64`` number ``i`` and RFC 7596's interface identifier.
     """
-    table = intent.settings["table"]
-    br = IPv6Address(intent.settings["br_address"])
-    if "file" in table:
-        yield from _of_file(Path(table["file"]), br)
+    settings = BindingTable.of(intent)
+    table, br = settings.table, settings.br_address
+    if not isinstance(table, GeneratedTable):
+        yield from _of_file(Path(table.file), br)
         return
-    length, offset = int(table["psid_len"]), int(table["psid_offset"])
-    pool, b4 = IPv4Network(table["ipv4_pool"]), IPv6Network(table["b4_prefix"])
-    for row in range(int(table["softwires"])):
+    length, offset = table.psid_len, table.psid_offset
+    pool, b4 = table.ipv4_pool, table.b4_prefix
+    for row in range(table.softwires):
         ipv4, psid = pool[row >> length], row & (1 << length) - 1
         host = (int(b4.network_address) >> 64 | row) << 64 | int(ipv4) << 16 | psid
         yield Softwire(ipv4, psid, length, offset, IPv6Address(host), br)

@@ -1,19 +1,30 @@
-"""A device in the lab, and single frames through it."""
+"""A device in the lab, and single frames through it; whole trials with traffic classes."""
 
 from __future__ import annotations
 
+import base64
 import socket
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab import netns
-from v6t.drivers.lab.device import LabDut
 from v6t.drivers.lab.setup import Bed
+from v6t.procedures.preflight import check_translation
+from v6t.profiles import inet
+from v6t.profiles.streams import StreamSet
 
 
 class Port:
@@ -76,3 +87,59 @@ def standing(driver: str, intent, **options):
         yield Standing(dut, bed.open())
     finally:
         bed.close()
+
+
+def with_octets(streams, outer: int, inner: int) -> dict[str, StreamSet]:
+    """Streams whose TOS or traffic class is another, of a tunnelled packet as well."""
+
+    def changed(stream):
+        packet = np.frombuffer(base64.b64decode(stream.trex["packet"]["binary"]), np.uint8)
+        rows = packet[None, :].copy()
+        headers = inet.headers_of(rows[0])
+        at = headers.l3
+        if headers.version == 6:
+            rows[0, at : at + 2] = (0x60 | outer >> 4, outer << 4 & 0xF0 | rows[0, at + 1] & 15)
+            at += 40
+        if headers.l4_version == 4:
+            rows[0, at + 1] = inner if headers.version == 6 else outer
+            inet.finish_ipv4(rows, at)
+        binary = base64.b64encode(rows[0].tobytes()).decode()
+        packet_ = {**stream.trex["packet"], "binary": binary}
+        return replace(stream, trex={**stream.trex, "packet": packet_})
+
+    return {
+        way: StreamSet(way, tuple(changed(s) for s in given.streams))
+        for way, given in streams.items()
+    }
+
+
+def traffic_classes(plugin, octets, *, params=None, dut, **options):
+    """What a real device does with pairs of outer and inner octets: ``{pair: (why, seen)}``.
+
+    ``why`` is empty where every frame came back and was allowed.
+    """
+    flags = Flags(plugin, params=params or {}, dut=dut, dut_params=options)
+    bound = resolve_and_bind(flags=flags)
+    run, tool = bound.settings, bound.technology
+    sizes = tool.frame_pair(run.frame_sizes[0])
+    made = compile_point(tool, sizes, run.seed)
+    bench = Bench(bound)
+    found = {}
+    try:
+        for outer, inner in octets:
+            bench.load(with_octets(made, outer, inner))
+            told: Counter[str] = Counter()
+
+            def measure(trial, told=told):
+                result = for_preflight(tool, bench.measure)(trial)
+                for way, counted in result.directions.items():
+                    told.update({f"{way} {k}": v for k, v in (counted.behaviour or {}).items()})
+                return result
+
+            finding = check_translation(
+                measure, ipv6_frame_size=sizes.ipv6, ipv4_frame_size=sizes.ipv4
+            )
+            found[outer, inner] = (finding.why if finding else "", told)
+    finally:
+        bench.close()
+    return found

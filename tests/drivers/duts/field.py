@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from v6t.drivers.lab import host
+from v6t.drivers.duts.standing import host
 
 from . import intents, sshserver
 

@@ -8,9 +8,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from v6t.drivers.duts.namespace import NamespaceTransport
-from v6t.drivers.duts.ssh_options import SshOptions
-from v6t.drivers.lab import ssh
+from v6t.drivers.duts.standing import ssh
+from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.ssh_options import SshOptions
 
 LISTENING = "/run/v6t-lab"
 

@@ -7,10 +7,10 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point, technology
-from v6t.core.runs.chained import sessions_over_ssh
-from v6t.core.runs.device import driver_of, state_of
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.device import state_of
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.lab.privilege import available
@@ -36,10 +36,12 @@ DEVICES = {
 
 def lacking(run):
     """Debian's package of a program this machine does not have."""
-    driver = driver_of(run)
+    driver = bind(run).driver
     drivers = [driver]
     if isinstance(driver, Chain):
-        drivers = [p.driver for p in driver.parts(technology(run).dut_intent()) if p.driver]
+        drivers = [
+            p.driver for p in driver.parts(bind(run).technology.dut_intent()) if p.driver.configures
+        ]
     for each in drivers:
         for program, package in {"sysctl": "procps", **each.programs}.items():
             if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
@@ -70,9 +72,9 @@ def test_connections_go_through_and_are_counted(name):
     run = resolve(flags=Flags(plugin, params=params))
     if package := lacking(run):
         pytest.skip(f"needs {package}")
-    tool = technology(run)
+    tool = bind(run).technology
     sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(run)
+    bench = Bench(bind(run))
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         made = bench.measure(establish(sizes)).connections
@@ -85,7 +87,7 @@ def test_connections_go_through_and_are_counted(name):
             assert count.received == count.sent == COUNT
             assert counted.matched == counted.checked > 0
         tester = bench.open()
-        state = state_of(run, tester, None)
+        state = state_of(bind(run), tester, None)
         assert state.timeout_s > 60
         state.flush()
         assert state.sessions() == 0
@@ -118,7 +120,7 @@ def test_a_part_that_cannot_be_made_leaves_no_other_one():
     if package := lacking(run):
         pytest.skip(f"needs {package}")
     before = namespaces()
-    bench = Bench(run)
+    bench = Bench(bind(run))
     try:
         with pytest.raises(DutError):
             bench.open()
@@ -185,12 +187,12 @@ def test_another_driver_for_a_part_has_its_own_options():
     run = resolve(
         flags=Flags("ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"})
     )
-    parts = driver_of(run).parts(technology(run).dut_intent())
-    assert [part.driver and part.driver.name for part in parts] == ["nftables", None, "vpp"]
+    parts = bind(run).driver.parts(bind(run).technology.dut_intent())
+    assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
     # what the lab's TAYGA needs is nothing for another translator
     clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
     run = resolve(flags=Flags("ipv4aas", dut_params=clat))
-    one, other = driver_of(run).parts(technology(run).dut_intent())
+    one, other = bind(run).driver.parts(bind(run).technology.dut_intent())
     assert one.driver.name == "jool"
     assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
 
@@ -221,11 +223,11 @@ def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
 def test_devices_elsewhere_are_each_reached_somehow():
     plugin = Ipv4aas(Ipv4aasParams(variant="map-t"))
     with pytest.raises(UsageError, match="how is the part 'napt' of the CE reached"):
-        sessions_over_ssh(Chain({}), plugin.dut_intent(), None, print)
+        Chain({}).session(plugin.dut_intent(), None, print)
     there = {"driver": "tayga", "options": {"ssh": {"host": "198.51.100.1"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"host": "198.51.100.2"}}}
     chain = Chain({"parts": {"clat": there, "plat": plat}})
-    both = sessions_over_ssh(chain, Ipv4aas().dut_intent(), None, print)
+    both = chain.session(Ipv4aas().dut_intent(), None, print)
     assert [d.part.device for d in both.driven] == ["CE", "PE"]
 
 
@@ -251,7 +253,7 @@ def chain_of(*fails):
         Driven(SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing))
         for name, failing in zip(("one", "two", "three"), fails, strict=True)
     ]
-    return ChainSession(Chain({}), None, driven), log
+    return ChainSession("chain", driven), log
 
 
 def test_what_was_configured_is_restored_if_a_later_part_cannot_be():

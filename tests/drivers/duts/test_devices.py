@@ -6,16 +6,17 @@ import shutil
 from pathlib import Path
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point, technology
+from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.lab.ssh import LabSsh
 from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError
 
 from . import intents, sshserver
-from .bench import standing
+from .bench import standing, traffic_classes
 
 POSSIBLE, WHY = available()
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
@@ -86,9 +87,9 @@ def test_frames_are_the_reference_translation_in_the_drivers_profile(plugin, dev
     if package := missing(device, "directly"):
         pytest.skip(f"needs {package}")
     run = resolve(flags=Flags(plugin, dut=device))
-    tool = technology(run)
+    tool = bind(run).technology
     sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(run)
+    bench = Bench(bind(run))
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(
@@ -101,6 +102,42 @@ def test_frames_are_the_reference_translation_in_the_drivers_profile(plugin, dev
     assert described["device"]["kind"] == device
     assert described["device"]["version"]
     assert described["device"]["commands"]
+
+
+OCTETS = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "device", "seen"),
+    [
+        ("ipv4-router", "linux-router", set()),
+        ("ipv6-router", "linux-router", set()),
+        ("nat44", "nftables", set()),
+        (
+            "siit",
+            "tayga",
+            {
+                "forward TOS: copied from the traffic class",
+                "reverse traffic class: copied from the TOS",
+            },
+        ),
+        (
+            "nat64",
+            "tayga-nftables",
+            {
+                "forward TOS: copied from the traffic class",
+                "reverse traffic class: copied from the TOS",
+            },
+        ),
+    ],
+)
+def test_whatever_the_traffic_class_frames_are_right(plugin, device, seen):
+    if package := missing(device, "directly"):
+        pytest.skip(f"needs {package}")
+    for octets, (why, told) in traffic_classes(plugin, OCTETS, dut=device).items():
+        assert why == "", octets
+        kinds = {what for what in told if "TOS" in what or "traffic class" in what}
+        assert kinds == (seen if octets[0] else set()), octets
 
 
 def test_the_users_own_commands_make_a_device():

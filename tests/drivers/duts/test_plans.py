@@ -13,7 +13,8 @@ from v6t.core.runs.dut import plan_json, plan_text
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.undo_record import Record, script, undo_of
 from v6t.profiles.errors import DutError, UsageError
 
@@ -26,6 +27,8 @@ DANGEROUS = (
     "nat -F", "conntrack -F", "dhclient", "systemctl",
 )  # fmt: skip
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+
+NAMES = [name for name in driver_names() if driver_type(name).configures]
 
 
 def planned(case):
@@ -48,7 +51,7 @@ def test_every_recorded_plan_has_its_case():
 
 
 def test_every_driver_has_a_case():
-    assert {c.driver for c in CASES} == set(names())
+    assert {c.driver for c in CASES} == set(NAMES)
 
 
 @each_case
@@ -119,14 +122,14 @@ def test_telemetry_survives_silence_and_nonsense(case):
         assert isinstance(dict(reading.parse("no: such = thing\n1 2\n")), dict)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_option_is_named_with_the_known_ones(name):
     with pytest.raises(UsageError, match=f"the {name} driver has no option 'nosuch'") as info:
         make_driver(name, {"nosuch": 1})
     assert "state_dir" in info.value.hint
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -139,19 +142,19 @@ def test_no_option_smuggles_shell(name, option, value):
         make_driver(name, {option: value})
 
 
-@pytest.mark.parametrize("name", [n for n in names() if n != "command"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "command"])
 def test_a_technology_it_cannot_be(name):
     with pytest.raises(UsageError, match="cannot make a device for no-such"):
         driver_type(name).check_technology("no-such")
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 def test_it_says_what_was_executed(name):
     assert driver_type(name).executed
     assert driver_type(name).title
 
 
-LINUX = [n for n in names() if issubclass(driver_type(n), LinuxDriver)]
+LINUX = [n for n in NAMES if issubclass(driver_type(n), LinuxDriver)]
 
 
 def facts(**changes):
@@ -238,7 +241,7 @@ with_docs = pytest.mark.skipif(not DOCS.exists(), reason="installed without docu
 
 
 @with_docs
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_driver_has_a_page_that_says_what_the_code_says(name):
     text = (DOCS / f"{name}.md").read_text()
     assert pages.generated(name) in text, "python -m v6t.tests.drivers.duts.pages"

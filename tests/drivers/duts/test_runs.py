@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from importlib.resources import files
 
 import jsonschema
 import pytest
-from v6t.drivers.duts.namespace import NamespaceTransport
+from v6t.core.benchmarks.registry import results_schema
+from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.lab.ssh import LabSsh
+from v6t.drivers.transport.namespace import NamespaceTransport
 
 from .test_devices import missing
 
@@ -70,8 +70,7 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
     assert watched["samples"] >= 5
     assert set(watched["idle_percent"]) >= {"cpu0"}
     assert watched["says"] in done.stdout
-    schema = files("v6t.analysis").joinpath("schema/results-1.json").read_text(encoding="utf-8")
-    jsonschema.validate(results, json.loads(schema))
+    jsonschema.validate(results, results_schema())
     device = json.loads((tmp_path / "run" / "manifest.json").read_text())["tester"]["device"]
     assert device["kind"] == "tayga"
     assert any("tayga -c" in line for line in device["commands"])

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli.stopping import of_campaign, of_device, of_run
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve
 from v6t.tests.core.support import v6t
 
 from . import field, sshserver
@@ -140,9 +141,9 @@ LONG = (
 @pytest.mark.lab
 def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     """And the command it prints does that: a run's directory says enough."""
-    from v6t.drivers.duts.namespace import NamespaceTransport
+    from v6t.drivers.duts.standing.ssh import LabSsh
     from v6t.drivers.lab.privilege import available
-    from v6t.drivers.lab.ssh import LabSsh
+    from v6t.drivers.transport.namespace import NamespaceTransport
 
     can, how = available()
     if not can or sshserver.lacking():

@@ -8,17 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable, lines_of
-from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, judge_both, verdict_of
+from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, verdict_of, verdict_of_all
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
 from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux.base import neighbours, telemetry
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
-from v6t.drivers.duts.namespace import NamespaceHeld
 from v6t.drivers.duts.telemetry import Sample, Watcher
+from v6t.drivers.transport.namespace import NamespaceHeld
 from v6t.profiles.errors import DutError, UsageError
 
 CAPTURED = Path(__file__).parent / "captured"
@@ -210,11 +211,11 @@ def test_a_polling_vpp_is_judged_by_its_vectors():
 def test_two_devices_are_judged_together():
     busy, idle = Verdict("cpu", "busy", ()), Verdict("nothing here", "idle", ())
     stuck = Verdict("contention", "stuck", ())
-    assert judge_both({"CE": busy}) == ""
-    assert judge_both({"CE": busy, "PE": idle}).startswith("CE limits: it has no time left")
-    assert judge_both({"CE": idle, "PE": stuck}).startswith("PE limits: it loses frames")
-    assert "CE and PE limit together" in judge_both({"CE": busy, "PE": busy})
-    assert "none of them" in judge_both({"CE": idle, "PE": idle})
+    assert verdict_of_all({"CE": busy}) == ""
+    assert verdict_of_all({"CE": busy, "PE": idle}).startswith("CE limits: it has no time left")
+    assert verdict_of_all({"CE": idle, "PE": stuck}).startswith("PE limits: it loses frames")
+    assert "CE and PE limit together" in verdict_of_all({"CE": busy, "PE": busy})
+    assert "none of them" in verdict_of_all({"CE": idle, "PE": idle})
 
 
 def test_a_verdict_is_printed_with_its_evidence():
@@ -230,7 +231,7 @@ def test_a_verdict_is_printed_with_its_evidence():
 
 def test_a_device_without_driver_cannot_be_watched():
     with pytest.raises(UsageError, match="no device driver"):
-        check_watchable(resolve(flags=Flags("siit")))
+        check_watchable(bind(resolve(flags=Flags("siit"))))
 
 
 # ------------------------------------------------------------------ watcher

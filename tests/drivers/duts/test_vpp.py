@@ -12,14 +12,15 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
+from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve, technology
+from v6t.core.config.resolve import resolve
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.kinds.vpp import map_domains, start
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import Session
-from v6t.drivers.lab.device import LabDut
+from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.preflight import check_translation
@@ -27,7 +28,7 @@ from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
-from .bench import Port, standing
+from .bench import Port, standing, traffic_classes
 
 POSSIBLE, WHY = available()
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
@@ -64,13 +65,13 @@ def proven(plugin, params, **options):
     """What is wrong with the frames of a VPP, and what it was."""
     flags = Flags(plugin, params=params, dut="vpp", dut_params={**OWN, **options})
     run = resolve(flags=flags)
-    tool = technology(run)
+    tool = bind(run).technology
     sizes = tool.frame_pair(run.frame_sizes[0])
-    bench = Bench(run)
+    bench = Bench(bind(run))
     try:
         bench.load(compile_point(tool, sizes, run.seed))
         finding = check_translation(
-            for_preflight(technology(run), bench.measure),
+            for_preflight(bind(run).technology, bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
@@ -86,6 +87,45 @@ def test_every_frame_is_the_reference_translation(case):
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
+
+
+SEEN = {
+    "mape-br": {
+        "reverse outer DSCP: copied from the inner header",
+        "reverse outer ECN: copied from the inner header",
+    },
+    "lwaftr": {
+        "reverse outer DSCP: copied from the inner header",
+        "reverse outer ECN: copied from the inner header",
+    },
+    "mapt-br": {
+        "forward TOS: copied from the traffic class",
+        "reverse traffic class: copied from the TOS",
+    },
+    "nat64": {
+        "forward TOS: copied from the traffic class",
+        "reverse traffic class: copied from the TOS",
+    },
+}
+
+
+@pytest.mark.parametrize("plugin", SEEN)
+def test_traffic_classes_go_where_rfcs_have_them(plugin):
+    params = MAPT if plugin == "mapt-br" else {}
+    octets = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+    found = traffic_classes(plugin, octets, params=params, dut="vpp", **OWN)
+    assert {pair: why for pair, (why, _) in found.items() if why} == {}
+    seen = set().union(*(told for _, told in found.values()))
+    words = ("DSCP", "ECN", "TOS", "traffic class")
+    assert {s for s in seen if any(w in s for w in words)} == SEEN[plugin]
+
+
+@pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
+def test_it_loses_congestion_marks_of_tunnels_and_that_is_seen(plugin):
+    """RFC 6040 section 4.2: CE outside must be carried over. VPP looks at the inner ECN only."""
+    found = traffic_classes(plugin, [(3, 2), (2, 2), (2, 0)], dut="vpp", **OWN)
+    assert "inner ECN: received 2, allowed: 3 (combined as in RFC 6040)" in found[3, 2][0]
+    assert (found[2, 2][0], found[2, 0][0]) == ("", "")
 
 
 @contextmanager

@@ -27,6 +27,11 @@ class LinuxDriver(Driver):
     """Programs needed beyond ip and sysctl, and Debian's package for each."""
     version_command = "uname -r"
 
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Of UDP connections."""
+        del intent
+        return float(self.options.timeout_s)
+
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
         wanted = ("ip", "sysctl", "ethtool", *self.programs)

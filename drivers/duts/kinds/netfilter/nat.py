@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, ip_network
 from typing import Any
 
 from v6t.drivers.duts.driver import Reading
@@ -14,6 +13,7 @@ from v6t.drivers.duts.kinds.linux.base import sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
 from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
@@ -26,8 +26,8 @@ class Pool:
     """Where connections leave from.
 
     Attributes:
-        inside: networks of the clients, IPv4.
-        addresses: public addresses.
+        inside: networks of the clients.
+        addresses: public addresses, of the same version of IP.
         low, high: public ports.
     """
 
@@ -39,34 +39,36 @@ class Pool:
     @property
     def span(self) -> str:
         """The addresses as nft and iptables write them."""
-        first, last = self.addresses[0], self.addresses[-1]
-        return first if first == last else f"{first}-{last}"
+        ends = [f"[{a}]" if ":" in a else a for a in (self.addresses[0], self.addresses[-1])]
+        return ends[0] if ends[0] == ends[1] else "-".join(ends)
+
+    @property
+    def target(self) -> str:
+        """Addresses and ports as nft and iptables write them."""
+        return f"{self.span}:{self.low}-{self.high}"
 
 
-def pool_of(intent: Intent) -> Pool:
+def pool_of(intent: Intent, version: int = 4) -> Pool:
     """Clients, public addresses and ports out of an intent.
-
-    The intent's settings are ``inside4`` (networks), ``pool4`` (addresses, consecutive) and
-    ``ports`` (lowest and highest).
 
     Raises:
         UsageError: the addresses are not consecutive.
     """
-    settings = intent.settings
-    addresses = tuple(str(a) for a in settings["pool4"])
-    numbers = [int(IPv4Address(a)) for a in addresses]
-    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+    settings = Nat.of(intent)
+    addresses = settings.pool4 if version == 4 else settings.pool6
+    inside = settings.inside4 if version == 4 else settings.inside6
+    if not addresses:
+        raise UsageError(f"the intent of {intent.technology} has no public IPv{version} address")
+    if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
         raise UsageError(
             "the public addresses are not consecutive", "list them in order, without gaps"
         )
-    low, high = settings.get("ports", (1024, 65535))
-    inside = tuple(str(ip_network(n)) for n in settings.get("inside4", ()))
-    return Pool(inside, addresses, int(low), int(high))
+    return Pool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
 
 
 def sessions_wanted(options: LinuxOptions, intent: Intent) -> int:
     """Connections the device must hold; 0 where nobody says."""
-    return options.sessions or int(intent.settings.get("sessions") or 0)
+    return options.sessions or IntentSettings.of(intent).sessions
 
 
 def conntrack(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
@@ -116,8 +118,9 @@ def _hashsize(size: int) -> Step:
 
 def flush(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the clients' connections, and nobody else's."""
-    commands = "; ".join(f"conntrack -D -s {net} 2>/dev/null" for net in inside)
-    left = "; ".join(f"conntrack -L -s {net} 2>/dev/null | head -{NEARLY_EMPTY}" for net in inside)
+    which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
+    commands = "; ".join(f"conntrack -D {each} 2>/dev/null" for each in which)
+    left = "; ".join(f"conntrack -L {each} 2>/dev/null | head -{NEARLY_EMPTY}" for each in which)
 
     def checker(output: str) -> str | None:
         lines = output.splitlines()
@@ -183,9 +186,8 @@ def nft_table(rules: Sequence[str]) -> str:
 
 def nft_rules(pool: Pool, port: str) -> list[str]:
     """One rule per client network."""
-    to = f"{pool.span}:{pool.low}-{pool.high}"
     return [
-        f'ip saddr {net} oifname "{port}" ip protocol udp counter snat to {to}'
+        f'ip saddr {net} oifname "{port}" ip protocol udp counter snat to {pool.target}'
         for net in pool.inside
     ]
 

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter.driver import Conntracked
 from v6t.drivers.duts.kinds.netfilter.nftables import listing, table
 from v6t.drivers.duts.kinds.tayga import siit
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import Nat64
 
 
 class TaygaNftablesOptions(siit.TaygaOptions):
@@ -26,7 +27,7 @@ class TaygaNftablesOptions(siit.TaygaOptions):
     that was not made, and TAYGA is a process that now and then has to wait for a core."""
 
 
-class TaygaNftables(siit.Tayga):
+class TaygaNftables(Conntracked, siit.Tayga):
     """TAYGA has no ports; nftables gives them out."""
 
     name = "tayga-nftables"
@@ -43,7 +44,7 @@ class TaygaNftables(siit.Tayga):
         super().refuse(intent, facts)
         siit.refuse_well_known(intent, "right")
         pool = IPv4Network(self.options.dynamic_pool)
-        clients = int(intent.settings.get("clients") or 1)
+        clients = Nat64.of(intent).clients
         if clients > pool.num_addresses - 2:
             raise UsageError(
                 f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address",
@@ -91,22 +92,6 @@ class TaygaNftables(siit.Tayga):
                 check=siit.alive(place),
             ),
         )
-
-    def sessions(self, intent: Intent) -> Reading | None:
-        """See the base class."""
-        return nat.reading()
-
-    def table(self, intent: Intent) -> Reading | None:
-        """See the base class."""
-        return nat.table()
-
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Connections besides TAYGA's drops."""
-        return {
-            **super().telemetry(intent),
-            "sessions": nat.reading(),
-            "conntrack": nat.statistics(),
-        }
 
 
 def _forget(place: str) -> Step:

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
-from pydantic import Field
 from v6t.drivers.duts.driver import Driver, Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
-from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
 
@@ -37,44 +36,6 @@ PROFILES = {
     ),
 }
 """How its frames differ from the reference translation, as seen on v26.06."""
-
-
-class VppOptions(DutOptions):
-    """Options of VPP; ``left`` and ``right`` are VPP's names of its interfaces."""
-
-    start: bool | None = None
-    """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET); not said:
-    in the lab, and never elsewhere."""
-    program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
-    """VPP, where v6t starts it."""
-    vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
-    """Its command line client; empty: the one beside the program."""
-    socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
-    """CLI socket of the VPP to drive; empty: vppctl's default."""
-    workers: str = Field(default="", pattern=r"^[0-9,-]*$")
-    """Cores of worker threads of a VPP that v6t starts; empty: the main thread does everything."""
-    main_core: int = Field(default=0, ge=0)
-    """Core of the main thread of a VPP that v6t starts."""
-    plugins: str = Field(default="", pattern=r"^[A-Za-z0-9_./:-]*$")
-    """Directory of plugins of a VPP that v6t starts; empty: its default."""
-    sessions: int = Field(default=0, ge=0, le=1 << 30)
-    """Sessions per worker; 0: what the technology says."""
-    timeout_s: int = Field(default=3600, ge=1, le=864_000)
-    """Timeout of UDP sessions, longer than any test [s]."""
-
-    @property
-    def started(self) -> bool:
-        """Whether the VPP is v6t's own."""
-        if self.start is None:
-            return self.ssh is None or bool(self.ssh.lab)
-        return self.start
-
-    @property
-    def control(self) -> str:
-        """The command line client."""
-        if self.vppctl or "/" not in self.program:
-            return self.vppctl or "vppctl"
-        return f"{self.program.rpartition('/')[0]}/vppctl"
 
 
 class Vpp(Driver):

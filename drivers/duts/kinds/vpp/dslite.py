@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv6Network, ip_address, ip_interface
+from ipaddress import IPv6Network, ip_interface
 from typing import Any
 
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import DsLite
 
 Cli = Callable[[str], str]
 PER_B4 = 1000
 """Sessions of one B4; a further one silently replaces the oldest (dslite_in2out.c)."""
 
 
-def refuse(intent: Intent, options: Any) -> None:
+def refuse(intent: Intent, options: VppOptions) -> None:
     """What VPP cannot take back, or does silently wrong.
 
     Raises:
@@ -28,15 +30,15 @@ def refuse(intent: Intent, options: Any) -> None:
             "set dut.options.start: true",
         )
     own = {str(ip_interface(a).ip) for a in intent.right.get("addresses", ())}
-    for address in intent.settings["pool4"]:
+    settings = DsLite.of(intent)
+    for address in settings.pool4:
         if str(address) in own:
             raise UsageError(
                 f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                 "keeps what comes back",
                 "choose other public addresses (pool_first)",
             )
-    b4s = int(intent.settings.get("b4", ["", 1])[1])
-    wanted = int(intent.settings.get("sessions") or 0)
+    b4s, wanted = settings.b4[1], settings.sessions
     if wanted > PER_B4 * b4s:
         raise UsageError(
             f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest without a word: "
@@ -51,7 +53,7 @@ def left_of(intent: Intent) -> tuple[dict[str, Any], list[IPv6Network]]:
 
     VPP delivers to itself what is for an interface's own address, before it looks for tunnels.
     """
-    aftr = ip_address(intent.settings["aftr"])
+    aftr = DsLite.of(intent).aftr
     given = [ip_interface(a) for a in intent.left.get("addresses", ())]
     kept = [a.with_prefixlen for a in given if a.ip != aftr]
     nets = [a.network for a in given if a.ip == aftr and isinstance(a.network, IPv6Network)]
@@ -84,7 +86,7 @@ def attached(nets: list[IPv6Network], port: str, cli: Cli) -> list[Step]:
 
 def steps(intent: Intent, cli: Cli) -> list[Step]:
     """Public addresses and the tunnels' end."""
-    pool, aftr = nat.pool_of(intent), str(intent.settings["aftr"])
+    pool, aftr = nat.pool_of(intent), str(DsLite.of(intent).aftr)
     first, last = pool.addresses[0], pool.addresses[-1]
     words = first if first == last else f"{first} - {last}"
     return [

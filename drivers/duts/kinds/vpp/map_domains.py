@@ -10,6 +10,7 @@ from v6t.drivers.duts.kinds.softwires import Softwire, softwires
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Intent, Step, Was, checked
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import MapRelay, Rule
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""
@@ -25,15 +26,15 @@ def refuse(intent: Intent, version: str) -> None:
     """
     translation = intent.technology == "mapt-br"
     if translation:
-        _refuse_dmr(IPv6Network(intent.settings["dmr"]))
-    rules = intent.settings.get("rules", ())
+        _refuse_dmr(MapRelay.of(intent).dmr)
+    rules = () if intent.technology == "lwaftr" else MapRelay.of(intent).rules
     if translation and len(rules) > 1 and syntax.key(version) < BITWISE_SINCE:
         raise UsageError(
             f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
             "use one rule, or VPP 24.06 or newer",
         )
     for rule in rules:
-        net, ea_len = IPv6Network(rule["ipv6_prefix"]), int(rule["ea_len"])
+        net, ea_len = rule.ipv6_prefix, rule.ea_len
         if net.prefixlen + ea_len > 64:
             raise UsageError(
                 f"VPP has no EA bits beyond bit 64, and those of {net} end at bit "
@@ -51,8 +52,8 @@ def refuse(intent: Intent, version: str) -> None:
             )
 
 
-def _refuse_dmr(dmr: IPv6Network) -> None:
-    if dmr.prefixlen != 64:
+def _refuse_dmr(dmr: IPv6Network | None) -> None:
+    if dmr is not None and dmr.prefixlen != 64:
         near = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
         raise UsageError(
             f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {dmr} "
@@ -66,28 +67,26 @@ def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> lis
     if intent.technology == "lwaftr":
         own = _softwires(list(softwires(intent)), cli, place)
     else:
-        source = str(intent.settings.get("dmr") or intent.settings["br_address"])
+        relay = MapRelay.of(intent)
+        source = str(relay.dmr or relay.br_address)
         own = [
             _domain(cli, f"v6t{n}", _words(rule, source), _wanted(rule, source))
-            for n, rule in enumerate(intent.settings["rules"])
+            for n, rule in enumerate(relay.rules)
         ]
     kind = " map-t" if intent.technology == "mapt-br" else ""
     return [*own, *(_interface(cli, port, kind) for port in ports.values())]
 
 
-def _words(rule: Mapping[str, Any], source: str) -> str:
+def _words(rule: Rule, source: str) -> str:
     return (
-        f"ip4-pfx {rule['ipv4_prefix']} ip6-pfx {rule['ipv6_prefix']} ip6-src {source} "
-        f"ea-bits-len {rule['ea_len']} psid-offset {rule['psid_offset']} "
-        f"psid-len {rule['psid_len']}"
+        f"ip4-pfx {rule.ipv4_prefix} ip6-pfx {rule.ipv6_prefix} ip6-src {source} "
+        f"ea-bits-len {rule.ea_len} psid-offset {rule.psid_offset} psid-len {rule.psid_len}"
     )
 
 
-def _wanted(rule: Mapping[str, Any], source: str) -> tuple[Any, ...]:
-    return (
-        *(str(ip_network(n)) for n in (rule["ipv4_prefix"], rule["ipv6_prefix"], source)),
-        int(rule["ea_len"]), int(rule["psid_offset"]), int(rule["psid_len"]),
-    )  # fmt: skip
+def _wanted(rule: Rule, source: str) -> tuple[Any, ...]:
+    prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), str(ip_network(source)))
+    return (*prefixes, rule.ea_len, rule.psid_offset, rule.psid_len)
 
 
 def _domain(cli: Cli, tag: str, words: str, wanted: tuple[Any, ...]) -> Step:

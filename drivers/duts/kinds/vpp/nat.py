@@ -7,14 +7,16 @@ from ipaddress import IPv4Address
 
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, contains, matches
+from v6t.profiles.intent_settings import Nat, Nat64
 
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
 
 
 def steps(
-    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> list[Step]:
     """Everything but interfaces, addresses and routes."""
     kinds = {"nat44": _nat44, "nat64": _nat64}
@@ -22,7 +24,7 @@ def steps(
 
 
 def flush(
-    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> tuple[Step, ...]:
     """Empty the session table; where no command does, take NAT away and make it again."""
     clear = syntax.clear_nat44(version)
@@ -71,11 +73,11 @@ def _pool(intent: Intent) -> str:
 
 
 def _nat44(
-    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> list[Step]:
-    wanted = int(getattr(options, "sessions", 0) or intent.settings.get("sessions") or 0)
+    wanted = options.sessions or Nat.of(intent).sessions
     sessions = max(wanted, DEFAULT_SESSIONS)
-    timeout = int(getattr(options, "timeout_s", 3600))
+    timeout = options.timeout_s
     enable = syntax.enable_nat44(version, sessions)
     found = []
     if enable:
@@ -116,10 +118,10 @@ def _nat44(
 
 
 def _nat64(
-    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: object
+    intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> list[Step]:
-    prefix = intent.settings["prefix"]
-    sessions = int(getattr(options, "sessions", 0) or intent.settings.get("sessions") or 0)
+    prefix = Nat64.of(intent).prefix
+    sessions = options.sessions or Nat.of(intent).sessions
     found = []
     if syntax.key(version) >= (21, 1):
         enable, room = syntax.enable_nat64(sessions)

@@ -1,0 +1,1 @@
+"""How each benchmark that comes with v6t is shown."""

@@ -1,0 +1,78 @@
+"""Back-to-back frames: RFC 9004."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentations.common import POINT, at
+from v6t.analysis.records.bursts import BurstRecord
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
+
+
+class BurstPresentation(Presentation[BurstRecord]):
+    """The longest burst without loss."""
+
+    name = "back-to-back"
+    title = "Back-to-back frames"
+    record = BurstRecord
+
+    def sheet(self, records: Sequence[BurstRecord]) -> Sheet:
+        """RFC 9004 section 6: average, extremes and deviation, buffer times (B2B-04)."""
+        names = [
+            *(*POINT, "average\nframes", "min", "max", "deviation"),
+            *("repetitions", "+burst rate\nfps", "implied\nbuffer ms", "corrected\nbuffer ms"),
+        ]
+        rows = [
+            [
+                *(*at(r), _tenths(r.average), count(r.min), count(r.max), _tenths(r.deviation)),
+                *(str(r.repetitions), count(r.burst_rate)),
+                *(_buffer(r.implied_buffer_s), _buffer(r.corrected_buffer_s)),
+            ]
+            for r in records
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def quantities(self, record: BurstRecord) -> Iterator[Quantity]:
+        """The burst."""
+        yield Quantity("burst", "frames", record.values, True, float(record.resolution_frames),
+                       bool(record.hit_longest))  # fmt: skip
+
+    def headlines(self, record: BurstRecord) -> Iterator[Headline]:
+        """The burst."""
+        yield Headline(self.name, record.median, record.p1, record.p99)
+
+    def cards(self, record: BurstRecord) -> Iterator[Card]:
+        """The average, which is the benchmark."""
+        what = f"{record.title}, {record.point}, average of {record.repetitions}"
+        yield Card(count(record.average), "frames", what)
+
+    def remarks(self, record: BurstRecord) -> Iterator[str]:
+        """What is missing or bounded."""
+        if record.invalid_repetitions:
+            yield (
+                f"{record.invalid_repetitions} repetitions are left out, the tester could not send "
+                "their bursts as asked"
+            )
+        if record.hit_longest:
+            yield "the longest burst of the search lost nothing"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """Number of searches, rate of the bursts."""
+        wanted = data.procedure["back_to_back"]["repetitions"]
+        yield clause("RFC 9004 section 5 (B2B-01)", "average of at least 50 searches",
+                     f"{wanted}", wanted >= 50)  # fmt: skip
+        records = self.measured(data)
+        slower = any(r.burst_rate_reason == "tester" for r in records)
+        yield clause("RFC 9004 section 5.1 (B2B-03)", "bursts at the medium's rate",
+                     "at the tester's own maximum" if slower else "at the medium's rate",
+                     not slower if records else None)  # fmt: skip
+
+
+def _tenths(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:,.1f}"
+
+
+def _buffer(value_s: float | None) -> str:
+    return UNDEFINED if value_s is None else f"{value_s * 1000:.3f}"

@@ -1,0 +1,172 @@
+"""Benchmarks of stateful devices, with the rows RFC 9693 asks for (ST-14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentations.common import repeated, star
+from v6t.analysis.records.connections import ConnectionRateRecord, PortRange
+from v6t.analysis.records.state_table import CapacityRecord, TeardownRecord
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, count, percent, seconds, sheet
+
+
+class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
+    """Maximum connection establishment rate (RFC 9693 section 4.5)."""
+
+    name = "connection-rate"
+    title = "Maximum connection establishment rate"
+    record = ConnectionRateRecord
+    metrics: ClassVar = {"max connection establishment rate": ""}
+
+    def sheet(self, records: Sequence[ConnectionRateRecord]) -> Sheet:
+        """A row for each frame size."""
+        names = [
+            *("IPv6/IPv4\noctets", "connections", "median\nconnections/s", "P1", "P99"),
+            *("+dispersion\n%", "source\nports", "destination\nports", "validated\nat"),
+            *("+DUT\ncounts", "+public\nendpoints", "+DUT\ntimeout s", "+DUT's table\nentries"),
+            *("+connections\nper bucket", "+repetitions", "<"),
+        ]
+        rows = []
+        for r in records:
+            device = (r.counts.device if r.counts else None) or {}
+            buckets = device.get("nf_conntrack_buckets")
+            rows.append(
+                [
+                    *(r.sizes, count(r.connections), count(r.median), count(r.p1), count(r.p99)),
+                    percent(r.dispersion),
+                    *(_ports(r.setup.initiator_ports), _ports(r.setup.responder_ports)),
+                    f"{r.alpha:g} R" if r.validated else "not",
+                    _told(r.counts.sessions if r.counts else None),
+                    _told(r.counts.public_endpoints if r.counts else None),
+                    *(_told(device.get("timeout_s")), _told(device.get("nf_conntrack_max"))),
+                    f"{r.connections / buckets:.3g}" if buckets else "-",
+                    *(str(r.repetitions), star(r.limited)),
+                ]
+            )
+        return sheet(records[0].title, names, rows)
+
+    def quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
+        """The rate."""
+        yield Quantity("rate", "connections/s", record.rates, True, record.resolution_cps,
+                       record.limited)  # fmt: skip
+
+    def headlines(self, record: ConnectionRateRecord) -> Iterator[Headline]:
+        """The rate."""
+        yield Headline(self.name, record.median, record.p1, record.p99)
+
+    def cards(self, record: ConnectionRateRecord) -> Iterator[Card]:
+        """The rate."""
+        yield _card(record)
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """Validation, loss, the table before every step, repetitions."""
+        yield _validated(data)
+        yield clause("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
+                     "none may; no tolerance can be set", True)  # fmt: skip
+        yield clause("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
+                     "emptied and, where the device tells, counted", True)  # fmt: skip
+        yield repeated(self.name, self.measured(data))
+
+
+class TeardownPresentation(Presentation[TeardownRecord]):
+    """Connection tear-down rate (RFC 9693 section 4.8)."""
+
+    name = "teardown"
+    title = "Connection tear-down rate"
+    record = TeardownRecord
+
+    def sheet(self, records: Sequence[TeardownRecord]) -> Sheet:
+        """A row for each frame size."""
+        names = [
+            *("IPv6/IPv4\noctets", "connections", "median\nconnections/s", "P1", "P99"),
+            *("full table\ns", "empty table\ns", "repetitions"),
+        ]
+        rows = [
+            [
+                *(r.sizes, count(r.connections), count(r.median), count(r.p1), count(r.p99)),
+                *(_longest(r.full_s), _longest(r.idle_s), str(r.repetitions)),
+            ]
+            for r in records
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def quantities(self, record: TeardownRecord) -> Iterator[Quantity]:
+        """The rate."""
+        yield Quantity("rate", "connections/s", record.rates, True)
+
+    def headlines(self, record: TeardownRecord) -> Iterator[Headline]:
+        """The rate."""
+        yield Headline(self.name, record.median, record.p1, record.p99)
+
+    def cards(self, record: TeardownRecord) -> Iterator[Card]:
+        """The rate."""
+        yield _card(record)
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """Both times, repetitions."""
+        yield clause("RFC 9693 section 4.8 (ST-10)",
+                     "N / (t(N) - t(0)), the device empties its table",
+                     "both times taken with the same command", True)  # fmt: skip
+        yield repeated(self.name, self.measured(data))
+
+
+class CapacityPresentation(Presentation[CapacityRecord]):
+    """Connection tracking table capacity (RFC 9693 section 4.9)."""
+
+    name = "capacity"
+    title = "Connection tracking table capacity"
+    record = CapacityRecord
+
+    def sheet(self, records: Sequence[CapacityRecord]) -> Sheet:
+        """A row for each frame size."""
+        names = [
+            *("IPv6/IPv4\noctets", "capacity\nconnections", "error", "rate at it\nconnections/s"),
+            *("C0", "R0", "alpha", "beta", "gamma", "steps"),
+        ]
+        rows = [
+            [
+                r.sizes,
+                ("at least " if r.at_least else "") + count(r.capacity),
+                *(count(r.error), count(r.rate_cps), count(r.first_connections), count(r.r0)),
+                "-" if r.alpha is None else f"{r.alpha:g}",
+                *(f"{r.beta:g}", f"{r.gamma:g}", str(len(r.steps))),
+            ]
+            for r in records
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """The search, validation."""
+        c = data.procedure["connections"]["capacity"]
+        yield clause("RFC 9693 section 4.9 (ST-12)",
+                     "exponential, then binary search for the capacity",
+                     f"from {c['first']:,} on, beta {c['beta']:g}, gamma {c['gamma']:g}, "
+                     f"E {c['error']:,}", True)  # fmt: skip
+        yield _validated(data)
+
+
+def _card(record: ConnectionRateRecord | TeardownRecord) -> Card:
+    what = f"{record.connections:,} connections, median of {record.repetitions}"
+    return Card(count(record.median), "connections/s", f"{record.title}, {record.point}, {what}")
+
+
+def _validated(data: RunData) -> Clause:
+    c = data.procedure["connections"]
+    done = f"each once, at {c['alpha']:g} R" if c["validate_connections"] else "not tried"
+    return clause("RFC 9693 section 4.6 (ST-07)", "every connection is validated", done,
+                  bool(c["validate_connections"]))  # fmt: skip
+
+
+def _ports(ports: PortRange | None) -> str:
+    return f"{ports.min}-{ports.max}" if ports else "-"
+
+
+def _longest(times_s: Sequence[float | None]) -> str:
+    return seconds(max((t for t in times_s if t is not None), default=None))
+
+
+def _told(value: float | None) -> str:
+    return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"

@@ -1,0 +1,224 @@
+"""Latency, PDV and IPDV: RFC 8219 sections 7.2 and 7.3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures import delays
+from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentations.common import (
+    POINT,
+    TRIAL_S,
+    at,
+    at_throughput,
+    interval,
+    repeated,
+)
+from v6t.analysis.records.timing import DelayRecord, IpdvRecord, LatencyRecord, PdvRecord
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, count, milliseconds, sheet
+from v6t.procedures.distribution import Distribution
+from v6t.procedures.trial import DirectionResult
+
+
+class DelayPresentation(Presentation[DelayRecord]):
+    """What the three have in common: medians of the repetitions, with P1 and P99 of some figures."""
+
+    record = DelayRecord
+    words: ClassVar[Mapping[str, str]]
+    """figures of the table"""
+    spread: ClassVar[Sequence[str]] = ()
+    """those of them with percentiles and interval"""
+    compared: ClassVar[Mapping[str, str]]
+    """figures that runs are compared in"""
+    carded: ClassVar[Mapping[str, str]] = {}
+    """figures one would advertise"""
+    headed: ClassVar[Mapping[str, str]]
+    """figures of a campaign's summary"""
+
+    def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
+        """Size, rate, one row per stream (LAT-08)."""
+        names = [*POINT, "fps per\ndirection"]
+        for key, word in self.words.items():
+            names.append(f"{word}\nms")
+            if key in self.spread:
+                names += ["P1", "P99", "+95 % interval"]
+        rows = []
+        for record in records:
+            for way, found in record.directions.items():
+                cells = [*at(record, way), count(record.rate)]
+                for key in self.words:
+                    figure = found.figures[key]
+                    cells.append(milliseconds(figure.median))
+                    if key in self.spread:
+                        cells += [milliseconds(figure.p1), milliseconds(figure.p99)]
+                        cells.append(interval(figure.median_interval, milliseconds))
+                frames = (f"{sum(found.lost):,}", f"{sum(found.timed):,}")
+                rows.append([*cells, *frames, str(record.repetitions)])
+        return sheet(
+            f"{records[0].title}, milliseconds", [*names, "lost", "+timed", "+repetitions"], rows
+        )
+
+    def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
+        """Delays of all repetitions together."""
+        for record in records:
+            found = _merged(data, record, self.distributions)
+            if found:
+                frames = ", ".join(f"{way} {d.frames:,}" for way, d in found.items())
+                name = f"{self.name}-{record.frame_sizes.ipv6}-{record.direction}"
+                figure, caption = self.drawn(found, name, record.point, frames)
+                yield Drawing(figure, caption, caption)
+
+    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
+        """What a trial holds to be drawn, by class."""
+        return counted.delays
+
+    def drawn(
+        self, found: Mapping[str, Distribution], name: str, where: str, frames: str
+    ) -> tuple[str, str]:
+        """A figure and its caption."""
+        return delays.delay_figure(found, name), (
+            f"One-way delays, {where}, all repetitions together: histogram, and share of frames "
+            f"that take longer. Timed frames: {frames}. Lost frames count as infinitely late."
+        )
+
+    def definition(self, records: Sequence[DelayRecord]) -> str:
+        """Between which moments."""
+        return next((f"Delay: {r.definition}." for r in records if r.definition), "")
+
+    def quantities(self, record: DelayRecord) -> Iterator[Quantity]:
+        """Under the load of the streams."""
+        load = f"{record.rate:,.0f} fps"
+        for way, found in record.directions.items():
+            for key, word in self.compared.items():
+                yield Quantity(f"{word} {way}", "ms", found.figures[key].values, False, at=load)
+
+    def headlines(self, record: DelayRecord) -> Iterator[Headline]:
+        """Of each direction."""
+        for way, found in record.directions.items():
+            for key, word in self.headed.items():
+                figure = found.figures[key]
+                yield Headline(f"{word} {way}", figure.median, figure.p1, figure.p99)
+
+    def shown(self, value: float | None) -> str:
+        """Milliseconds."""
+        return milliseconds(value)
+
+    def cards(self, record: DelayRecord) -> Iterator[Card]:
+        """Of each direction."""
+        for key, word in self.carded.items():
+            for way, found in record.directions.items():
+                what = f"{word}, {record.point}, {way}, median of {record.repetitions}"
+                yield Card(milliseconds(found.figures[key].median), "ms", what)
+
+    def remarks(self, record: DelayRecord) -> Iterator[str]:
+        """What is odd about a direction."""
+        for way, found in record.directions.items():
+            for key in self.spread:
+                yield from (f"{way} {key.upper()}: {n}" for n in found.figures[key].notes)
+            if sum(found.clamped):
+                yield f"{way}: {sum(found.clamped)} negative delays counted as 0"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """The stream, the rate, repetitions."""
+        yield from self.stream(data)
+        yield at_throughput(self.name, data)
+        yield repeated(self.name, self.measured(data))
+
+    def stream(self, data: RunData) -> Iterator[Clause]:
+        """Every frame of 60 s."""
+        length = data.procedure["delay_variation"]["duration_s"]
+        sampled = any(r.sampled for r in self.measured(data))
+        timed = "a sample of the frames" if sampled else "every frame"
+        yield clause(self.source, "60 s, every frame timed", f"{length:g} s, {timed}",
+                     length >= TRIAL_S and not sampled)  # fmt: skip
+
+    source: ClassVar[str] = "RFC 8219 section 7.3"
+
+
+class LatencyPresentation(DelayPresentation):
+    """Typical and worst case latency (RFC 8219 section 7.2)."""
+
+    name = "latency"
+    title = "Latency"
+    record = LatencyRecord
+    metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
+    words: ClassVar = {"tl": "TL", "wcl": "WCL"}
+    spread = ("tl", "wcl")
+    compared = words
+    headed = words
+    carded: ClassVar = {"tl": "Typical latency"}
+
+    def remarks(self, record: DelayRecord) -> Iterator[str]:
+        """Too few tags."""
+        if isinstance(record, LatencyRecord) and record.below_rfc_tags:
+            yield "fewer tagged frames than the 500 of RFC 8219"
+        yield from super().remarks(record)
+
+    def stream(self, data: RunData) -> Iterator[Clause]:
+        """Tags and their figures."""
+        s = data.procedure["latency"]
+        yield clause("RFC 8219 section 7.2 (LAT-01, LAT-02)",
+                     "120 s, at least 500 tagged frames from 60 s on",
+                     f"{s['duration_s']:g} s, {s['tags']:,} tags from {s['first_tag_s']:g} s on",
+                     bool(s["duration_s"] >= 120 and s["tags"] >= 500 and s["first_tag_s"] >= 60)
+                     )  # fmt: skip
+        yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
+                     "TL and WCL by nearest rank", True)  # fmt: skip
+
+
+class PdvPresentation(DelayPresentation):
+    """Packet delay variation (RFC 8219 section 7.3.1)."""
+
+    name = "pdv"
+    title = "PDV"
+    record = PdvRecord
+    metrics: ClassVar = {"PDV": "pdv"}
+    words: ClassVar = {"pdv": "PDV", "min": "Dmin", "p99_9": "D99.9", "max": "Dmax"}
+    spread = ("pdv",)
+    compared: ClassVar = {"pdv": "PDV"}
+    headed = compared
+    carded = compared
+    source = "RFC 8219 section 7.3.1 (PDV-01)"
+
+
+class IpdvPresentation(DelayPresentation):
+    """Inter packet delay variation (RFC 8219 section 7.3.2)."""
+
+    name = "ipdv"
+    title = "IPDV"
+    record = IpdvRecord
+    words: ClassVar = {"min": "min", "med": "median", "max": "max"}
+    compared: ClassVar = {"max": "IPDV max"}
+    headed: ClassVar = {"med": "median"}
+    source = "RFC 8219 section 7.3.2 (IPDV-01)"
+
+    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
+        """Differences of consecutive delays."""
+        return counted.ipdv
+
+    def drawn(
+        self, found: Mapping[str, Distribution], name: str, where: str, frames: str
+    ) -> tuple[str, str]:
+        """How often each difference occurs."""
+        caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
+        return delays.variation_figure(found, name), caption
+
+
+def _merged(
+    data: RunData,
+    record: DelayRecord,
+    distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
+) -> dict[str, Distribution]:
+    """Delays (or their differences) of all valid trials of a record, by direction."""
+    invalid = {t.key for t in record.invalid_trials}
+    found: dict[str, Distribution] = {}
+    for trial in data.of(record):
+        if trial.key in invalid:
+            continue
+        for way, counted in trial.result.directions.items():
+            for one in (distributions(counted) or {}).values():
+                found[way] = found[way].merged(one) if way in found else one
+    return {way: one for way, one in found.items() if one.values_ns}

@@ -1,0 +1,121 @@
+"""Frame loss rate: RFC 2544 section 26.3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures import loss
+from v6t.analysis.figures.canvas import CYCLE
+from v6t.analysis.presentation import Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentations.common import POINT, at, long_enough, repeated
+from v6t.analysis.records.loss import FrameLossRecord, LossAtRate
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, count, sheet
+
+
+class FrameLossPresentation(Presentation[FrameLossRecord]):
+    """Lost frames against the offered rate."""
+
+    name = "frame-loss"
+    title = "Frame loss rate"
+    record = FrameLossRecord
+
+    def sheet(self, records: Sequence[FrameLossRecord]) -> Sheet:
+        """Raw values, input rate as a share of the maximum (FLR-07)."""
+        names = [
+            *(*POINT, "% of the\nmedium", "fps per\ndirection"),
+            *("loss %\nmedian", "P1", "P99", "trials"),
+        ]
+        rows = []
+        for record in records:
+            for row in record.rates:
+                for way, lost in row.loss_percent.items():
+                    values = (lost.median, lost.p1, lost.p99)
+                    rows.append(
+                        [
+                            *at(record, way),
+                            *(f"{row.media_percent:.2f}", count(row.rate)),
+                            *(self.shown(v) if row.valid else INVALID for v in values),
+                            str(row.trials),
+                        ]
+                    )
+        return sheet(records[0].title, names, rows)
+
+    def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
+        """Loss, and what was forwarded, against what was offered."""
+        for part, some in enumerate(_readable(records)):
+            points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
+            name = f"-{part}" if part else ""
+            yield Drawing(
+                loss.loss_curve(some, f"{self.name}-curve{name}"),
+                "Frame loss against the offered rate as a share of the medium's maximum for the "
+                "frame size: median, bars from P1 to P99; of both directions together where both "
+                "were loaded.",
+                "Frame loss curve: " + points,
+            )
+            yield Drawing(
+                loss.forwarded_curve(some, f"{self.name}-forwarded{name}"),
+                "Frames forwarded against frames offered, per second and all directions together: "
+                "a flat line beyond the knee is a device that stays stable under overload.",
+                "Forwarded against offered frames per second: " + points,
+            )
+
+    def quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
+        """The loss at every rate."""
+        for row in record.rates:
+            what = f"loss at {row.media_percent:.2f} % of the medium"
+            yield Quantity(what, "%", _losses(row), False, share=True)
+
+    def headlines(self, record: FrameLossRecord) -> Iterator[Headline]:
+        """The loss at every rate."""
+        for row in record.rates:
+            yield Headline(f"loss at {row.rate:,.0f} fps", row.loss.median, row.loss.p1,
+                           row.loss.p99)  # fmt: skip
+
+    def shown(self, value: float | None) -> str:
+        """Per cent."""
+        return UNDEFINED if value is None else f"{value:.4f}"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """Rates, length, repetitions."""
+        p, s, records = data.procedure, data.procedure["frame_loss"], self.measured(data)
+        restricted = any(r.restricted_range for r in records)
+        listed = s["rates_fps"] is not None
+        yield clause("RFC 2544 section 26.3 (FLR-02)",
+                     "from the medium's maximum down, steps of at most 10 %, until two successive "
+                     "trials without loss",
+                     "listed rates" if listed else f"steps of {s['step']:.0%}"
+                     + (", from the tester's maximum" if restricted else ""),
+                     not restricted and not listed)  # fmt: skip
+        yield long_enough(self.name, s["duration_s"] or p["trial_duration_s"])
+        yield repeated(self.name, records)
+
+
+class LossTimeoutPresentation(FrameLossPresentation):
+    """The same with a deadline for every frame."""
+
+    name = "frame-loss-frame-timeout"
+    title = "Frame loss rate with per-frame timeout"
+
+
+def _losses(row: LossAtRate) -> list[float]:
+    """Lost share of each trial, of both directions together [%]."""
+    required = zip(*(way.required for way in row.frames.values()), strict=True)
+    received = zip(*(way.received for way in row.frames.values()), strict=True)
+    return [
+        100 * (1 - sum(came) / sum(asked))
+        for asked, came in zip(required, received, strict=True)
+        if sum(asked)
+    ]
+
+
+def _readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
+    """As many lines as a figure tells apart; more in further figures, a direction each."""
+    if len(records) <= len(CYCLE):
+        yield records
+        return
+    for mode in dict.fromkeys(r.direction for r in records):
+        here = [r for r in records if r.direction == mode]
+        for first in range(0, len(here), len(CYCLE)):
+            yield here[first : first + len(CYCLE)]

@@ -1,0 +1,172 @@
+"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures import rates
+from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentations.common import (
+    POINT,
+    at,
+    interval,
+    long_enough,
+    repeated,
+    share,
+    star,
+)
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
+from v6t.procedures.trial import Trial
+from v6t.procedures.validity import assess_trial
+
+MOST_STEPS = 2000
+"""Trials that a search trace still shows one by one."""
+
+_SEARCHES = {
+    "binary": "binary search",
+    "fast": "short trials, each result confirmed by a full one",
+    "mlrsearch": "MLRsearch with the RFC 2544 goal",
+}
+_PLAIN = (
+    *("benchmark", "key", "ipv6_frame_size", "ipv4_frame_size", "mode", "rate_fps", "duration_s"),
+    *("residual_wait_s", "pause_s"),
+)
+
+
+class ThroughputPresentation(Presentation[ThroughputRecord]):
+    """The highest rate without loss."""
+
+    name = "throughput"
+    title = "Throughput"
+    record = ThroughputRecord
+    metrics: ClassVar = {"throughput": ""}
+
+    def sheet(self, records: Sequence[ThroughputRecord]) -> Sheet:
+        """One row per point (TP-08)."""
+        names = [
+            *(*POINT, "median fps\nper direction", "P1", "P99"),
+            *("+95 % interval\nof the median", "+dispersion\n%", "aggregate\nfps", "loss"),
+            *("frames\nmatched", "+repetitions", "+bound of\nthe search", "+its\nreason", "<"),
+        ]
+        rows = []
+        for r in records:
+            losses = [v for v in r.loss.values() if v is not None]
+            rows.append(
+                [
+                    *(*at(r), count(r.median), count(r.p1), count(r.p99)),
+                    interval(r.median_interval),
+                    percent(r.dispersion),
+                    count(r.aggregate_median) if r.direction == "bidirectional" else "-",
+                    f"{max(losses):.4%}" if losses else UNDEFINED,
+                    share(r.matched),
+                    str(r.repetitions),
+                    *(count(r.upper_bound), r.upper_bound_reason, star(r.limited)),
+                ]
+            )
+        return sheet(records[0].title, names, rows)
+
+    def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        """Rates against frame sizes; of each point the search and the repetitions."""
+        line_rate = data.config["line_rate_bps"]
+        media = {r.sizes: medium_fps(r, line_rate) for r in records}
+        found = "; ".join(
+            f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
+        )
+        yield Drawing(
+            rates.rate_by_size(records, f"{self.name}-sizes", media),
+            "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
+            "theoretical maximum of the medium for the larger (IPv6) frame, and what the tester "
+            "itself carries in loopback. Frames per second per direction.",
+            f"Throughput by frame size, frames per second per direction. {found}.",
+        )
+        for r in records:
+            name = f"{self.name}-{r.frame_sizes.ipv6}-{r.direction}"
+            steps = _steps(data, r)
+            if steps:
+                yield Drawing(
+                    rates.search_trace(steps, r.median, f"{name}-trace"),
+                    f"Search trace, {r.point}: every trial of the point in order, {len(steps)} "
+                    "trials" + ("" if len(steps) < MOST_STEPS else " (the first ones)") + ".",
+                    f"Search trace of {r.point}: {len(steps)} trials, median "
+                    f"{r.median:,.0f} frames per second per direction.",
+                )
+            if len(r.rates) > 2:
+                yield Drawing(
+                    rates.repetitions(r, f"{name}-repetitions"),
+                    f"Repetitions, {r.point}.",
+                    f"Rates of {len(r.rates)} repetitions of {r.point}.",
+                )
+
+    def quantities(self, record: ThroughputRecord) -> Iterator[Quantity]:
+        """The rate."""
+        yield Quantity("rate", "fps", record.rates, True, record.resolution_fps, record.limited)
+
+    def headlines(self, record: ThroughputRecord) -> Iterator[Headline]:
+        """The rate."""
+        yield Headline(self.name, record.median, record.p1, record.p99)
+
+    def cards(self, record: ThroughputRecord) -> Iterator[Card]:
+        """The rate."""
+        limit = " - limited by the tester" if record.tester_limited else ""
+        what = f"{record.title}, {record.point}, median of {record.repetitions}{limit}"
+        yield Card(count(record.median), "frames/s per direction", what)
+
+    def remarks(self, record: ThroughputRecord) -> Iterator[str]:
+        """What is odd about the search."""
+        if record.non_monotonic:
+            yield "a rate passed above one that failed (TP-04)"
+        if record.unresolved:
+            yield (
+                f"{record.unresolved} searches gave up before their bracket was as narrow as asked"
+            )
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """Length, repetitions, search, and the tester's own limit."""
+        p, records = data.procedure, self.measured(data)
+        longest = max(p["trial_duration_s"], p["final_duration_s"] or 0.0)
+        yield long_enough(self.name, longest, "the result held for 60 s")
+        yield repeated(self.name, records)
+        yield clause("RFC 2544 section 26.1 (TP-02)", "the highest rate without loss, by any search",
+                     _SEARCHES[p["search"]], True)  # fmt: skip
+        if records:
+            known = any(r.tester_ceiling for r in records)
+            limited = sum(r.tester_limited for r in records)
+            yield clause("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
+                         f"{limited} of {len(records)} points above the margin of its own ceiling"
+                         if known else "its ceiling is not known",
+                         not limited if known else None)  # fmt: skip
+
+
+class FrameTimeoutPresentation(ThroughputPresentation):
+    """The same with a deadline for every frame."""
+
+    name = "throughput-frame-timeout"
+    title = "Throughput with per-frame timeout"
+    metrics: ClassVar = {"throughput with timeout": ""}
+
+
+def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:
+    """The trials of a search with how they ended, judged as the procedure judged them."""
+    steps = []
+    for number, trial in enumerate(data.of(record), 1):
+        if number > MOST_STEPS:
+            break
+        repetition = re.search(r"/r(\d+)/", trial.key)
+        verdict = assess_trial(
+            Trial(**{k: trial.asked[k] for k in _PLAIN}),
+            trial.result,
+            loss_tolerance=record.loss_tolerance,
+            sending_time_tolerance=record.sending_time_tolerance,
+        )
+        outcome = "passed" if verdict.passed else "failed" if verdict.valid else "invalid"
+        steps.append(
+            rates.Step(
+                int(repetition[1]) if repetition else 0, number, trial.asked["rate_fps"], outcome
+            )
+        )
+    return steps

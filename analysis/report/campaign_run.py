@@ -1,0 +1,59 @@
+"""One run of a campaign: where it belongs, what varies, what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.analysis.records.base import Record
+from v6t.analysis.rundata import RunData
+
+
+@dataclass(frozen=True)
+class CampaignRun:
+    """One run of a campaign.
+
+    Attributes:
+        directory, experiment, testbed: where it belongs.
+        axes: what varies, by setting.
+        status: ``complete``, ``running``, ``translation incorrect``, ``failed`` or ``waiting``.
+        failure: why it failed, if it did.
+        data: what was measured; None before its first trial.
+    """
+
+    directory: str
+    experiment: str
+    testbed: str
+    axes: Mapping[str, Any]
+    status: str
+    failure: str
+    data: RunData | None
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Its records."""
+        return () if self.data is None else self.data.records
+
+    @property
+    def values(self) -> str:
+        """``"ces 1000, frame_sizes 104"``."""
+        return ", ".join(f"{name_of(k)} {shown(v)}" for k, v in self.axes.items())
+
+
+OF_POINTS = ("frame_sizes", "modes")
+"""Axes that every point of a run tells by itself."""
+
+
+def name_of(axis: str) -> str:
+    """``"params.ces"`` as ``"ces"``: an axis in few words."""
+    return {"params": "traffic", "dut.driver": "device"}.get(axis, axis.rpartition(".")[2])
+
+
+def shown(value: Any) -> str:
+    """A value of an axis in a few words."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{k}={shown(v)}" for k, v in value.items())
+    return "/".join(map(shown, value)) if isinstance(value, list) else str(value)

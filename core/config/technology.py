@@ -1,0 +1,58 @@
+"""A technology with its parameters, as the tester sees it and as the device does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from v6t.core.config.flags import expanded
+from v6t.core.config.validation import validated, within
+from v6t.plugins.base import Link, Links, PluginParams, Technology
+
+if TYPE_CHECKING:
+    from v6t.core.config.settings import LinkSettings
+    from v6t.core.config.yaml_document import Document
+
+
+def params_of(
+    plugin: type[Technology],
+    given: Mapping[str, Any],
+    flags: Mapping[str, str] | None = None,
+    document: Document | None = None,
+) -> PluginParams:
+    """Validated parameters.
+
+    Args:
+        plugin: whose.
+        given: of the run file, or of an earlier run.
+        flags: of the command line.
+        document: the run file.
+
+    Raises:
+        UsageError: the first that is wrong, with its place.
+    """
+    flagged = expanded(flags or {})
+    with within(None if flagged else document, ("params",)):
+        checked = validated(
+            plugin.params_model, {**given, **flagged}, document, ("params",), flagged
+        )
+    return checked  # type: ignore[no-any-return]
+
+
+def links_of(left: LinkSettings, right: LinkSettings) -> Links:
+    """Both cables."""
+    return Links(Link(**left.model_dump()), Link(**right.model_dump()))
+
+
+def on_device(
+    technology: Technology, given: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> Technology:
+    """The same technology, but for parameters that the device alone believes.
+
+    Raises:
+        UsageError: they cannot be.
+    """
+    if not overrides:
+        return technology
+    kind = type(technology)
+    return kind(params_of(kind, {**given, **overrides}), technology.links)

@@ -1,0 +1,145 @@
+"""What a run asks of a device under test, whatever it is made of: a session with it, its connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+
+def quiet(text: str) -> None:
+    """For whoever need not be told."""
+    del text
+
+
+class StateDevice(Protocol):
+    """The part of a device driver that knows about connections."""
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Idle connections live so long [s]; None: unknown."""
+
+    def flush(self) -> None:
+        """Empty the table and see that it is empty.
+
+        Raises:
+            DutError: it is not.
+        """
+
+    def sessions(self) -> int | None:
+        """Connections the device counts; None: it does not tell."""
+
+    def table(self) -> Mapping[str, float]:
+        """What limits the table, by the device's own names; empty: it does not tell."""
+
+
+class Watcher(Protocol):
+    """Watches a device from its making on."""
+
+    def stop(self) -> Sequence[Any]:
+        """End, and give the samples of each second."""
+
+
+class Watched(Protocol):
+    """One driven device, as whoever watches it sees it."""
+
+    def watcher(self) -> Watcher:
+        """Begin."""
+
+
+class DeviceSession(Protocol):
+    """A device being driven, or several in a row. Opened once, closed always."""
+
+    @property
+    def name(self) -> str:
+        """Of the device, in messages."""
+
+    def open(self) -> None:
+        """Connect."""
+
+    def close(self) -> None:
+        """Give the connection back; nothing is restored by that. May be called twice."""
+
+    def make_plan(self) -> object:
+        """Survey, refuse or plan."""
+
+    def apply(self) -> object:
+        """Make the device what it shall be; restore it if that fails.
+
+        Raises:
+            DutError: with what is left on the device, if anything, and how to undo it.
+        """
+
+    def verify(self) -> list[str]:
+        """Read everything back; one line per check.
+
+        Raises:
+            DutError: the first thing that is not as it should be.
+        """
+
+    def flush(self) -> None:
+        """Empty its connections."""
+
+    def keep(self) -> None:
+        """The configuration stays, whatever becomes of this session."""
+
+    def check_held(self) -> None:
+        """See that the device can still be what it was made.
+
+        Raises:
+            DutError: it may have undone everything by itself, or the connection is lost.
+        """
+
+    def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
+        """Put everything back; what was done, one line each.
+
+        Args:
+            forget: drop the undo record even if the device is not as it was.
+            by_script: run ``undo.sh`` where the record beside it is damaged.
+
+        Raises:
+            DutError: something is left; the message says what and how to undo it.
+        """
+
+    def status(self) -> dict[str, Any]:
+        """Who holds it and what is configured."""
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """What it says of itself now, by reading; empty where it is not configured."""
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+
+    def state(self) -> StateDevice:
+        """How its connections are emptied and counted."""
+
+    def devices(self) -> Sequence[tuple[str, Watched]]:
+        """Every driven device with its name, from left to right."""
+
+
+class HookState:
+    """A device with commands of the user's: one that empties its table, and one that counts."""
+
+    timeout_s: float | None = None
+
+    def __init__(self, flush: Callable[[], object], count: Callable[[], str] | None) -> None:
+        """Combine.
+
+        Args:
+            flush: empties the table, raises if it cannot.
+            count: prints the number of connections; None: the device does not tell.
+        """
+        self._flush = flush
+        self._count = count
+
+    def flush(self) -> None:
+        """Empty the table."""
+        self._flush()
+
+    def sessions(self) -> int | None:
+        """The last word of what the command prints."""
+        words = self._count().split() if self._count is not None else []
+        return int(words[-1]) if words and words[-1].isdigit() else None
+
+    def table(self) -> Mapping[str, float]:
+        """Nothing is known."""
+        return {}

@@ -1,0 +1,76 @@
+"""The parts of a chain: what each must be, its driver, and what they do to a packet together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.drivers.duts.driver import Driver
+from v6t.profiles.model import Direction
+
+
+@dataclass(frozen=True)
+class PartLink:
+    """See :class:`v6t.drivers.duts.plan.LinkLike`."""
+
+    tester_mac: str
+    dut_mac: str
+    vlan: int | None = None
+    mtu: int = 1500
+
+
+@dataclass(frozen=True)
+class PartLinks:
+    """See :class:`v6t.drivers.duts.plan.LinksLike`."""
+
+    left: PartLink
+    right: PartLink
+
+
+@dataclass(frozen=True)
+class PartIntent:
+    """What one part must be; see :class:`v6t.drivers.duts.plan.Intent`."""
+
+    technology: str
+    settings: Mapping[str, Any]
+    links: PartLinks
+    left: Mapping[str, Any]
+    right: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part.
+
+    Attributes:
+        name: of the part.
+        device: of the device it belongs to, for example ``CE``.
+        stateful: whether it keeps the connections.
+        intent: what it must be.
+        driver: of its own.
+        to_ipv4: direction in which it translates IPv6 to IPv4; None: in neither.
+    """
+
+    name: str
+    device: str
+    stateful: bool
+    intent: PartIntent
+    driver: Driver
+    to_ipv4: Direction | None = None
+
+
+def further_hops(parts: tuple[Part, ...]) -> int:
+    """Hops inside the chain beyond one for each device."""
+    devices = len({part.device for part in parts})
+    taken = sum(1 + part.driver.profile(part.intent).further_hops for part in parts)
+    return taken - devices
+
+
+def df_after(parts: tuple[Part, ...], direction: Direction) -> str:
+    """Don't Fragment after the last translator from IPv6 to IPv4 on the way through the parts."""
+    said = "reference"
+    for part in parts:
+        if part.to_ipv4 == direction:
+            said = part.driver.profile(part.intent).df
+    return said

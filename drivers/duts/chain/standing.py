@@ -1,0 +1,95 @@
+"""A chain of parts in the lab: a namespace for each, joined by cables of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from v6t.drivers.duts.chain.parts import Part
+from v6t.drivers.duts.chain.session import ChainSession, Driven
+from v6t.drivers.duts.session import Session
+from v6t.drivers.lab.namespaces import Lab
+from v6t.drivers.lab.setup import LabDevice
+from v6t.profiles.errors import V6tError
+
+
+@dataclass(frozen=True)
+class LabPart:
+    """One part and what stands for it."""
+
+    part: Part
+    made: LabDevice
+
+
+class LabChain(LabDevice):
+    """See :class:`v6t.drivers.lab.setup.LabDevice`."""
+
+    def __init__(self, kind: str, parts: Sequence[LabPart]) -> None:
+        """Remember; nothing is started.
+
+        Args:
+            kind: the driver's name, for the manifest.
+            parts: from left to right.
+        """
+        self._kind = kind
+        self._parts = list(parts)
+        self.mtus_between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
+
+    def namespaces(self) -> list[int | None]:
+        """One for each part."""
+        return [pid for each in self._parts for pid in each.made.namespaces()]
+
+    def start(self, lab: Lab) -> None:
+        """Start and configure all parts."""
+        for each in self._parts:
+            each.made.prepare()
+        for each, holder in zip(self._parts, lab.devices, strict=True):
+            each.made.start_in(holder.pid)
+
+    def start_in(self, pid: int) -> None:
+        """Parts have namespaces of their own."""
+        raise TypeError(f"a chain does not fit into the one namespace of process {pid}")
+
+    @property
+    def session(self) -> ChainSession | None:
+        """The parts that are driven; None before they stand."""
+        standing = [(each.part, each.made.session) for each in self._parts]
+        driven = [Driven(part, made) for part, made in standing if isinstance(made, Session)]
+        return ChainSession(self._kind, driven) if driven else None
+
+    def report(self) -> dict[str, Any]:
+        """Counters of each part by its name."""
+        return {each.part.name: each.made.report() for each in self._parts}
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest, with the counters of each part as they stand (DD-04)."""
+        parts = {
+            each.part.name: {
+                "belongs_to": each.part.device,
+                "stateful": each.part.stateful,
+                **each.made.describe(),
+                "counters": _counters(each.made),
+            }
+            for each in self._parts
+        }
+        return {"kind": self._kind, "parts": parts}
+
+    def close(self) -> None:
+        """End all parts, the rightmost first, and raise the first error."""
+        first: V6tError | None = None
+        for each in reversed(self._parts):
+            try:
+                each.made.close()
+            except V6tError as exc:
+                first = first or exc
+        if first is not None:
+            raise first
+
+
+def _counters(made: LabDevice) -> dict[str, Any]:
+    """Its own; nothing of a part that is gone."""
+    try:
+        return made.report()
+    except V6tError:
+        return {}

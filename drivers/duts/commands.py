@@ -1,0 +1,174 @@
+"""What a driver knows of its device: commands and how to read answers. It never runs anything."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.plan import Intent, Plan
+from v6t.drivers.duts.way import check_way
+from v6t.drivers.options import options_of
+from v6t.profiles.errors import DutError, UsageError
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One figure the device can be asked for while it works.
+
+    Attributes:
+        command: prints it; must be cheap.
+        parse: the figures in its output, by name.
+    """
+
+    command: str
+    parse: Callable[[str], Mapping[str, float]]
+
+
+class Commands(ABC):
+    """One implementation. Instances hold options only."""
+
+    name: ClassVar[str]
+    noun: ClassVar[str] = "driver"
+    """What follows the name in messages."""
+    title: ClassVar[str]
+    technologies: ClassVar[tuple[str, ...]]
+    """Names of plugins it can be a device for; none: any."""
+    executed: ClassVar[str]
+    """What of it was run with real frames, for the documentation and ``v6t dut plan``."""
+    versions: ClassVar[tuple[str, ...]] = ("",)
+    """Versions whose commands differ, oldest first; the last is planned for by default."""
+    options_model: ClassVar[type[BaseModel]] = DutOptions
+    kernel: ClassVar[bool] = True
+    """Whether its routes and addresses are the system's own, which carry the connection, too."""
+    options: Any
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        """Validate options.
+
+        Args:
+            given: of the testbed file and ``--set-dut``.
+
+        Raises:
+            UsageError: naming the option.
+        """
+        self.options = options_of(self.options_model, self.name, self.noun, given or {})
+
+    @abstractmethod
+    def survey(self) -> Mapping[str, str]:
+        """Commands that change nothing, by section; ``version`` is one of them."""
+
+    @abstractmethod
+    def facts(self, sections: Mapping[str, str]) -> Facts:
+        """What they said.
+
+        Raises:
+            DutError: a program is missing, or the device is another one.
+        """
+
+    @abstractmethod
+    def example(self, intent: Intent) -> Facts:
+        """A device as it would be if there was one, for plans without a device."""
+
+    @abstractmethod
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """The plan, after :meth:`refuse`."""
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
+        """Refuse what this implementation cannot do, or does silently wrong.
+
+        Raises:
+            UsageError: with the nearest thing that works.
+            DutError: the device is not in a state to be used.
+        """
+
+    def profile(self, intent: Intent) -> ExpectProfile:
+        """How its frames differ from the reference translation."""
+        del intent
+        return ExpectProfile()
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        """Number of its sessions, as ``sessions``; None if it has no state."""
+        del intent
+        return None
+
+    def table(self, intent: Intent) -> Reading | None:
+        """What limits its table of sessions (sizes, timeouts), by the device's own names."""
+        del intent
+        return None
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        """Idle connections live so long [s]; None: for ever, or unknown."""
+        del intent
+        return None
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """What to watch under load, by name."""
+        del intent
+        return {}
+
+    def plan(self, intent: Intent, facts: Facts) -> Plan:
+        """What to do to this device.
+
+        Raises:
+            UsageError: the implementation cannot be this technology, or not with these parameters.
+            DutError: the device is not in a state to be used.
+        """
+        self.check_technology(intent.technology)
+        self.refuse(intent, facts)
+        plan = self.steps(intent, facts)
+        if self.options.ssh is not None and facts.way is not None:
+            check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
+        return plan
+
+    @classmethod
+    def check_technology(cls, technology: str) -> None:
+        """Refuse what it can never be.
+
+        Raises:
+            UsageError: with what it can be.
+        """
+        if cls.technologies and technology not in cls.technologies:
+            raise UsageError(
+                f"the {cls.name} driver cannot make a device for {technology}",
+                f"it can be: {', '.join(cls.technologies)}",
+            )
+
+
+def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
+    """Management is never touched, and the cables are where they should be.
+
+    Raises:
+        DutError: saying what was seen.
+    """
+    untouchable = facts.untouchable()
+    for side in ("left", "right"):
+        name = getattr(options, side)
+        wanted = getattr(intent.links, side).dut_mac.lower()
+        if name in untouchable:
+            raise DutError(
+                f"the {side} interface {name} is not touched: {untouchable[name]}",
+                f"name another one with dut.options.{side}",
+            )
+        interface = facts.interfaces.get(name)
+        if interface is None:
+            known = ", ".join(sorted(facts.interfaces))
+            near = [n for n, i in facts.interfaces.items() if i.mac == wanted]
+            raise DutError(
+                f"the device has no interface {name} (dut.options.{side}); it has {known}",
+                f"{near[0]} has the MAC address {wanted}" if near else "",
+            )
+        if interface.mac != wanted:
+            raise DutError(
+                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}",
+                f"set links.{side}.dut_mac in the testbed file, or name another interface",
+            )
+        if interface.up and not interface.carrier:
+            raise DutError(
+                f"the {side} interface {name} has no carrier", "is the cable plugged in?"
+            )

@@ -1,0 +1,85 @@
+"""What drivers of the Linux kernel's stateful NAT have in common; each writes its own rules."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.plan import Intent, Plan, Step
+from v6t.profiles.errors import DutError
+
+
+class Conntracked(LinuxDriver):
+    """A device whose connections the kernel's conntrack keeps."""
+
+    def sessions(self, intent: Intent) -> Reading | None:
+        """See the base class."""
+        return nat.reading()
+
+    def table(self, intent: Intent) -> Reading | None:
+        """See the base class."""
+        return nat.table()
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Connections, and those that could not be made."""
+        return {
+            **super().telemetry(intent),
+            "sessions": nat.reading(),
+            "conntrack": nat.statistics(),
+        }
+
+
+class NetfilterNat(Conntracked):
+    """NAT by rules for the connections of the clients' networks."""
+
+    version: ClassVar[int] = 4
+    """Of IP."""
+    forward: ClassVar[tuple[str, str] | None] = None
+    """A command that lists the chain FORWARD, and how it says that it drops what no rule takes."""
+
+    @abstractmethod
+    def rules(self, pool: nat.Pool, port: str) -> list[Step]:
+        """Translate what leaves through an interface.
+
+        Args:
+            pool: clients, public addresses and ports.
+            port: the interface.
+        """
+
+    def survey(self) -> Mapping[str, str]:
+        """See the base class."""
+        more = {} if self.forward is None else {"forward": self.forward[0]}
+        return {**super().survey(), **more}
+
+    def read_version(self, text: str) -> str:
+        """``nftables v1.0.6 (Lester Gooch #5)``, ``iptables v1.8.9 (nf_tables)``."""
+        words = text.split()
+        return words[1].lstrip("v") if len(words) > 1 else text.strip()
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Somebody's firewall drops what is forwarded."""
+        super().refuse(intent, facts)
+        if self.forward is not None and self.forward[1] in facts.sections.get("forward", ""):
+            raise DutError(
+                "the device's chain FORWARD drops what no rule of its own accepts",
+                "that is another program's firewall (Docker, ufw): use a device without it",
+            )
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        pool = nat.pool_of(intent, self.version)
+        return self.finish(
+            facts,
+            [
+                *self.base(intent, facts),
+                *self.rules(pool, self.port(intent, "right")),
+                *nat.conntrack(self.options, intent, facts),
+            ],
+            flush=nat.flush(pool.inside),
+            notes=("source ports within the range are kept where they are free",),
+        )

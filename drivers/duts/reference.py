@@ -1,0 +1,121 @@
+"""The reference device: a technology's own translation between the lab's cables, or what stands by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from v6t.drivers.device import DeviceSession, quiet
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.plan import Intent, Plan
+from v6t.drivers.lab.faults import Faults
+from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from v6t.drivers.lab.setup import LabDevice
+
+
+class ReferenceOptions(BaseModel):
+    """The plugin's own reference translation behind two interfaces of the lab.
+
+    Outside the lab: a device that nobody configures, or somebody by hand.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Plugin parameters that the device alone believes: a wrong device, to see it caught."""
+    faults: Faults = Faults()
+    """How it misbehaves."""
+    hooks: dict[str, str] = Field(default_factory=dict)
+    """Shell commands for the reset benchmark and for stateful devices, by name."""
+
+    @field_validator("hooks")
+    @classmethod
+    def _commands(cls, given: dict[str, str]) -> dict[str, str]:
+        for name, command in given.items():
+            if not command.strip():
+                raise ValueError(f"the hook {name} is no command")
+        return given
+
+
+class Reference(Driver):
+    """Nothing to configure."""
+
+    name = "reference"
+    noun = "device"
+    title = "the plugin's own reference translation behind two interfaces of the lab"
+    technologies = ()
+    executed = "with real frames of every technology"
+    options_model = ReferenceOptions
+    configures = False
+
+    @property
+    def hooks(self) -> Mapping[str, str]:
+        """Of the testbed file."""
+        hooks: Mapping[str, str] = self.options.hooks
+        return hooks
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """Of the testbed file or ``--set-dut``."""
+        params: Mapping[str, Any] = self.options.params
+        return params
+
+    @classmethod
+    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        """They are parameters that the device alone believes."""
+        return {"params": {**given.get("params", {}), **flags}} if flags else {}
+
+    def survey(self) -> Mapping[str, str]:
+        """Nothing."""
+        return {}
+
+    def facts(self, sections: Mapping[str, str]) -> Facts:
+        """None."""
+        del sections
+        return Facts(system="", version="")
+
+    def example(self, intent: Intent) -> Facts:
+        """None."""
+        del intent
+        return Facts(system="", version="")
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """There is no plan for it."""
+        raise UsageError(
+            "the reference device needs no configuration", "name a driver with --driver"
+        )
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """None."""
+        del intent, facts
+        return Plan(self.name, "", (), ())
+
+    def emptying(self, intent: Intent) -> str:
+        """By the user's command, or by hand."""
+        del intent
+        return self.hooks.get("flush", "by hand")
+
+    def session(
+        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
+    ) -> DeviceSession | None:
+        """Nobody drives it."""
+        del intent, keep, say
+        return None
+
+    def lab_device(
+        self,
+        translation: DeviceTechnology,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+    ) -> LabDevice:
+        """The translation behind two rings."""
+        from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
+
+        del intent, keep, say
+        return ReferenceDevice(translation, frame_octets(translation.links), self.options.faults)

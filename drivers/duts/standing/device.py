@@ -1,0 +1,173 @@
+"""A real implementation as the lab's device: namespaces of its own, configured like any other."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from v6t.drivers.duts.commands import Commands
+from v6t.drivers.duts.plan import Intent
+from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.standing import host
+from v6t.drivers.duts.standing.ssh import LabSsh
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.setup import LabDevice
+from v6t.drivers.transport.contract import Transport
+from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.profiles.errors import DutError, EnvironmentLacking, UsageError
+
+
+class LabDut(LabDevice):
+    """See :class:`v6t.drivers.lab.setup.LabDevice`."""
+
+    def __init__(
+        self,
+        driver: Commands,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Remember; nothing is started.
+
+        Args:
+            driver: what the device is; with ``ssh.lab`` it is reached through an sshd of its own.
+            intent: what it shall be.
+            keep: local directory for a copy of the undo record.
+            say: told what happens.
+
+        Raises:
+            UsageError: its options are for a device elsewhere.
+        """
+        options = driver.options
+        if options.ssh is not None and not options.ssh.lab:
+            raise UsageError(
+                "a device reached over SSH cannot be between the cables of the lab",
+                "use --tester trex with this testbed, or ssh.lab instead of ssh.host",
+            )
+        machine = [n for n in ("cores", "governor", "clock_khz") if getattr(options, n, 0)]
+        if machine:
+            raise UsageError(
+                f"the lab's device has no cores of its own: {', '.join(machine)} would change this "
+                "machine",
+                f"leave dut.options.{machine[0]} out, or use a device elsewhere",
+            )
+        if (options.left, options.right) != (LEFT, RIGHT):
+            raise UsageError(
+                "the interfaces of the lab's device are called left and right",
+                "leave dut.options.left and right out",
+            )
+        self.driver = driver
+        self.intent = intent
+        self._keep = keep
+        self._say = say
+        self._host: subprocess.Popen[str] | None = None
+        self._pid = 0
+        self._server: LabSsh | None = None
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session | None:
+        """None before it stands."""
+        return self._session
+
+    def namespaces(self) -> list[int | None]:
+        """Its own."""
+        return [self.namespace()]
+
+    def namespace(self) -> int:
+        """Make the device's namespaces; the id of a process in them."""
+        login = self.driver.options.ssh
+        try:
+            if login is None:
+                self._host, self._pid = host.start(persistent=False)
+            else:
+                self._server = LabSsh(login.lab)
+                self._pid = self._server.start()
+        except OSError as exc:
+            raise EnvironmentLacking(
+                f"the lab's device could not be made: {exc}",
+                "it needs process and mount namespaces; root has them",
+            ) from exc
+        self._await_free()
+        return self._pid
+
+    def start_in(self, pid: int) -> None:
+        """Configure and verify it like a device elsewhere; its namespace is its own."""
+        del pid
+        session = Session(self.driver, self._transport(), self.intent, self._keep, self._say)
+        session.open()
+        self._session = session
+        session.apply()
+        session.verify()
+
+    def flush(self) -> None:
+        """Empty its state."""
+        if self.session is not None:
+            self.session.flush()
+
+    def report(self) -> dict[str, Any]:
+        """Figures of the driver's telemetry, now."""
+        if self.session is None:
+            return {}
+        readings = self.driver.telemetry(self.intent)
+        return {
+            name: dict(reading.parse(self.session.transport.run(reading.command).out))
+            for name, reading in readings.items()
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        return {"kind": self.driver.name} if self.session is None else self.session.describe()
+
+    def close(self) -> None:
+        """Restore it, to see that it can be restored, and remove it."""
+        session, self._session = self._session, None
+        try:
+            if session is not None:
+                try:
+                    session.restore()
+                finally:
+                    session.close()
+        finally:
+            if self._server is not None:
+                self._server.stop()
+                self._server = None
+            if self._host is not None:
+                self._host.kill()
+                self._host.communicate()
+                self._host = None
+
+    def _transport(self) -> Transport:
+        if self._server is None:
+            return NamespaceTransport(self._pid, f"lab device ({self.driver.name})")
+        return self._server.transport()
+
+    def _await_free(self) -> None:
+        """Interfaces of an earlier lab vanish with its tester, but not at once."""
+        transport = NamespaceTransport(self._pid)
+        for _ in range(50):
+            if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:
+                return
+            time.sleep(0.1)
+        raise DutError("the lab's device is still in use", "wait for the end of the other v6t")
+
+    def prepare(self) -> None:
+        """What an operator sees to before: MAC addresses as in the testbed file, and ARP."""
+        links = self.intent.links
+        lines = [
+            "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
+        ]
+        for name, link in ((LEFT, links.left), (RIGHT, links.right)):
+            lines += [
+                f"sysctl -q -w net.ipv6.conf.{name}.accept_dad=0 "
+                f"net.ipv6.conf.{name}.disable_ipv6=0",
+                f"ip link set dev {name} down",
+                f"ip link set dev {name} address {link.dut_mac} arp on",
+                f"ip link set dev {name} up",
+            ]
+        done = NamespaceTransport(self._pid).run(" && ".join(lines))
+        if done.status:
+            raise EnvironmentLacking(f"the lab's device interfaces cannot be set: {done.words}")

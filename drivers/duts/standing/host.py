@@ -1,0 +1,94 @@
+"""A device of its own kind for the lab: network, process and mount namespaces, and their init.
+
+``python -m v6t.drivers.duts.standing.host bound|persistent`` prints the process id that names the
+namespaces. Whatever is started in them ends with that process, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from v6t.drivers.lab import netns
+
+_CLONE_NEWNS, _CLONE_NEWPID = 0x00020000, 0x20000000
+_MS_PRIVATE_REC = 0x00040000 | 0x4000
+
+
+def start(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
+    """Start one.
+
+    Args:
+        persistent: it outlives this process, to be ended by its process id.
+
+    Returns:
+        The process to wait for, and the process id of the namespaces' init.
+
+    Raises:
+        OSError: the kernel refuses; the text says what.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, "persistent" if persistent else "bound"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    line = process.stdout.readline() if process.stdout else ""
+    if not line.strip().isdigit():
+        words = (process.stderr.read() if process.stderr else "").strip().splitlines()
+        process.wait()
+        raise OSError(words[-1] if words else "the namespaces could not be made")
+    return process, int(line)
+
+
+def main() -> None:
+    """Make the namespaces and keep them."""
+    bound = sys.argv[1:] != ["persistent"]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if bound:
+        netns.die_with(os.getppid())
+    netns.unshare(netns.CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWPID)
+    told, tell = os.pipe()
+    child = os.fork()
+    if child:
+        os.write(tell, f"{child}\n".encode())
+        _, status = os.waitpid(child, 0)
+        sys.exit(os.waitstatus_to_exitcode(status) != 0)
+    _init(os.read(told, 32))
+
+
+def _init(outer_pid: bytes) -> None:
+    netns.die_with(0)  # a parent outside the process namespace is seen as 0
+    netns.mount("none", "/", None, _MS_PRIVATE_REC)
+    netns.mount("proc", "/proc", "proc")
+    with contextlib.suppress(OSError):  # some containers forbid it; nothing needs it for certain
+        netns.mount("sysfs", "/sys", "sysfs")
+    netns.mount("tmpfs", "/run", "tmpfs")
+    Path("/run").chmod(0o755)
+    Path("/run/sshd").mkdir(mode=0o755)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    signals = {signal.SIGCHLD, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    sys.stdout.write(outer_pid.decode())
+    sys.stdout.flush()
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    while signal.sigwait(signals) != signal.SIGTERM:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (OSError, subprocess.SubprocessError) as exc:
+        print(f"{exc}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,199 @@
+"""An sshd within the lab's device, with keys and configuration of its own.
+
+The device and its sshd outlive a v6t that is killed, as a device elsewhere would: the next run with
+the same name finds it, restores it, and removes it at its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from v6t.drivers.duts.standing import host
+from v6t.drivers.lab import netns
+from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import EnvironmentLacking
+
+BASE = Path("/run")
+SSHD = "/usr/sbin/sshd"
+_CONFIG = """\
+Port 22
+ListenAddress 127.0.0.1
+HostKey {place}/hostkey
+PidFile /run/sshd.pid
+AuthorizedKeysFile {place}/authorized_keys
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+PrintMotd no
+LogLevel VERBOSE
+Subsystem sftp internal-sftp
+SetEnv SHLVL=9
+"""
+"""SHLVL keeps bash from reading this machine's .bashrc, which says nothing about a device."""
+
+
+class LabSsh:
+    """Namespaces with an sshd in them, by name."""
+
+    def __init__(self, name: str) -> None:
+        """Remember.
+
+        Args:
+            name: of the device; two v6t with one name share a device, one after the other.
+
+        Raises:
+            EnvironmentLacking: no sshd, or no root.
+        """
+        if os.geteuid() != 0 or not os.access(BASE, os.W_OK):
+            raise EnvironmentLacking(
+                "an sshd of the lab's own needs root", "leave ssh out: the lab needs none"
+            )
+        if not Path(SSHD).exists():
+            raise EnvironmentLacking(
+                "there is no sshd for the lab's device", "apt-get install openssh-server"
+            )
+        self.name = name
+        self.place = BASE / f"v6t-lab-{name}"
+        self._pid = 0
+        self._stopped = False
+
+    def start(self) -> int:
+        """Find or make it; the id of a process in its namespaces."""
+        self.place.mkdir(mode=0o700, exist_ok=True)
+        found = self.running()
+        if found:
+            self._pid = found
+        else:
+            self._keys()
+            _, self._pid = host.start(persistent=True)
+            (self.place / "pid").write_text(f"{self._pid} {_started(self._pid)}\n")
+        if self._connect_now() is None:
+            self._serve()
+        return self._pid
+
+    def transport(self) -> SshTransport:
+        """A way to it, not open yet."""
+        return LabTransport(self._pid, self.options())
+
+    def options(self) -> SshOptions:
+        """How to log in."""
+        return SshOptions(
+            lab=self.name,
+            user="root",
+            identity=(str(self.place / "id"),),
+            known_hosts=str(self.place / "known_hosts"),
+            config="",
+        )
+
+    def stop(self) -> None:
+        """End it and everything in it. May be called twice."""
+        pid = self.running()
+        if pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            for _ in range(50):
+                if not _started(pid):
+                    break
+                time.sleep(0.02)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def running(self) -> int:
+        """The id of its process, 0 if it does not stand."""
+        try:
+            pid, _, started = (self.place / "pid").read_text().strip().partition(" ")
+        except OSError:
+            return 0
+        alive = pid.isdigit() and started and _started(int(pid)) == started
+        return int(pid) if alive else 0
+
+    def _keys(self) -> None:
+        for name in ("hostkey", "id"):
+            (self.place / name).unlink(missing_ok=True)
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.place / name)],
+                check=True,
+            )
+        kind, key = (self.place / "hostkey.pub").read_text().split()[:2]
+        (self.place / "known_hosts").write_text(f"localhost {kind} {key}\n127.0.0.1 {kind} {key}\n")
+        shutil.copyfile(self.place / "id.pub", self.place / "authorized_keys")
+        (self.place / "authorized_keys").chmod(0o600)
+
+    def _serve(self) -> None:
+        # the device's own /run hides this directory: it gets a copy
+        inside = "/run/v6t-lab"
+        files = {name: (self.place / name).read_text() for name in ("hostkey", "authorized_keys")}
+        files["sshd_config"] = _CONFIG.format(place=inside)
+        transport = NamespaceTransport(self._pid, f"lab device {self.name}")
+        transport.run(f"mkdir -p -m 700 {inside}")
+        for name, text in files.items():
+            transport.run(f"umask 077; cat >{inside}/{name}", text)
+        done = transport.run(f"{SSHD} -f {inside}/sshd_config -E {inside}/log")
+        if done.status:
+            raise EnvironmentLacking(f"the lab's sshd does not start: {done.words}")
+        for _ in range(100):
+            found = self._connect_now()
+            if found is not None:
+                found.close()
+                return
+            time.sleep(0.05)
+        raise EnvironmentLacking("the lab's sshd does not listen")
+
+    def _connect_now(self) -> socket.socket | None:
+        try:
+            return connect_in(self._pid, "127.0.0.1", 22)
+        except OSError:
+            return None
+
+
+class LabTransport(SshTransport):
+    """SSH from within the device's own network namespace."""
+
+    def __init__(self, pid: int, options: SshOptions, port: int = 22) -> None:
+        inner = options.model_copy(update={"port": port})
+        super().__init__(inner, ["nsenter", "-t", str(pid), "-n", "--"])
+        self.name = f"ssh {options.user}@{options.lab}"
+
+
+def connect_in(pid: int, host: str, port: int) -> socket.socket:
+    """A TCP connection made within another process's network namespace.
+
+    A socket belongs for ever to the namespace it was made in; only a thread enters it.
+
+    Raises:
+        OSError: no namespace, nobody listens.
+    """
+    found: list[socket.socket | OSError] = []
+
+    def work() -> None:
+        try:
+            netns.enter(pid)
+            found.append(socket.create_connection((host, port), timeout=5))
+        except OSError as exc:
+            found.append(exc)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], OSError):
+        raise found[0]
+    found[0].setblocking(False)
+    return found[0]
+
+
+def _started(pid: int) -> str:
+    """When a process began [clock ticks since boot], which tells it from a later one."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

@@ -1,0 +1,20 @@
+"""How the reference device misbehaves, to see that the tester notices."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Faults(BaseModel):
+    """How the reference device misbehaves, to see it caught."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    drop_every: int = Field(default=0, ge=0)
+    """One forwarded frame in so many is lost; 0: none."""
+    duplicate_every: int = Field(default=0, ge=0)
+    """One forwarded frame in so many is sent twice; 0: none."""
+    corrupt_octet: int = Field(default=-1, ge=-1)
+    """This octet of every forwarded frame is inverted; -1: none."""
+    slow_ns: int = Field(default=0, ge=0)
+    """Time each frame takes longer [ns]."""

@@ -1,0 +1,45 @@
+"""The simulated tester as a kind: tester and device in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from v6t.drivers.sim.device import SimOptions
+from v6t.drivers.sim.table import SimTable
+from v6t.drivers.tester_kind import TesterKind
+
+if TYPE_CHECKING:
+    from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.sim.tester import SimTester
+
+
+class Sim(TesterKind):
+    """A rehearsal: no frame is sent."""
+
+    name = "sim"
+    title = "tester and device in virtual time, for rehearsals"
+    options_model = SimOptions
+    simulates = True
+
+    def read(self, given: Mapping[str, Any]) -> SimOptions:
+        """Limits, delays and faults."""
+        return SimOptions.from_mapping(given)
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Of the simulated table."""
+        return SimTable(self.options).timeout_s
+
+    def make(
+        self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
+    ) -> SimTester:
+        """With its device."""
+        from v6t.drivers.sim.tester import SimTester
+
+        del links, device, delays
+        return SimTester(self.options, seed, loopback=loopback)
+
+    def caveats(self) -> Iterator[str]:
+        """What it is."""
+        yield "SIMULATED: no frame was sent; the device is a model"

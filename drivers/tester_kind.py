@@ -1,0 +1,126 @@
+"""What a run asks of a kind of tester before there is one: options, place, rights, abilities, warnings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+from v6t.drivers.options import options_of
+from v6t.drivers.tester import Tester
+
+if TYPE_CHECKING:
+    from v6t.drivers.lab.setup import LabDevice
+
+State = Literal["ok", "note", "missing"]
+Finding = tuple[str, State, str]
+"""What was looked at, how it is, and the text with its fix."""
+
+
+class NoOptions(BaseModel):
+    """It has none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TesterKind(ABC):
+    """One kind of tester, with the options of a run. Entry point group ``v6t.testers``."""
+
+    name: ClassVar[str]
+    """In testbed files and on the command line."""
+    title: ClassVar[str]
+    """One line."""
+    options_model: ClassVar[type[Any]] = NoOptions
+    """A pydantic model, whose field docstrings describe the options."""
+    simulates: ClassVar[bool] = False
+    """No frame is sent: the device is a part of the tester, no driver is asked, and what the
+    tester can do says nothing of this machine."""
+    no_matter: ClassVar[frozenset[str]] = frozenset()
+    """Options that change nothing about its speed."""
+    options: Any
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        """Validate options.
+
+        Args:
+            given: of the testbed file and ``--set-tester``.
+
+        Raises:
+            UsageError: naming the option.
+        """
+        self.options = self.read(given or {})
+
+    def read(self, given: Mapping[str, Any]) -> Any:
+        """The options.
+
+        Raises:
+            UsageError: naming the one that is wrong.
+        """
+        return options_of(self.options_model, self.name, "tester", given)
+
+    @property
+    def in_lab(self) -> bool:
+        """The device stands in namespaces of this machine, between the tester's ports."""
+        return False
+
+    @property
+    def loops_back(self) -> bool:
+        """A run itself can leave the device out, to measure the tester alone."""
+        return True
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Its own device's idle connections live so long [s]; None: it has none, or for ever."""
+        return None
+
+    @property
+    def shared(self) -> str | None:
+        """What two runs at the same time must not share, in a few words; None: nothing."""
+        return None
+
+    def prepare(self) -> None:  # noqa: B027  (some need nothing)
+        """Get the rights it needs, before anything starts threads.
+
+        Raises:
+            EnvironmentLacking: this machine or user cannot do it.
+        """
+
+    @abstractmethod
+    def make(
+        self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
+    ) -> Tester:
+        """A tester that is not open yet.
+
+        Args:
+            links: MAC addresses, VLANs and MTUs of the left and the right link.
+            device: what stands between its ports, where that is in the lab.
+            loopback: leave the device out.
+            delays: frames will be timed.
+            seed: of all chance.
+
+        Raises:
+            EnvironmentLacking: this tester cannot be had.
+        """
+
+    def caveats(self) -> Iterator[str]:
+        """What must be said beside every number."""
+        yield from ()
+
+    def cautions(self, timed: Sequence[str]) -> Iterator[str]:
+        """What is allowed and yet probably not meant.
+
+        Args:
+            timed: benchmarks of the run that time frames.
+        """
+        del timed
+        yield from ()
+
+    def examine(self, *, named: bool) -> Iterator[Finding]:
+        """Whether it could work here, for ``v6t doctor``; nothing is changed.
+
+        Args:
+            named: by the user's testbed file; else nobody asks for it in particular.
+        """
+        del named
+        yield from ()

@@ -1,0 +1,1 @@
+"""Ways to run commands elsewhere: OpenSSH, and the namespaces of this machine."""

@@ -1,0 +1,229 @@
+"""The way to a device over SSH: one connection that OpenSSH's client keeps, many commands through it."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import re
+import secrets
+import shlex
+import stat
+import subprocess
+import time
+from collections.abc import Sequence
+
+from v6t.drivers.transport.contract import (
+    ConnectionLost,
+    DeadlinePassed,
+    Output,
+    Unreachable,
+    for_shell,
+)
+from v6t.drivers.transport.process import Process, ProcessHeld, begin, finish, kill
+from v6t.drivers.transport.ssh_client import SshClient
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import DutError, UsageError
+
+_POLL_S = 0.02
+_PASSWORD = "V6T_SSH_PASSWORD"  # noqa: S105  (the name of a variable)
+_ASKPASS = f"#!/bin/sh\nprintf '%s\\n' \"${_PASSWORD}\"\n"
+_KEY_REFUSED = re.compile(
+    r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED"
+)
+_LOGIN_REFUSED = re.compile(
+    r"(?:(?P<who>\S+): )?Permission denied|Too many authentication failures"
+)
+_BOUND = """\
+place=$1; shift; exec 3<&0
+"$@" </dev/null 3<&- & master=$!
+(cat <&3 >/dev/null; kill $master; rm -rf "$place") & watch=$!
+wait $master; s=$?; kill $watch; exit $s
+"""
+"""Runs a program that ends with us, however we end: our end of its standard input is closed then."""
+_TIMED_OUT = re.compile(r"timed out", re.IGNORECASE)
+
+
+class SshTransport:
+    """One connection, many commands.
+
+    A command's end is told by a line of our own behind its standard error: OpenSSH's status 255 is
+    also that of a broken connection, and what a command did before that is not to be guessed.
+    """
+
+    def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
+        """Remember; nothing is opened.
+
+        Args:
+            options: where and how.
+            before: a program that runs ssh, for example in another network namespace.
+        """
+        self._options = options
+        self._before = before
+        user = f"{options.user}@" if options.user else ""
+        port = f":{options.port}" if options.port else ""
+        self.name = f"ssh {user}{options.host or options.lab}{port}"
+        self._client: SshClient | None = None
+        self._master: Process | None = None
+        self._secret: str | None = None
+
+    def open(self) -> None:
+        """Connect and log in; the host key must be known."""
+        self.close()
+        self._client = SshClient(self._options, self._before)
+        try:
+            self._connect(self._client)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
+        """See :class:`v6t.drivers.transport.contract.Transport`."""
+        limit = deadline_s or self._options.command_deadline_s
+        mark = f"v6t-{secrets.token_hex(8)}"
+        # the command has a shell of its own: it may exit, be killed, or replace itself
+        line = f"{for_shell(command, self._options.become)}; echo {mark} $? >&2"
+        process = begin(self._through(f"sh -c {shlex.quote(line)}"))
+        said = finish(process, text, limit)
+        if said is None:
+            raise DeadlinePassed(
+                f"{self.name}: no end of a command after {limit:g} s: {command[:120]}",
+                "it may still be running on the device",
+            )
+        out, err = said
+        before, found, after = err.rpartition(mark.encode())
+        if not found:
+            raise ConnectionLost(
+                f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
+                f"during: {command[:120]}",
+                "what the command did is unknown",
+            )
+        return Output.of(int(after.split()[0]), out, before)
+
+    def hold(self, command: str) -> ProcessHeld:
+        """See :class:`v6t.drivers.transport.contract.Transport`."""
+        line = for_shell(command, self._options.become)
+        return ProcessHeld(self.name, begin(self._through(line)), lambda: not self._alive)
+
+    def close(self) -> None:
+        """Disconnect; what the device's shells were doing ends there."""
+        master, self._master = self._master, None
+        client, self._client = self._client, None
+        if master is not None:
+            kill(master)
+        if client is not None:
+            client.remove()
+
+    @property
+    def _alive(self) -> bool:
+        return self._master is not None and self._master.poll() is None
+
+    def _through(self, line: str) -> list[str]:
+        """A command line that uses the one connection and never makes another."""
+        if self._client is None or not self._alive:
+            raise ConnectionLost(f"{self.name}: there is no connection")
+        socket = f"ControlPath={self._client.place / 'mux'}"
+        never = ("-o", "ControlMaster=no", "-o", socket, "-o", "ProxyCommand=false")
+        return [*self._client.words(*never), "--", self._client.host, line]
+
+    def _connect(self, client: SshClient) -> None:
+        password = self._password()
+        socket = client.place / "mux"
+        words = client.words(
+            *("-N", "-o", "ControlMaster=yes", "-o", f"ControlPath={socket}"),
+            *("-o", "ControlPersist=no"),
+            password=bool(password),
+        )
+        self._master = subprocess.Popen(
+            ["sh", "-c", _BOUND, "sh", str(client.place), *words, "--", client.host],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=(client.place / "log").open("wb"),
+            env=_environment(client, password),
+            start_new_session=True,
+        )
+        until = time.monotonic() + self._options.connect_deadline_s
+        while not _is_socket(socket):
+            if self._master.poll() is not None:
+                raise self._refused((client.place / "log").read_text(errors="backslashreplace"))
+            if time.monotonic() > until:
+                raise self._late(self.name)
+            time.sleep(_POLL_S)
+
+    def _refused(self, said: str) -> DutError:
+        """Why there is no connection, from ssh's words; the first host that said no is named."""
+        where = self._where(said)
+        text = _last(said.encode())
+        if _KEY_REFUSED.search(said):
+            return DutError(
+                f"{where}: the host key is not the known one: {text}",
+                "compare its fingerprint on the device's console, then correct known_hosts "
+                "(ssh-keygen -R, ssh-keyscan); v6t never accepts a key by itself",
+            )
+        if _LOGIN_REFUSED.search(said):
+            return DutError(
+                f"{where}: the login was refused: {text}",
+                "check user and key (`ssh -v` shows which are tried)",
+            )
+        if _TIMED_OUT.search(said):
+            return self._late(where)
+        return Unreachable(f"{where}: cannot be reached: {text}", "check address, port and sshd")
+
+    def _late(self, where: str) -> Unreachable:
+        return Unreachable(
+            f"{where}: no login within {self._options.connect_deadline_s:g} s",
+            "is the device up, and is port 22 open?",
+        )
+
+    def _where(self, said: str) -> str:
+        """The device, or the host on the way to it that ssh complains of."""
+        for hop in self._options.hops:
+            known = rf"(^|[\s@\[]){re.escape(hop.host)}([\s:\]]|$)"
+            mine = re.search(known, said.partition("Connection closed by UNKNOWN")[0], re.MULTILINE)
+            if mine and hop.host != self._options.host:
+                return f"{self.name}, through {hop.text}"
+        return self.name
+
+    def _password(self) -> str | None:
+        """Asked for once: a connection is made again without anybody at the terminal."""
+        from_environment = os.environ.get("V6T_DUT_PASSWORD")
+        if from_environment or not self._options.ask_password:
+            return from_environment
+        if self._secret is None:
+            try:
+                self._secret = getpass.getpass(f"password for {self.name}: ")
+            except EOFError as exc:
+                raise UsageError(
+                    f"{self.name}: there is no terminal to ask for the password",
+                    "set V6T_DUT_PASSWORD, or better use a key",
+                ) from exc
+        return self._secret
+
+
+def _environment(client: SshClient, password: str | None) -> dict[str, str]:
+    """Of the master: without a terminal ssh asks a program, which only repeats a variable."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    environment.pop("V6T_DUT_PASSWORD", None)
+    if password:
+        ask = client.place / "ask"
+        ask.write_text(_ASKPASS, encoding="utf-8")
+        ask.chmod(0o700)
+        environment |= {
+            _PASSWORD: password,
+            "SSH_ASKPASS": str(ask),
+            "SSH_ASKPASS_REQUIRE": "force",
+        }
+    return environment
+
+
+def _is_socket(path: os.PathLike[str]) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    return False
+
+
+def _last(said: bytes) -> str:
+    """The most telling line of what ssh printed."""
+    lines = [line.strip() for line in said.decode(errors="backslashreplace").splitlines()]
+    lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
+    return lines[-1][:300] if lines else ""

@@ -1,0 +1,133 @@
+"""OpenSSH's client as v6t calls it: the user's configuration, under rules that are not negotiable.
+
+A configuration of our own comes first, because ssh takes the first value it meets: host keys are
+checked whatever stands below, nothing is forwarded, nobody is asked. It includes the user's (or the
+one the testbed names), so that aliases, keys, agents, hardware keys and jumps work as at the prompt.
+It is a file, not a row of options, because ssh hands only its configuration file on to the ssh it
+starts for a jump.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import EnvironmentLacking, UsageError
+
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+ALIVE_S, ALIVE_COUNT = 5, 3
+_RULES = {
+    "StrictHostKeyChecking": "yes",
+    "UpdateHostKeys": "no",
+    "ServerAliveInterval": str(ALIVE_S),
+    "ServerAliveCountMax": str(ALIVE_COUNT),
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "ClearAllForwardings": "yes",
+    "PermitLocalCommand": "no",
+    "RequestTTY": "no",
+    "LogLevel": "INFO",
+}
+
+
+class SshClient:
+    """Words and files of one way to a host. The files go with the object."""
+
+    def __init__(self, options: SshOptions, before: Sequence[str] = ()) -> None:
+        """Write the configuration; nothing is started.
+
+        Args:
+            options: where and how.
+            before: a program that runs ssh, for example in another network namespace.
+
+        Raises:
+            EnvironmentLacking: there is no ssh.
+            UsageError: a file that the options name is not there.
+        """
+        if shutil.which("ssh") is None:
+            raise EnvironmentLacking("there is no ssh", "apt-get install openssh-client")
+        self.options = options
+        self.host = options.host or "localhost"
+        self._before = list(before)
+        text = self._configuration()
+        self.place = Path(tempfile.mkdtemp(prefix="v6t-ssh-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, self.place, True)
+        (self.place / "config").write_text(text, encoding="utf-8")
+
+    def words(self, *options: str, password: bool = False) -> list[str]:
+        """The start of a command line, up to the options that are wanted for it.
+
+        Args:
+            options: of ssh, such as ``-M``.
+            password: one may be sent to the device (never to a host on the way).
+        """
+        asked = ("yes", "no") if password else ("no", "yes")
+        return [
+            *self._before, "ssh", "-F", str(self.place / "config"), "-T",
+            "-o", f"PasswordAuthentication={asked[0]}",
+            "-o", f"KbdInteractiveAuthentication={asked[0]}",
+            "-o", f"BatchMode={asked[1]}", "-o", "NumberOfPasswordPrompts=1", *options,
+        ]  # fmt: skip
+
+    def command(self, program: Sequence[str]) -> list[str]:
+        """``program`` over there. It ends when its standard input does, or ignores that."""
+        return [*self.words(), "--", self.host, "exec " + shlex.join(program)]
+
+    def copy(self, there: str, here: Path) -> list[str]:
+        """The command that copies a file from there to here."""
+        place = f"[{self.host}]" if ":" in self.host else self.host
+        config = str(self.place / "config")
+        return [*self._before, "scp", "-q", "-B", "-F", config, "--", f"{place}:{there}", str(here)]
+
+    def remove(self) -> None:
+        """Take the files away. May be called twice."""
+        self._remove()
+
+    def _configuration(self) -> str:
+        o = self.options
+        own = dict(_RULES, ConnectTimeout=str(max(1, round(o.connect_deadline_s))))
+        if o.known_hosts:
+            files = " ".join(_quoted(p) for p in _files(o.known_hosts))
+            own["UserKnownHostsFile"], own["GlobalKnownHostsFile"] = files, "none"
+        lines = [f"Host {self.host}"]
+        for name, value in (("User", o.user), ("Port", o.port), ("ProxyJump", o.jump)):
+            if value:
+                lines.append(f"  {name} {value}")
+        lines.append("Host *")
+        lines += [f"  {name} {value}" for name, value in own.items()]
+        # hosts on the way are no ssh of ours to give options to: what they may ask for stands here
+        lines += ["  PasswordAuthentication no", "  KbdInteractiveAuthentication no"]
+        for key in o.identity:
+            lines.append(f"  IdentityFile {_quoted(_existing(key, 'key'))}")
+        if o.identity:
+            lines += ["  IdentitiesOnly yes", "  IdentityAgent none"]
+        lines += [f"Include {_quoted(path)}" for path in self._included()]
+        return "\n".join(lines) + "\n"
+
+    def _included(self) -> list[Path]:
+        found = [Path(text).expanduser() for text in self.options.config.split()]
+        if self.options.config and found == [Path("~/.ssh/config").expanduser()]:
+            found.append(SYSTEM_CONFIG)
+        return [path.resolve() for path in found if path.is_file()]
+
+
+def _files(paths: str) -> list[Path]:
+    return [_existing(text, "known hosts") for text in paths.split()]
+
+
+def _existing(text: str, what: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_file() or not os.access(path, os.R_OK):
+        raise UsageError(f"the SSH settings cannot be used: there is no {what} file {text}")
+    return path.resolve()
+
+
+def _quoted(path: Path) -> str:
+    """As ssh_config wants it: quotes around, and percent signs are its own."""
+    return '"' + str(path).replace("%", "%%") + '"'

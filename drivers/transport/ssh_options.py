@@ -1,0 +1,98 @@
+"""What a testbed file may say about the way to a device."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+_NAME = r"[A-Za-z0-9_.%][A-Za-z0-9_.%-]*"
+_ADDRESS = r"\[?[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?\]?"
+_HOP = re.compile(rf"(?:({_NAME})@)?({_NAME}|\[[0-9A-Fa-f:.]+\])(?::(\d+))?")
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A host on the way."""
+
+    text: str
+    user: str
+    host: str
+    port: int
+
+
+class SshOptions(BaseModel):
+    """How to log in. Unset values come from ``~/.ssh/config``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = Field(default="", pattern=rf"^({_NAME}|{_ADDRESS})?$")
+    """Name, address or alias of ``~/.ssh/config``."""
+    port: int | None = Field(default=None, ge=1, le=65535)
+    """TCP port of sshd."""
+    user: str = Field(default="", pattern=rf"^({_NAME})?$")
+    """Login name."""
+    identity: tuple[str, ...] = ()
+    """Private key files; without any: those of the configuration, and the agent's."""
+    known_hosts: str = ""
+    """File of known host keys; default: the configuration's. A host must be in it."""
+    config: str = "~/.ssh/config"
+    """OpenSSH client configuration; empty: none."""
+    jump: str = ""
+    """``[user@]host[:port]`` to go through (ProxyJump); several with commas. They are logged in to
+    with the same keys and known hosts, never with the device's password."""
+    become: Literal["", "sudo -n", "doas -n"] = ""
+    """How an ordinary user becomes root on the device."""
+    ask_password: bool = False
+    """Ask for a password at the terminal; it is never written anywhere. ``$V6T_DUT_PASSWORD``
+    is taken without asking."""
+    connect_deadline_s: float = Field(default=15.0, gt=0, le=600)
+    """How long logging in may take [s]."""
+    command_deadline_s: float = Field(default=30.0, gt=0, le=3600)
+    """How long a command may take that changes nothing [s]."""
+    lab: str = ""
+    """Instead of a host: an sshd that v6t starts within the lab's device namespace of this name."""
+
+    @property
+    def text(self) -> str:
+        """``user@host``, for messages."""
+        return f"{self.user}@{self.host or self.lab}" if self.user else self.host or self.lab
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hosts of ``jump``."""
+        found = []
+        for text in filter(None, self.jump.split(",")):
+            match = _HOP.fullmatch(text)
+            if match is None:
+                raise ValueError(f"jump '{text}' is not [user@]host[:port]")
+            user, host, port = match.groups()
+            found.append(Hop(text, user or "", host.strip("[]"), int(port or 0)))
+        return tuple(found)
+
+    @property
+    def jump_addresses(self) -> tuple[str, ...]:
+        """Those of the hops that are given by address."""
+        found = []
+        for hop in self.hops:
+            with contextlib.suppress(ValueError):
+                found.append(str(ip_address(hop.host)))
+        return tuple(found)
+
+    @model_validator(mode="after")
+    def _jumps(self) -> SshOptions:
+        if self.hops and self.lab:
+            raise ValueError("jump leads nowhere: the lab's own device is on this machine")
+        return self
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> SshOptions:
+        if bool(self.host) == bool(self.lab):
+            raise ValueError("host (or lab, for the lab's own device) must say where to log in")
+        if self.lab and not (self.lab.isidentifier() or self.lab.replace("-", "_").isidentifier()):
+            raise ValueError(f"lab '{self.lab}' is no name: letters, digits and hyphens")
+        return self

@@ -1,0 +1,102 @@
+"""TRex as a kind of tester: attached to, started on real ports, or in the lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from v6t.drivers.tester_kind import Finding, TesterKind
+from v6t.drivers.trex.options import TrexOptions
+
+if TYPE_CHECKING:
+    from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.trex.tester import TrexTester
+
+THIS_MACHINE = "this machine"
+
+
+class Trex(TesterKind):
+    """Cisco TRex, stateless."""
+
+    name = "trex"
+    title = "Cisco TRex, on real ports or in the lab"
+    options_model = TrexOptions
+    no_matter = frozenset({"force", "restart", "sample", "python"})
+
+    def read(self, given: Mapping[str, Any]) -> TrexOptions:
+        """See :class:`~v6t.drivers.trex.options.TrexOptions`."""
+        return TrexOptions.from_mapping(given)
+
+    @property
+    def in_lab(self) -> bool:
+        """With ``lab: true``."""
+        return bool(self.options.lab)
+
+    @property
+    def loops_back(self) -> bool:
+        """Real ports have the device between them."""
+        return self.in_lab
+
+    @property
+    def shared(self) -> str:
+        """The lab, or the server."""
+        if self.in_lab:
+            return THIS_MACHINE
+        return f"trex {json.dumps(self.options.model_dump(mode='json'), sort_keys=True)}"
+
+    def prepare(self) -> None:
+        """An installation, and namespaces for the lab."""
+        from v6t.drivers.lab.privilege import acquire
+        from v6t.drivers.trex.installation import require
+
+        if not self.options.ssh:
+            require(self.options.trex_dir)
+        if self.in_lab:
+            acquire()
+
+    def make(
+        self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
+    ) -> TrexTester:
+        """Not started yet."""
+        from v6t.drivers.trex.tester import TrexTester
+
+        del seed
+        return TrexTester(self.options, links, device, loopback=loopback, delays=delays)
+
+    def cautions(self, timed: Sequence[str]) -> Iterator[str]:
+        """TRex times frames with one core."""
+        if timed and self.options.cores != 1:
+            yield (
+                f"{' and '.join(timed)} need one data path core of TRex, not {self.options.cores}: "
+                "measure them in a run of their own with cores: 1"
+            )
+
+    def examine(self, *, named: bool) -> Iterator[Finding]:
+        """Installation, client and server, here or on the host that the options name."""
+        from v6t.drivers.trex.doctor import examine
+        from v6t.drivers.trex.remote_checks import examine_remote
+
+        found = examine_remote(self.options) if self.options.ssh else examine(self.options)
+        yield from _ports(self.options, found) if named else found
+
+
+def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Where a server must be started: whether that is possible."""
+    from v6t.drivers.trex.remote_checks import examine_interfaces
+
+    for what, state, text in found:
+        silent = what == "TRex server" and state == "note"
+        if not silent or given.lab:
+            yield what, state, text
+        elif given.start == "never":
+            yield what, "missing", text.replace("v6t starts one", "start one, or say start: auto")
+        elif given.all_interfaces is None:
+            yield (
+                what,
+                "missing",
+                text.replace("v6t starts one", "name its interfaces (tester.options.interfaces)"),
+            )
+        else:
+            yield what, state, text
+            yield from examine_interfaces(given)

@@ -1,0 +1,25 @@
+"""Frame sizes RFC 8219 lists for a technology on its links (GEN-04)."""
+
+from __future__ import annotations
+
+from v6t.plugins.base import Technology
+from v6t.profiles.errors import UsageError
+
+TAGGED_SIZE = 1522
+"""The largest frame of RFC 8219 section 5.1.1 on a link with a VLAN."""
+JUMBO_SIZES = (2048, 4096, 8192, 9216)
+"""Frame sizes of RFC 8219 section 5.1.1 for links that carry them (GEN-04)."""
+
+
+def rfc_sizes(plugin: Technology) -> tuple[int, ...]:
+    """The technology's sizes of the RFC, and the larger ones its links carry."""
+    larger = (TAGGED_SIZE, *JUMBO_SIZES) if plugin.links.left.vlan is not None else JUMBO_SIZES
+    return (*plugin.rfc_frame_sizes, *(size for size in larger if _exists(plugin, size)))
+
+
+def _exists(plugin: Technology, size: int) -> bool:
+    try:
+        plugin.frame_pair(size)
+    except UsageError:
+        return False
+    return True

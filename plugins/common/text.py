@@ -1,0 +1,53 @@
+"""Addresses and prefixes out of text, with a sentence for what is none."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+from v6t.profiles.errors import UsageError
+
+
+def network6(text: str, what: str) -> IPv6Network:
+    """An IPv6 prefix; ``what`` names it in errors."""
+    try:
+        return IPv6Network(text)
+    except ValueError as exc:
+        raise UsageError(f"{what} '{text}' is no IPv6 prefix: {exc}", _masked6(text)) from exc
+
+
+def network4(text: str, what: str) -> IPv4Network:
+    """An IPv4 prefix; ``what`` names it in errors."""
+    try:
+        return IPv4Network(text)
+    except ValueError as exc:
+        raise UsageError(f"{what} '{text}' is no IPv4 prefix: {exc}", _masked4(text)) from exc
+
+
+def address4(text: str, what: str) -> IPv4Address:
+    """An IPv4 address; ``what`` names it in errors."""
+    try:
+        return IPv4Address(text)
+    except ValueError as exc:
+        raise UsageError(f"{what} '{text}' is no IPv4 address") from exc
+
+
+def address6(text: str, what: str) -> IPv6Address:
+    """An IPv6 address; ``what`` names it in errors."""
+    try:
+        return IPv6Address(text)
+    except ValueError as exc:
+        raise UsageError(f"{what} '{text}' is no IPv6 address") from exc
+
+
+def _masked6(text: str) -> str:
+    try:
+        return f"did you mean {IPv6Network(text, strict=False)}?"
+    except ValueError:
+        return "write it as 2001:db8::/40"
+
+
+def _masked4(text: str) -> str:
+    try:
+        return f"did you mean {IPv4Network(text, strict=False)}?"
+    except ValueError:
+        return "write it as 192.0.2.0/24"

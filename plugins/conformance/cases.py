@@ -1,0 +1,213 @@
+"""One way to run a plugin: parameters, links, size and direction; the frames it sends, the answers.
+
+Frames are those a tester sends, marked as it marks them. A stateful plugin is given the table a
+device would have made that keeps the Initiator's ports and gives all one public address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.plugins.base import Links, PluginParams, Technology
+from v6t.plugins.stateful.base import StatefulTechnology
+from v6t.profiles import decode, inet, trailer
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Role, Traffic
+from v6t.profiles.streams import Stream, StreamSet
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Expected, Link
+    from v6t.plugins.common.octets import U8
+
+FRAMES = 48
+"""Frames of each class that are looked at."""
+NONCE = 0x5A
+TIME_NS = 0x0123456789ABCDEF
+LEFT_VLAN, RIGHT_VLAN = 7, 4094
+FIRST_ID = {"forward": 0, "reverse": 64}
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plugin with parameters and links, a frame size and a direction.
+
+    Attributes:
+        plugin: ready to be asked.
+        size: the listed size.
+        direction: which way.
+        what: is special about it, in words.
+    """
+
+    plugin: Technology
+    size: int
+    direction: Direction
+    what: str
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.what}, {self.size} octets, {self.direction}"
+
+    @cached_property
+    def sizes(self) -> FramePair:
+        """On both sides."""
+        return self.plugin.frame_pair(self.size)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """As the plugin describes it."""
+        return self.plugin.traffic(self.direction, self.sizes, SEED)
+
+    @cached_property
+    def streams(self) -> StreamSet:
+        """Compiled."""
+        return compile_traffic(self.traffic, first_stream_id=FIRST_ID[self.direction])
+
+    @property
+    def here(self) -> Link:
+        """The link its frames are sent on."""
+        return self.plugin.links.left if self.direction == "forward" else self.plugin.links.right
+
+    @property
+    def there(self) -> Link:
+        """The link they leave the device on."""
+        return self.plugin.links.right if self.direction == "forward" else self.plugin.links.left
+
+    @property
+    def octets(self) -> tuple[int, int]:
+        """Of a foreground frame as sent, and as it comes back, FCS included."""
+        left, right = self.plugin.side_sizes(self.sizes)
+        return (left, right) if self.direction == "forward" else (right, left)
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """IP version of foreground frames as sent, and as they come back."""
+        left, right = self.plugin.ip_versions
+        return (left, right) if self.direction == "forward" else (right, left)
+
+    def marked(self, stream: Stream) -> U8:
+        """The first frames of a stream, marked."""
+        frames = Expander(stream).frames(0, FRAMES)
+        trailer.stamp(
+            frames,
+            stream.checksum,
+            seq=np.arange(FRAMES),
+            stream_id=stream.stream_id,
+            nonce=NONCE,
+            time_ns=TIME_NS,
+        )
+        return frames
+
+    def answer(self, stream: Stream, frames: U8) -> Expected:
+        """What a correct device makes of frames of a stream, the first one first."""
+        plugin = self.plugin
+        if not isinstance(plugin, StatefulTechnology) or stream.role is not Role.FOREGROUND:
+            return plugin.expect(self.direction, frames)
+        initial, learned = (rows[: len(frames)] for rows in self._connections)
+        if self.direction == "reverse":
+            frames = _addressed(frames, learned)
+        return plugin.connected(self.direction, frames, initial, learned)
+
+    @cached_property
+    def _connections(self) -> tuple[U8, U8]:
+        """Frames that opened connections, and what the Responder learned of them."""
+        opening, template = (
+            foreground(
+                self.streams if way == self.direction else replace(self, direction=way).streams
+            )
+            for way in DIRECTIONS
+        )
+        initial = Expander(opening).frames(0, FRAMES)
+        answer = Expander(template).frames(0, 1)
+        ports = inet.headers_of(initial[0]).udp
+        there = inet.headers_of(answer[0])
+        at = there.l4_ip + (12 if there.l4_version == 4 else 8)
+        octets = 4 if there.l4_version == 4 else 16
+        if ports is None or there.udp is None:
+            raise ValueError("connections need UDP in both directions")
+        learned = np.empty((FRAMES, 2 * octets + 4), dtype=np.uint8)
+        learned[:, :octets] = answer[:, at + octets : at + 2 * octets]
+        learned[:, octets : 2 * octets] = answer[:, at : at + octets]
+        learned[:, -4:-2] = answer[:, there.udp + 2 : there.udp + 4]
+        learned[:, -2:] = initial[:, ports + 2 : ports + 4]
+        return initial, learned
+
+
+def foreground(streams: StreamSet) -> Stream:
+    """The first foreground stream of a set."""
+    return next(s for s in streams.streams if s.role is Role.FOREGROUND)
+
+
+def _addressed(frames: U8, learned: U8) -> U8:
+    """The Responder's template with the ports of learned connections, checksums valid."""
+    out = frames.copy()
+    headers = inet.headers_of(out[0])
+    if headers.udp is not None:
+        out[:, headers.udp : headers.udp + 2] = learned[:, -2:]
+        out[:, headers.udp + 2 : headers.udp + 4] = learned[:, -4:-2]
+        inet.finish_udp(out, headers)
+    return out
+
+
+def exhausted(frame: bytes) -> bytes:
+    """The same frame with a TTL and hop limit of 1 in every IP header."""
+    out = bytearray(frame)
+    for header in decode.headers(frame):
+        if header.name == "IPv6":
+            out[header.start + 7] = 1
+        elif header.name == "IPv4":
+            out[header.start + 8] = 1
+            row = np.frombuffer(bytes(out), dtype=np.uint8)[None].copy()
+            inet.finish_ipv4(row, header.start)
+            out = bytearray(row.tobytes())
+    return bytes(out)
+
+
+def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
+    """Everything a plugin is tried with.
+
+    Args:
+        kind: the plugin.
+        params: instead of its defaults.
+    """
+    plain = params if params is not None else kind.params_model()
+    sizes = sorted({*kind.default_frame_sizes[:1], *kind.rfc_frame_sizes[:1]})
+    sizes += kind.rfc_frame_sizes[-1:]
+    for size in dict.fromkeys(sizes):
+        yield from _both(kind(plain, Links()), size, "as it is")
+    usual = kind.default_frame_sizes[0]
+    full, words = _everything(plain)
+    # room for background, which is IPv6 whatever the foreground is
+    roomy = usual + 100
+    yield from _both(kind(full, Links()), roomy, words)
+    for left, right in ((LEFT_VLAN, None), (None, RIGHT_VLAN)):
+        links = Links()
+        links = Links(replace(links.left, vlan=left), replace(links.right, vlan=right))
+        side = "left" if right is None else "right"
+        yield from _both(kind(full, links), roomy, f"VLAN on the {side}, {words}")
+
+
+def _both(plugin: Technology, size: int, what: str) -> Iterator[Case]:
+    for direction in DIRECTIONS:
+        yield Case(plugin, size, direction, what)
+
+
+def _everything(params: PluginParams) -> tuple[PluginParams, str]:
+    """The parameters with background and with frames that must be dropped, where there are any."""
+    names = type(params).model_fields
+    more: dict[str, Any] = {name: 20 for name in names if name.endswith("_percent")}
+    words = ["frames that must be dropped"] if more else []
+    given = {name: getattr(params, name) for name in params.model_fields_set} | more
+    if params.mixture is not None and {"n", "m"} <= names.keys():
+        try:
+            return type(params)(**{**given, "n": 2, "m": 1}), " and ".join([*words, "background"])
+        except UsageError:
+            pass  # some cannot have any (MIX-03)
+    return type(params)(**given), " and ".join(words) or "as it is"

@@ -1,0 +1,119 @@
+"""What a plugin sends: frames that exist, are valid, as long as it says, and always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.plugins.conformance.cases import FRAMES, SEED, Case
+from v6t.profiles import decode, inet
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.expand import Expander
+from v6t.profiles.export.stl import from_stl_json, to_stl_json
+from v6t.profiles.fields import bound_bits
+from v6t.profiles.model import Role, TrafficClass
+from v6t.profiles.template import build
+from v6t.profiles.wire import FCS_OCTETS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.plugins.base import Link
+    from v6t.plugins.common.octets import U8
+
+IPS = {"IPv4": 4, "IPv6": 6}
+
+
+def sent(case: Case) -> Iterator[str]:
+    """What is wrong with the traffic of one case."""
+    roles = {c.role for c in case.traffic.classes}
+    if Role.FOREGROUND not in roles:
+        yield "traffic() has no foreground class"
+    if case.traffic.direction != case.direction:
+        yield f"traffic() is of direction {case.traffic.direction}"
+    for described, stream in zip(case.traffic.classes, case.streams.streams, strict=True):
+        frames = case.marked(stream)
+        who = f"class '{stream.name}'"
+        yield from (f"{who}: {said}" for said in link_problems(frames, case.here, sending=True))
+        if stream.role is not Role.NEGATIVE:
+            yield from (f"{who}: frame {k}: {said}" for k, said in first_problem(frames))
+        if stream.role is Role.FOREGROUND:
+            octets = frames.shape[1] + FCS_OCTETS
+            if octets != case.octets[0]:
+                yield f"{who}: frames have {octets} octets, frame_pair says {case.octets[0]}"
+            version = outer_version(frames[0])
+            if version != case.versions[0]:
+                yield f"{who}: frames are IPv{version}, ip_versions says {case.versions[0]}"
+        yield from (f"{who}: {said}" for said in _as_described(described, frames))
+    yield from _the_same_again(case)
+
+
+def first_problem(frames: U8) -> Iterator[tuple[int, str]]:
+    """The first frame with a wrong length or checksum, and the first thing that is wrong."""
+    for number, frame in enumerate(frames):
+        found = decode.problems(frame.tobytes())
+        if found:
+            yield number, found[0]
+            return
+
+
+def outer_version(frame: U8) -> int:
+    """IP version of a frame; 0: it carries none."""
+    found = (IPS[h.name] for h in decode.headers(frame.tobytes()) if h.name in IPS)
+    return next(found, 0)
+
+
+def link_problems(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:
+    """Ethernet addresses and VLAN tag that are not the link's."""
+    ends = (link.dut_mac, link.tester_mac) if sending else (link.tester_mac, link.dut_mac)
+    macs = np.frombuffer(bytes.fromhex("".join(ends).replace(":", "")), dtype=np.uint8)
+    if (frames[:, :12] != macs).any():
+        yield "MAC addresses are not those of the link"
+    tagged = frames[:, 12:14] == (0x81, 0x00)
+    if link.vlan is None:
+        if tagged.all(axis=1).any():
+            yield "frames have a VLAN tag, the link has none"
+    elif not tagged.all() or (inet.words(frames[:, 14:16])[:, 0] & 0x0FFF != link.vlan).any():
+        yield f"frames are not tagged with VLAN {link.vlan}"
+
+
+def _as_described(described: TrafficClass, frames: U8) -> Iterator[str]:
+    """Every bound field holds the variable's value, within its bounds."""
+    layout = build(described.layers, described.frame_size).layout
+    for variable in described.variables:
+        known: dict[int, NDArray[np.uint8]] = {}
+        for binding in (b for b in described.bindings if b.variable == variable.name):
+            first, last = bound_bits(layout, binding)
+            start = 0 if binding.var_first is None else binding.var_first
+            if binding.add:
+                continue  # bits of a sum are not bits of the variable
+            bits = np.unpackbits(frames[:, first // 8 : last // 8 + 1], axis=1)
+            bits = bits[:, first % 8 : first % 8 + last - first + 1]
+            for place in range(bits.shape[1]):
+                seen = known.setdefault(start + place, bits[:, place])
+                if (seen != bits[:, place]).any():
+                    yield f"{binding.field} does not hold the bits of variable '{variable.name}'"
+                    break
+        if known.keys() == set(range(variable.width)) and not len(variable.values):
+            weights = [1 << (variable.width - 1 - k) for k in range(variable.width)]
+            for row in range(len(frames)):
+                value = sum(w for k, w in enumerate(weights) if known[k][row])
+                if not variable.low <= value <= variable.top:
+                    yield f"variable '{variable.name}' takes the value {value}"
+                    break
+
+
+def _the_same_again(case: Case) -> Iterator[str]:
+    """One seed is one traffic; single frames, all at once, and of a file are the same."""
+    again = compile_traffic(
+        case.plugin.traffic(case.direction, case.sizes, SEED),
+        first_stream_id=case.streams.streams[0].stream_id,
+    )
+    if again != case.streams:
+        yield "traffic() with one seed is not the same twice"
+    read = from_stl_json(to_stl_json(case.streams))
+    for stream, other in zip(case.streams.streams, read.streams, strict=True):
+        frames = Expander(stream).frames(0, FRAMES)
+        single = np.concatenate([Expander(other).frames(k, 1) for k in range(0, FRAMES, 7)])
+        if (frames[::7] != single).any():
+            yield f"class '{stream.name}': frames of the exported stream are others"

@@ -1,0 +1,131 @@
+"""The conformance suite: everything that a plugin is checked for, in its author's tests and ours.
+
+A test of your own is one line::
+
+    def test_it_conforms():
+        assert_conforms(MyTechnology)
+
+What it proves: frames are valid on both links, with VLAN on either, and as long as the plugin says;
+what must be dropped is dropped; the plugin is deterministic and can be sent to other processes. What
+it cannot prove: that the translation is the RFC's. Compare that with something independent.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from v6t.plugins.conformance.answered import answered
+from v6t.plugins.conformance.cases import Case, cases
+from v6t.plugins.conformance.declared import declared, described, pickled
+from v6t.plugins.conformance.sent import sent
+from v6t.profiles.errors import V6tError
+from v6t.profiles.model import Role
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import PluginParams, Technology
+
+MOST = 5
+"""Sentences kept of one check: the rest mostly says the same."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a plugin does wrong.
+
+    Attributes:
+        where: what was tried.
+        said: one sentence.
+    """
+
+    where: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.said}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check found.
+
+    Attributes:
+        checks: how many were made.
+        findings: what is wrong; none: the plugin conforms.
+        notes: what could not be looked at.
+    """
+
+    checks: int
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+
+def check(kind: type[Technology], params: PluginParams | None = None) -> Report:
+    """Check a plugin.
+
+    Args:
+        kind: its class.
+        params: to check it with; its defaults otherwise.
+    """
+    findings: list[Finding] = []
+    checks, negative = 0, False
+
+    def look(where: str, made: Callable[[], Iterable[str]]) -> None:
+        nonlocal checks
+        checks += 1
+        findings.extend(Finding(where, said) for said in islice(_safely(made), MOST))
+
+    look("declaration", lambda: declared(kind))
+    if findings:
+        return Report(checks, tuple(findings))
+    try:
+        plugin = kind(params if params is not None else kind.params_model())
+        tried = list(cases(kind, params))
+    except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
+        said = next(_told(exc))
+        return Report(checks, (Finding("construction", said),))
+    look("description", lambda: described(plugin))
+    look("pickling", lambda: pickled(plugin))
+    for case in tried:
+        look(case.name, lambda case=case: sent(case))  # type: ignore[misc]
+        look(case.name, lambda case=case: answered(case))  # type: ignore[misc]
+        negative |= _has_negative(case)
+    notes = () if negative else ("it has no traffic that must be dropped (negative_percent)",)
+    return Report(checks, tuple(findings), notes)
+
+
+def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
+    """For tests: fail with everything that is wrong.
+
+    Raises:
+        AssertionError: one line for each finding.
+    """
+    found = check(kind, params).findings
+    if found:
+        raise AssertionError("\n".join(map(str, found)))
+
+
+def _has_negative(case: Case) -> bool:
+    try:
+        return any(c.role is Role.NEGATIVE for c in case.traffic.classes)
+    except Exception:  # noqa: BLE001  (told where the traffic was looked at)
+        return False
+
+
+def _safely(made: Callable[[], Iterable[str]]) -> Iterator[str]:
+    try:
+        yield from made()
+    except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
+        yield from _told(exc)
+
+
+def _told(exc: Exception) -> Iterator[str]:
+    """An error in words, with the line of the plugin (the last one on the way) it came from."""
+    if isinstance(exc, V6tError):
+        yield exc.message
+        return
+    last = traceback.extract_tb(exc.__traceback__)[-1]
+    yield f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"

@@ -1,0 +1,112 @@
+"""Frame sizes on both sides of a device (GEN-04 to GEN-06), FCS and VLAN tags included."""
+
+from __future__ import annotations
+
+from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import Link
+from v6t.profiles.model import FramePair
+from v6t.profiles.trailer import LENGTH as TRAILER_OCTETS
+from v6t.profiles.wire import FCS_OCTETS, MIN_FRAME_OCTETS
+
+ETHERNET_OCTETS = 14
+TAG_OCTETS = 4
+IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS
+"""Smallest IPv6 test frame: UDP with room for the tester's trailer."""
+
+
+IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
+"""Frame sizes of RFC 8219 section 5.1.1 where a link carries IPv4 on both sides (GEN-04)."""
+IPV6_SIZES = (84, *IPV4_SIZES[1:])
+"""Where the larger frame is plain IPv6."""
+TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)
+"""Where the larger frame is IPv4 in IPv6: the inner ones are those of IPv4."""
+
+
+def tag_octets(link: Link) -> int:
+    """Octets of the link's VLAN tag."""
+    return 0 if link.vlan is None else TAG_OCTETS
+
+
+def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str) -> FramePair:
+    """Sizes of a packet that is ``overhead`` octets longer in (or as) IPv6.
+
+    Args:
+        size: the listed size, of the IPv6 frame.
+        overhead: 20 for translation, 40 for encapsulation, -20 for IPv6 in IPv4.
+        ipv6: the link that carries IPv6.
+        ipv4: the other link.
+        name: of the technology, for errors.
+
+    Raises:
+        UsageError: one of the frames cannot exist.
+    """
+    smallest = IPV6_UDP_OCTETS + tag_octets(ipv6)
+    if overhead < 0 and size < smallest:
+        raise UsageError(
+            f"an IPv6 test frame of {size} octets cannot be: UDP and the tester's "
+            f"{TRAILER_OCTETS} octets of mark need {smallest}",
+            "sizes are those of the IPv6 frame, FCS included",
+        )
+    ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
+    if ipv4_size < MIN_FRAME_OCTETS + tag_octets(ipv4):
+        raise UsageError(
+            f"an IPv6 frame of {size} octets holds no IPv4 frame of at least "
+            f"{MIN_FRAME_OCTETS} octets: {name} adds {overhead}",
+            f"the smallest is {MIN_FRAME_OCTETS + overhead + tag_octets(ipv6)}; sizes are those "
+            "of the IPv6 frame, FCS included",
+        )
+    check_mtu(size, ipv6, "IPv6")
+    check_mtu(ipv4_size, ipv4, "IPv4")
+    return FramePair(size, ipv4_size)
+
+
+def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
+    """Sizes of a routed packet: ``ipv6`` is the left frame's, ``ipv4`` the right one's.
+
+    Raises:
+        UsageError: one of the frames cannot exist.
+    """
+    smallest = MIN_FRAME_OCTETS if version == 4 else IPV6_UDP_OCTETS
+    smallest += tag_octets(left)
+    if size < smallest:
+        raise UsageError(
+            f"an IPv{version} test frame of {size} octets cannot be: UDP and the tester's "
+            f"{TRAILER_OCTETS} octets of mark need {smallest}",
+            f"choose {smallest} octets or more, FCS included",
+        )
+    other = size - tag_octets(left) + tag_octets(right)
+    check_mtu(size, left, f"IPv{version}")
+    check_mtu(other, right, f"IPv{version}")
+    return FramePair(size, other)
+
+
+def check_mtu(size: int, link: Link, version: str) -> None:
+    """Refuse a frame (FCS and tag included) that is longer than its link carries."""
+    largest = link.mtu + ETHERNET_OCTETS + tag_octets(link) + FCS_OCTETS
+    if size > largest:
+        raise UsageError(
+            f"an {version} frame of {size} octets does not fit a link with an MTU of "
+            f"{link.mtu}: {largest} octets at most, FCS included",
+            "choose a smaller frame size or raise the link's mtu in the testbed file",
+        )
+
+
+def check_whole(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
+    """Refuse IPv4 test packets that a correct translator would fragment (GEN-07).
+
+    Args:
+        df: whether they have Don't Fragment set.
+        ipv6_frame: size of the translated frame, FCS and tag included.
+        link: that carries it.
+        lowest_ipv6_mtu: of the translator (RFC 7915 section 4).
+
+    Raises:
+        UsageError: they would be fragmented.
+    """
+    octets = ipv6_frame - tag_octets(link) - ETHERNET_OCTETS - FCS_OCTETS
+    if not df and octets > lowest_ipv6_mtu:
+        raise UsageError(
+            f"a translator fragments IPv4 packets without DF that become {octets} octets of "
+            f"IPv6: more than its lowest_ipv6_mtu of {lowest_ipv6_mtu}",
+            "set df, choose smaller frames, or raise lowest_ipv6_mtu here and on the device",
+        )

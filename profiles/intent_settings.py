@@ -1,0 +1,176 @@
+"""What a device must be told beside its links, by family of technology; read by plugins and drivers.
+
+A plugin writes one of these models, a driver reads it with :meth:`IntentSettings.of`. In an intent,
+in run directories and in records of changes they stand as plain JSON-like values, whose names are
+those of the attributes; a technology of somebody else may use one of these or settings of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from v6t.profiles.errors import UsageError
+
+_Own = TypeVar("_Own", bound="IntentSettings")
+
+
+class Telling(Protocol):
+    """An intent."""
+
+    @property
+    def technology(self) -> str:
+        """Name of the plugin."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Parameters of the technology."""
+
+
+class IntentSettings(BaseModel):
+    """What every technology may say."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    mtu: int = 1500
+    """Octets of IP packet on the link that decides."""
+    sessions: int = 0
+    """Connections the device must hold; 0: nobody says."""
+
+    @classmethod
+    def of(cls: type[_Own], intent: Telling) -> _Own:
+        """An intent's settings.
+
+        Raises:
+            UsageError: they are not what this family needs.
+        """
+        try:
+            return cls.model_validate(intent.settings)
+        except ValidationError as exc:
+            problem = exc.errors(include_url=False)[0]
+            name = ".".join(map(str, problem["loc"]))
+            raise UsageError(
+                f"the intent of {intent.technology} has no usable {name}: {problem['msg']}",
+                "the technology's plugin makes it; see docs/tutorials/plugin.md",
+            ) from exc
+
+    def listed(self) -> dict[str, Any]:
+        """As an intent holds them: what was given, in JSON-like values."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class Nat(IntentSettings):
+    """Clients behind public addresses: NAT44, NAT66."""
+
+    inside4: tuple[IPv4Network, ...] = ()
+    """Networks of the clients."""
+    inside6: tuple[IPv6Network, ...] = ()
+    pool4: tuple[IPv4Address, ...] = ()
+    """Public addresses, in order."""
+    pool6: tuple[IPv6Address, ...] = ()
+    ports: tuple[int, int] = (1024, 65535)
+    """Lowest and highest public port."""
+
+
+class Nat64(Nat):
+    """Clients of IPv4 servers behind a prefix."""
+
+    prefix: IPv6Network
+    """RFC 6052 prefix of the servers."""
+    clients: int = 1
+
+
+class DsLite(Nat):
+    """An AFTR: tunnels' end and NAT44."""
+
+    aftr: IPv6Address
+    b4: tuple[IPv6Address, int]
+    """First address of the B4s, and how many."""
+
+
+class Softwires(IntentSettings):
+    """An AFTR's tunnels' end without its NAT."""
+
+    aftr: IPv6Address
+    b4: tuple[IPv6Address, int]
+    internal: IPv4Address
+    """Stands for the first B4 towards the NAT."""
+
+
+class AddressTable(IntentSettings):
+    """A stateless translator: SIIT, CLAT."""
+
+    eam: tuple[tuple[IPv4Network, IPv6Network], ...] = ()
+    """Explicit address mappings."""
+    prefix: IPv6Network | None = None
+    """RFC 6052 prefix of all other addresses."""
+    ipv6_side: Literal["left", "right"] = "left"
+    lowest_ipv6_mtu: int = 1280
+
+
+class Rule(BaseModel):
+    """A mapping rule of MAP."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    ipv6_prefix: IPv6Network
+    ipv4_prefix: IPv4Network
+    ea_len: int
+    psid_offset: int
+    psid_len: int
+
+
+class MapRelay(IntentSettings):
+    """A border relay; of MAP-E with its own address, of MAP-T with a default mapping rule."""
+
+    rules: tuple[Rule, ...]
+    br_address: IPv6Address | None = None
+    dmr: IPv6Network | None = None
+    lowest_ipv6_mtu: int = 1280
+
+
+class GeneratedTable(BaseModel):
+    """How the rows of a binding table are made."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    softwires: int
+    ipv4_pool: IPv4Network
+    b4_prefix: IPv6Network
+    psid_len: int
+    psid_offset: int
+
+
+class TableFile(BaseModel):
+    """Which file holds the rows."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    file: str
+
+
+class BindingTable(IntentSettings):
+    """A lwAFTR."""
+
+    table: TableFile | GeneratedTable
+    br_address: IPv6Address
+    hairpinning: bool = False
+
+
+class CustomerEdge(IntentSettings):
+    """A customer's device: its address, its ports, the way to the relay."""
+
+    ipv4: IPv4Network
+    psid: int
+    psid_len: int
+    psid_offset: int
+    napt: bool = False
+    rule: Rule | None = None
+    end_user_prefix: IPv6Network | None = None
+    dmr: IPv6Network | None = None
+    lowest_ipv6_mtu: int = 1280
+    tunnel_local: IPv6Address | None = None
+    tunnel_remote: IPv6Address | None = None
+    ipv6_side: Literal["left", "right"] = "left"

@@ -1,0 +1,49 @@
+"""A run is bound once: every name looked up and every parameter validated one time."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.config.plugins import load_plugin
+
+from .support import v6t
+
+NEEDED = {"--no-report": 1, "--report": 2}
+"""When the run is bound; and when its report is written from what is on disk."""
+
+
+@pytest.fixture
+def validations(monkeypatch):
+    """How often a technology's parameters are validated."""
+    count = []
+
+    def watch(plugin):
+        model = load_plugin(plugin).params_model
+        real = model.model_validate
+
+        def counted(*given, **named):
+            count.append(plugin)
+            return real(*given, **named)
+
+        monkeypatch.setattr(model, "model_validate", counted)
+        return count
+
+    return watch
+
+
+@pytest.mark.parametrize("report", NEEDED)
+@pytest.mark.parametrize("plugin", ["mape-br", "nat44"])
+def test_parameters_are_validated_as_often_as_needed(plugin, report, validations, tmp_path):
+    count = validations(plugin)
+    run = ("run", "--plugin", plugin, "--tester", "sim", "--reps", "1", "--mode", "forward")
+    assert v6t(*run, report, "-o", tmp_path / "out").status == 0
+    assert len(count) == NEEDED[report]
+    count.clear()
+    assert v6t(*run, "--dry-run").status == 0
+    assert len(count) == 1
+
+
+def test_parameters_that_the_device_alone_believes_are_a_second_set(validations):
+    count = validations("mape-br")
+    run = ("run", "--plugin", "mape-br", "--set-dut", "psid_offset=4", "--dry-run")
+    assert v6t(*run).status == 0
+    assert len(count) == 2

@@ -1,0 +1,168 @@
+"""The matrix of testers, devices and benchmarks: what is run in every cell, or why it cannot be.
+
+``python -m v6t.tests.drivers.matrix`` writes ``docs/matrix.md``; ``test_matrix.py`` runs the cells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from v6t.drivers.duts.registry import make_driver
+
+PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
+BEGIN, END = "<!-- begin: written from the code -->", "<!-- end -->"
+TESTERS = ("embedded", "trex")
+BENCHMARKS = ("throughput", "latency", "pdv")
+MODES = ("bidirectional", "forward", "reverse")
+HEADLINE = (("vpp", "mape-br"), ("vpp", "lwaftr"))
+"""Measured in three modes, all others in both directions at once."""
+CONNECTIONS = 2000
+
+
+@dataclass(frozen=True)
+class Row:
+    """A device as one technology.
+
+    Attributes:
+        device: a driver, or ``reference``.
+        plugin: the technology.
+        words: of both, on the page.
+        params: of the technology.
+        cannot: why a tester cannot measure some benchmarks, by both.
+    """
+
+    device: str
+    plugin: str
+    words: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    cannot: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """In which it is measured."""
+        return MODES if (self.device, self.plugin) in HEADLINE else MODES[:1]
+
+
+SOFTWIRES = {"initiator_count": 16, "initiator_ports": {"min": 4096, "max": 4220}}
+"""1,000 sessions of a B4 are VPP's most."""
+ROWS = (
+    Row("reference", "mape-br", "reference device, MAP-E BR"),
+    Row("reference", "lwaftr", "reference device, lwAFTR"),
+    Row("reference", "mapt-br", "reference device, MAP-T BR"),
+    Row("reference", "siit", "reference device, SIIT"),
+    Row("linux-router", "ipv4-router", "Linux, IPv4 router"),
+    Row("linux-router", "ipv6-router", "Linux, IPv6 router"),
+    Row("nftables", "nat44", "nftables, NAT44"),
+    Row("iptables", "nat44", "iptables, NAT44"),
+    Row("tayga", "siit", "TAYGA, SIIT"),
+    Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
+    Row("vpp", "mape-br", "VPP, MAP-E BR"),
+    Row("vpp", "lwaftr", "VPP, lwAFTR"),
+    Row("vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}),
+    Row("vpp", "nat44", "VPP, NAT44"),
+    Row("vpp", "nat64", "VPP, NAT64"),
+    Row("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
+)
+
+
+def vpp() -> str:
+    """The VPP of this machine; empty: none."""
+    return os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
+
+
+def lacking(tester: str, row: Row) -> str:
+    """What this machine lacks for a cell; empty: nothing."""
+    if tester == "trex" and not os.environ.get("TREX_DIR"):
+        return "needs a TRex installation: set TREX_DIR to the directory with t-rex-64"
+    if row.device == "vpp":
+        return "" if vpp() else "no vpp in PATH; V6T_VPP may name one"
+    if row.device == "reference":
+        return ""
+    programs = {"sysctl": "procps", **make_driver(row.device, {}).programs}
+    path = "/usr/sbin:/sbin:/usr/bin:/bin"
+    return next(
+        (
+            f"needs {package}"
+            for name, package in programs.items()
+            if not shutil.which(name, path=path)
+        ),
+        "",
+    )
+
+
+def benchmarks(tester: str, row: Row) -> tuple[str, ...]:
+    """What is measured in a row by a tester."""
+    return tuple(b for b in BENCHMARKS if (tester, b) not in row.cannot)
+
+
+def run_file(row: Row, tester: str) -> str:
+    """What is measured, as YAML (which JSON is)."""
+    procedure: dict[str, Any] = {
+        "repetitions": 1,
+        "selftest": "cached",
+        "trial_duration_s": 0.4,
+        "pause_s": 0.05,
+        "residual_wait_s": 0.2,
+        "resolution_ratio": 0.25,
+        # machines that run tests are busy ones
+        "sending_time_tolerance": 1.5,
+        "invalid_retries": 10,
+        "latency": {"duration_s": 0.8, "first_tag_s": 0.2, "tags": 100},
+        "delay_variation": {"duration_s": 0.5},
+        "connections": {"count": CONNECTIONS, "rate_cps": 4000, "wait_ms": 300},
+    }
+    return json.dumps(
+        {
+            "plugin": row.plugin,
+            "params": row.params,
+            "benchmarks": list(benchmarks(tester, row)),
+            "modes": list(row.modes),
+            "procedure": procedure,
+        },
+        indent=1,
+    )
+
+
+def testbed_file(row: Row, tester: str) -> str:
+    """Who measures what: the lab, at a rate that any machine carries."""
+    options = {"lab": True} if tester == "trex" else {}
+    dut: dict[str, Any] = {"driver": row.device}
+    if row.device == "vpp":
+        dut["options"] = {"program": vpp()}
+    made = {"tester": {"kind": tester, "options": options}, "dut": dut, "line_rate": "3M"}
+    return json.dumps(made, indent=1)
+
+
+def generated() -> str:
+    """The table."""
+    return "\n".join([BEGIN, "", *_table(), "", END])
+
+
+def _table() -> Iterator[str]:
+    yield "| device | embedded tester | TRex |"
+    yield "|---|---|---|"
+    for row in ROWS:
+        yield f"| {row.words} | " + " | ".join(_cell(row, t) for t in TESTERS) + " |"
+
+
+def _cell(row: Row, tester: str) -> str:
+    said = [f"{', '.join(benchmarks(tester, row))}"] if benchmarks(tester, row) else []
+    said += [f"no {b}: {row.cannot[tester, b]}" for b in BENCHMARKS if (tester, b) in row.cannot]
+    return "; ".join(said)
+
+
+def main() -> None:
+    """Write the page's generated part anew."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    PAGE.write_text(before + generated() + rest.partition(END)[2], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Every cell of the matrix with real parts: run, all frames right, all benchmarks in three modes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from v6t.core.runs.journal import read_journal
+from v6t.drivers.lab.privilege import available
+from v6t.tests.core.support import v6t_process
+
+from . import matrix
+
+POSSIBLE, WHY = available()
+
+
+def marks(tester, row):
+    found = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+    if tester == "trex":
+        found.append(pytest.mark.trex)
+    if row.device == "vpp":
+        found.append(pytest.mark.vpp)
+    why = matrix.lacking(tester, row)
+    return [*found, pytest.mark.skipif(bool(why), reason=why)]
+
+
+CELLS = [
+    pytest.param(tester, row, id=f"{tester}-{row.device}-{row.plugin}", marks=marks(tester, row))
+    for tester in matrix.TESTERS
+    for row in matrix.ROWS
+]
+
+
+@pytest.mark.parametrize(("tester", "row"), CELLS)
+def test_a_cell(tester, row, tmp_path):
+    run, testbed, out = (tmp_path / name for name in ("run.yaml", "testbed.yaml", "out"))
+    run.write_text(matrix.run_file(row, tester))
+    testbed.write_text(matrix.testbed_file(row, tester))
+    done = v6t_process("run", run, "--testbed", testbed, "-o", out)
+    assert done.status == 0, done.err[-4000:] + done.out
+    results = json.loads((out / "results.json").read_text())
+    assert results["status"] == "complete"
+    wanted = {(b, m) for b in matrix.benchmarks(tester, row) for m in row.modes}
+    found = {(r["benchmark"], r["direction"]): r for r in results["results"]}
+    assert {(b, m) for b, m in found if b in matrix.BENCHMARKS} == wanted
+    for mode in row.modes:
+        assert found["throughput", mode]["median"] > 0
+        assert found["throughput", mode]["matched"] == 1.0
+    trials = [result for _, result in read_journal(out / "journal.jsonl")]
+    counted = [c for t in trials for c in t.directions.values()]
+    assert sum(c.checked for c in counted) > 500
+    assert all(c.checked == c.matched for c in counted)
+
+
+def test_the_page_has_every_cell():
+    assert matrix.generated() in matrix.PAGE.read_text(), "python -m v6t.tests.drivers.matrix"

@@ -1,0 +1,103 @@
+"""A simulated tester behind a line that loses a fixed share: does a search find what it must?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from v6t.drivers.device import DeviceSession, StateDevice
+from v6t.drivers.lab.setup import LabDevice
+from v6t.drivers.sim.device import SimOptions
+from v6t.drivers.sim.tester import SimTester
+from v6t.drivers.tester import Oracle, Tester
+from v6t.drivers.tester_kind import TesterKind
+from v6t.procedures.trial import Ability, ClassCount, Trial, TrialResult
+from v6t.profiles.model import Direction
+from v6t.profiles.streams import StreamSet
+
+
+class ImpairedOptions(BaseModel):
+    """The device behind the line, and the line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    capacity_fps: float = Field(default=100_000.0, gt=0)
+    """Frames per second the device forwards in one direction."""
+    one_in: int = Field(default=0, ge=0)
+    """The line loses one frame in so many; 0: none."""
+
+
+class Impaired(TesterKind):
+    """What v6t asks before there is a tester."""
+
+    name = "impaired"
+    title = "the simulated device behind a line that loses a fixed share"
+    options_model = ImpairedOptions
+    simulates = True
+
+    def make(
+        self, links: Any, device: LabDevice | None, *, loopback: bool, delays: bool, seed: int
+    ) -> ImpairedTester:
+        """A tester that is not open yet; alone, it has no line behind it."""
+        del links, device, delays
+        return ImpairedTester(self.options, seed, loopback)
+
+    def caveats(self) -> Iterator[str]:
+        """What stands beside every number."""
+        yield "SIMULATED: no frame was sent; device and line are models"
+        if self.options.one_in:
+            yield f"the line loses one frame in {self.options.one_in}"
+
+
+class ImpairedTester:
+    """Sends and counts; see :class:`v6t.drivers.tester.Tester`."""
+
+    name = "impaired"
+    abilities: frozenset[Ability] = frozenset()
+
+    def __init__(self, options: ImpairedOptions, seed: int, loopback: bool) -> None:
+        self._options = options
+        self._loopback = loopback
+        device = SimOptions(capacity_fps=options.capacity_fps)
+        self._inner: Tester = SimTester(device, seed, loopback=loopback)
+
+    def open(self) -> None:
+        """Take ports, start processes: nothing here."""
+        self._inner.open()
+
+    def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
+        """What the next trials send, and who knows what must come back."""
+        self._inner.load(streams, oracle)
+
+    def measure(self, trial: Trial) -> TrialResult:
+        """One trial: send, wait for late frames, count by direction and class."""
+        result = self._inner.measure(trial)
+        if self._loopback or not self._options.one_in:
+            return result
+        directions = {
+            way: replace(counted, classes={n: self._lossy(c) for n, c in counted.classes.items()})
+            for way, counted in result.directions.items()
+        }
+        return replace(result, directions=directions)
+
+    def _lossy(self, counted: ClassCount) -> ClassCount:
+        lost = counted.sent // self._options.one_in
+        return replace(counted, received=max(0, counted.received - lost))
+
+    def device_state(self) -> StateDevice | None:
+        """How connections of a device it has set up itself are emptied: there are none."""
+        return None
+
+    def device_session(self) -> DeviceSession | None:
+        """The session with a driven device it has set up itself: there is none."""
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        return {"kind": self.name, "simulated": True, "options": self._options.model_dump()}
+
+    def close(self) -> None:
+        """Give everything back. May be called twice."""
+        self._inner.close()

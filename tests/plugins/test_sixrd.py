@@ -1,0 +1,157 @@
+"""6rd from outside the tree: written with the tutorial, installed by pip, measured in the lab."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from v6t.core.config import plugins
+from v6t.drivers.lab.privilege import available
+from v6t.plugins.conformance.suite import assert_conforms
+from v6t.profiles.errors import UsageError
+from v6t.tests.packaging.support import pip_install
+
+POSSIBLE, WHY = available()
+EXAMPLE = Path(__file__).parents[1] / "example_6rd"
+MACS = ("02:00:00:00:01:02", "02:00:00:00:01:01", "02:00:00:00:02:02", "02:00:00:00:02:01")
+BR, SERVER = "192.88.99.129", "2001:2:0:f001::9"
+# RFC 5969 section 4: 2001:db8::/32 and 10.0.0.0/8 make 10.1.2.3 the owner of 2001:db8:102:300::/56
+CE, HOST = "10.1.2.3", "2001:db8:102:300::1"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    place = tmp_path_factory.mktemp("site")
+    pip_install(EXAMPLE, tmp_path_factory.mktemp("source"), "--no-deps", "--target", place)
+    return place
+
+
+@pytest.fixture
+def kind(site, monkeypatch):
+    monkeypatch.syspath_prepend(str(site))
+    yield plugins.load_plugin("sixrd-br")
+    sys.modules.pop("v6t_sixrd", None)
+
+
+def v6t(site, *arguments, cwd=None):
+    done = subprocess.run(
+        [sys.executable, "-m", "v6t.core.cli.main", *arguments],
+        capture_output=True, text=True, check=False, cwd=cwd,
+        env={"PYTHONPATH": str(site), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def rows(packet):
+    return np.frombuffer(bytes(packet), dtype=np.uint8)[None].copy()
+
+
+def outside(src, dst, hlim=64):
+    return IPv6(src=src, dst=dst, hlim=hlim, tc=8) / UDP(sport=5, dport=6) / Raw(bytes(30))
+
+
+def tunnelled(ce, inner, **more):
+    return IP(src=ce, dst=BR, ttl=9, tos=8, id=3, **more) / inner
+
+
+def forward(plugin, packet):
+    return plugin.expect("forward", rows(Ether(src=MACS[0], dst=MACS[1]) / packet))
+
+
+def reverse(plugin, packet):
+    return plugin.expect("reverse", rows(Ether(src=MACS[2], dst=MACS[3]) / packet))
+
+
+def test_it_conforms(kind):
+    assert_conforms(kind)
+
+
+def test_packets_leave_as_rfc_5969_and_scapy_have_them(kind):
+    plugin = kind()
+    answer = forward(plugin, tunnelled(CE, outside(HOST, SERVER)))
+    wanted = Ether(src=MACS[3], dst=MACS[2]) / outside(HOST, SERVER, hlim=63)
+    assert answer.frames[0, : answer.length[0]].tobytes() == bytes(wanted)
+    answer = reverse(plugin, outside(SERVER, HOST))
+    inner = outside(SERVER, HOST, hlim=63)
+    wanted = Ether(src=MACS[1], dst=MACS[0]) / IP(src=BR, dst=CE, tos=8, id=0, ttl=64) / inner
+    assert answer.frames[0, : answer.length[0]].tobytes() == bytes(wanted)
+
+
+@pytest.mark.parametrize(
+    ("packet", "why"),
+    [
+        (tunnelled("10.1.2.4", outside(HOST, SERVER)), "not of the CE"),
+        (tunnelled(CE, outside("2001:db9:102:300::1", SERVER)), "not of the CE"),
+        (tunnelled(CE, outside(HOST, SERVER), frag=3), "no packet that this device forwards"),
+        (tunnelled(CE, outside(HOST, SERVER), proto=4), "no packet that this device forwards"),
+        (tunnelled(CE, outside(HOST, SERVER, hlim=1)), "TTL or hop limit"),
+        (IP(src=CE, dst="192.88.99.130") / outside(HOST, SERVER), "no packet that this device"),
+    ],
+)
+def test_what_must_be_dropped_is(kind, packet, why):
+    plugin = kind()
+    answer = forward(plugin, packet)
+    assert answer.length.tolist() == [0]
+    assert why in plugin.drop_reasons[answer.reason[0]]
+
+
+def test_nobodys_packets_from_the_internet_are_dropped(kind):
+    plugin = kind()
+    assert "no customer" in plugin.drop_reasons[reverse(plugin, outside(SERVER, "::5")).reason[0]]
+
+
+def test_the_embedded_address_is_found_for_any_lengths(kind):
+    for prefix, customers, ce, host in (
+        ("2001:db8::/32", "0.0.0.0/0", "192.0.2.1", "2001:db8:c000:201::1"),
+        ("2001:db0::/28", "10.0.0.0/8", "10.255.1.2", "2001:dbf:f010:2000::1"),
+        ("2001:db8::/40", "172.16.0.0/12", "172.31.255.254", "2001:db8:ff:ffe0::1"),
+    ):
+        plugin = kind(kind.params_model(prefix=prefix, customers=customers))
+        assert str(plugin.params.host(IPv4Address(ce))) == host
+        assert forward(plugin, tunnelled(ce, outside(host, SERVER))).length[0]
+
+
+def test_parameters_that_cannot_be_are_refused(kind):
+    with pytest.raises(UsageError, match="leaves a customer no subnet"):
+        kind.params_model(prefix="2001:db8::/48")
+    with pytest.raises(UsageError, match="more than the 8 embedded ones"):
+        kind.params_model(customers="10.0.0.0/24", ces=9)
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not POSSIBLE, reason=WHY)
+def test_it_is_measured_in_three_modes_with_negative_traffic(site, tmp_path):
+    said = v6t(
+        site, "run", "--plugin", "sixrd-br", "--set", "negative_percent=5",
+        "--reps", "1", "--duration", "0.3", "-o", "out", cwd=tmp_path,
+    )  # fmt: skip
+    assert "prove the path, not the translation" in said
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["direction"] for r in results["results"]} == {"bidirectional", "forward", "reverse"}
+    for record in results["results"]:
+        assert record["frame_sizes"] == {"ipv6": 84, "ipv4": 104}
+        assert record["matched"] == 1.0
+        assert record["checked"] > 0
+    with (tmp_path / "out" / "trials.csv").open(newline="") as table:
+        spoofed = [row for row in csv.DictReader(table) if row["class"] == "spoof"]
+    through = [row for row in spoofed if not row["key"].startswith("selftest")]
+    assert sum(int(row["sent"]) for row in through) > 0
+    assert sum(int(row["received"]) for row in through) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    picture = re.search(r'aria-label="Test setup[^"]*"', page)[0]
+    assert "left link (CEs): IPv4, 104 octets; right link (server): IPv6, 84 octets" in picture
+    assert "UDP over IPv6 over IPv4 on the left, UDP over IPv6 on the right" in page
+    assert "this proves the path between the ports, not the translation" in page
