@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sys
@@ -11,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
-from v6t.core.cli.run_console import UNREPORTED, signals
+from v6t.core.cli.run_console import UNREPORTED
+from v6t.core.cli.stopping import of_campaign, signals
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.export import configuration
 from v6t.core.runs.wording import duration
 from v6t.profiles.errors import UsageError
 
@@ -52,7 +56,7 @@ def continue_campaign(directory: Path, report: bool, group: str | None) -> int:
         if group not in groups:
             raise UsageError(f"this campaign has no group of runs '{group}'")
         return _work(directory, groups[group], report, f"[{group}] ")
-    with _locked(directory), signals():
+    with _locked(directory), signals(lambda: of_campaign(lambda: _begun(directory), directory)):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import work_in_parallel
 
@@ -60,6 +64,15 @@ def continue_campaign(directory: Path, report: bool, group: str | None) -> int:
         else:
             status = _work(directory, campaign.runs, report, "")
     return _conclude(directory, campaign, status)
+
+
+def _begun(directory: Path) -> dict[Path, ResolvedRun]:
+    """Runs with a directory of their own, by it."""
+    found = {}
+    for path in sorted(directory.glob("*/config.json")):
+        with contextlib.suppress(UsageError):
+            found[path.parent] = configuration(path)
+    return found
 
 
 def _work(directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,7 +59,7 @@ def command() -> None:
     """The device under test by itself.
 
     `plan` needs neither a device nor a testbed file. The others reach the device the testbed
-    file describes (dut.options.ssh).
+    file describes (dut.options.ssh). In place of RUN_FILE and --testbed a run's directory does.
     """
 
 
@@ -81,7 +83,10 @@ def apply(as_json: bool, **given: Any) -> None:
     """Configure the device and read everything back; `restore` takes it back."""
     from v6t.core.runs import dut
 
-    _show(dut.apply(_resolve(given), _say), as_json)
+    run = _resolve(given)
+    with _stopping(run, given):
+        done = dut.apply(run, _say)
+    _show(done, as_json)
 
 
 @command.command(short_help="configure, read back, send frames both ways, restore")
@@ -93,7 +98,9 @@ def verify(as_json: bool, **given: Any) -> None:
 
     run = _resolve(given)
     run.tester.prepare()
-    _show(dut.verify(run, _say), as_json)
+    with _stopping(run, given):
+        done = dut.verify(run, _say)
+    _show(done, as_json)
 
 
 @command.command(short_help="who configured it, and its counters now")
@@ -134,7 +141,8 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     from v6t.core.runs import dut
 
     run = _resolve(given, any_technology=True)
-    told = dut.restore(run, _say, forget=forget, by_script=by_script)
+    with _stopping(run, given):
+        told = dut.restore(run, _say, keep=_kept(given), forget=forget, by_script=by_script)
     if as_json:
         click.echo(dut.as_json(told))
         return
@@ -162,7 +170,8 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     finally:
         held.close()
     bound.tester.prepare()
-    told = watch_again(directory, _say if as_json else click.echo, duration, bound)
+    with _stopping(bound, {"run_file": directory}):
+        told = watch_again(directory, _say if as_json else click.echo, duration, bound)
     if as_json:
         click.echo(printed(told))
 
@@ -172,6 +181,11 @@ def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import driver_named, resolve_and_bind
 
+    if _kept(given) is not None:
+        from v6t.core.config.bound import bind
+        from v6t.core.runs.export import configuration
+
+        return bind(configuration(given["run_file"]))
     plugin = given["plugin"]
     if any_technology and plugin is None and given["run_file"] is None:
         from v6t.core.runs.dut import any_plugin
@@ -187,8 +201,24 @@ def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
     return resolve_and_bind(given["run_file"], given["testbed"], flags)
 
 
+def _kept(given: dict[str, Any]) -> Path | None:
+    """The run's directory, where one is given in place of files."""
+    path: Path | None = given["run_file"]
+    return path if path is not None and path.is_dir() else None
+
+
+def _stopping(bound: Any, given: dict[str, Any]) -> AbstractContextManager[None]:
+    """Signals end the work on a device in order."""
+    from v6t.core.cli.stopping import of_device, signals
+
+    testbed = f"--testbed {given['testbed']}" if given.get("testbed") else ""
+    place = str(given["run_file"]) if _kept(given) is not None else testbed
+    return signals(lambda: of_device(bound.settings, place))
+
+
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody need hear it
+        print(text, file=sys.stderr, flush=True)
 
 
 def _show(text: str, as_json: bool) -> None:

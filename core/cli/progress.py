@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -28,8 +29,9 @@ class Plain:
     """One line per trial, for logs and pipes."""
 
     def say(self, text: str) -> None:
-        """The line."""
-        print(text, file=sys.stderr, flush=True)
+        """The line; nobody need hear it."""
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
 
     def trial(self, progress: Progress) -> None:
         """A line when the trial is over."""
@@ -55,7 +57,7 @@ class Live:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(text, style="dim", highlight=False, markup=False)
+        self._line(text, "dim")
 
     def trial(self, progress: Progress) -> None:
         """Redraw before a trial; leave a line after it."""
@@ -70,7 +72,7 @@ class Live:
                 if progress.verdict.valid
                 else "yellow"
             )
-            self._console.print(outcome(progress), style=colour, highlight=False, markup=False)
+            self._line(outcome(progress), colour)
             return
         bracket = ""
         if progress.low_fps != progress.high_fps:
@@ -79,16 +81,23 @@ class Live:
             f"{point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
             f"{bracket}{self._left()}"
         )
-        if self._status is None:
-            self._status = self._console.status(text)
-            self._status.start()
-        self._status.update(text)
+        with contextlib.suppress(OSError):
+            if self._status is None:
+                self._status = self._console.status(text)
+                self._status.start()
+            self._status.update(text)
 
     def close(self) -> None:
         """Remove the live line."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        status, self._status = self._status, None
+        if status is not None:
+            with contextlib.suppress(OSError):
+                status.stop()
+
+    def _line(self, text: str, style: str) -> None:
+        """Nobody need hear it: a terminal that is gone ends no run."""
+        with contextlib.suppress(OSError):
+            self._console.print(text, style=style, highlight=False, markup=False)
 
     def _left(self) -> str:
         if not self._done or self._began is None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from v6t.core.cli.stopping import of_run, signals
 from v6t.profiles.errors import TranslationError, V6tError
 from v6t.profiles.extensions import blame
 
@@ -124,7 +122,7 @@ def _attend(
     live = Live(errors, planned.trials) if errors.is_terminal else None
     watch: Any = live or Plain()
     try:
-        with signals():
+        with signals(lambda: of_run(bound.settings, path)):
             outcome = work(watch)
     except KeyboardInterrupt:
         if live:
@@ -186,21 +184,3 @@ def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
             watch.say(f"the report could not be written: {said}; v6t report {path} tries again")
             return None
     return None
-
-
-@contextmanager
-def signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run like Ctrl-C; a second signal ends it at once."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        for name in caught:
-            signal.signal(name, signal.SIG_DFL)
-        raise KeyboardInterrupt
-
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {name: signal.signal(name, stop) for name in caught}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)

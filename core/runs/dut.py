@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.config.bound import BoundRun
@@ -82,14 +83,14 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 
 @contextmanager
-def session(bound: BoundRun, say: Say) -> Iterator[DeviceSession]:
+def session(bound: BoundRun, say: Say, keep: Path | None = None) -> Iterator[DeviceSession]:
     """An open session with a device elsewhere, or with a lab device that stands.
 
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
     """
-    opened = _session(bound, say)
+    opened = _session(bound, say, keep)
     opened.open()
     try:
         yield opened
@@ -164,18 +165,24 @@ def flush(bound: BoundRun, say: Say) -> str:
 
 
 def restore(
-    bound: BoundRun, say: Say, *, forget: bool = False, by_script: bool = False
+    bound: BoundRun,
+    say: Say,
+    *,
+    keep: Path | None = None,
+    forget: bool = False,
+    by_script: bool = False,
 ) -> list[str]:
     """Put it back as it was, from any host, after whatever happened.
 
     Args:
         bound: whose device.
         say: told what happens.
+        keep: the run's directory, which holds a copy of the undo record.
         forget: drop the undo record even if the device is not as it was.
         by_script: run ``undo.sh`` where the record beside it is damaged.
     """
     if not _lab_name(bound):
-        with session(bound, say) as device:
+        with session(bound, say, keep) as device:
             return device.restore(forget=forget, by_script=by_script)
     from v6t.drivers.duts.standing.ssh import LabSsh
 
@@ -183,7 +190,7 @@ def restore(
     if not lab.running():
         return ["there is no such lab device; nothing is left of it"]
     try:
-        with session(bound, say) as device:
+        with session(bound, say, keep) as device:
             return device.restore(forget=forget, by_script=by_script)
     finally:
         lab.stop()
@@ -214,7 +221,7 @@ def _lab_name(bound: BoundRun) -> str:
     return str(ssh.lab) if ssh is not None else ""
 
 
-def _session(bound: BoundRun, say: Say) -> DeviceSession:
+def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
     driver, intent = bound.driver, bound.technology.dut_intent()
     name = _lab_name(bound)
     if name:
@@ -227,13 +234,13 @@ def _session(bound: BoundRun, say: Say) -> DeviceSession:
                 f"the lab device {name} does not stand", "it stands while a run uses it"
             )
         lab.start()
-        return Session(driver, lab.transport(), intent, say=say)
+        return Session(driver, lab.transport(), intent, keep, say)
     if bound.tester.in_lab and driver.options.ssh is None:
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
-    found = driver.session(intent, None, say)
+    found = driver.session(intent, keep, say)
     if found is None:
         raise UsageError("nobody drives this device", "name a driver with --driver")
     return found

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Session:
         intent: Intent,
         keep: Path | None = None,
         say: Callable[[str], None] = lambda text: None,
-        again: str = "v6t dut restore --testbed FILE",
+        again: str = "",
     ) -> None:
         """Remember; nothing is opened.
 
@@ -51,14 +52,15 @@ class Session:
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
             say: told what happens, one line each.
-            again: the command that restores later.
+            again: the command that restores later; empty: by the run's directory, where there is
+                one.
         """
         self.driver = driver
         self.transport = transport
         self.intent = intent
         self._keep = keep
         self.say = say
-        self.again = again
+        self.again = again or f"v6t dut restore {keep or '--testbed FILE'}"
         self._directory: str = driver.options.state_dir
         self._lock: Lock | None = None
         self._limit_s: int = driver.options.undo_after_s if driver.options.ssh is not None else 0
@@ -275,7 +277,12 @@ class Session:
         Raises:
             DutError: something is left; the message says what and how to undo it.
         """
-        done = restoring.restore(self, self._store(), forget=forget, by_script=by_script)
+        again = partial(restoring.restore, self, self._store(), forget=forget, by_script=by_script)
+        try:
+            done = again()
+        except KeyboardInterrupt:  # whoever stops the work does not want half of this
+            again()
+            raise
         self._guarded = False
         return done
 

@@ -41,6 +41,13 @@ _KEY_REFUSED = re.compile(
 _LOGIN_REFUSED = re.compile(
     r"(?:(?P<who>\S+): )?Permission denied|Too many authentication failures"
 )
+_BOUND = f"""\
+place=$1; shift; exec 3<&0
+sh -c '{_STARTED}' sh "$@" </dev/null 3<&- & master=$!
+(cat <&3 >/dev/null; kill $master; rm -rf "$place") & watch=$!
+wait $master; s=$?; kill $watch; exit $s
+"""
+"""Runs a program that ends with us, however we end: our end of its standard input is closed then."""
 _TIMED_OUT = re.compile(r"timed out", re.IGNORECASE)
 
 
@@ -135,8 +142,8 @@ class SshTransport:
             password=bool(password),
         )
         self._master = subprocess.Popen(
-            ["sh", "-c", _STARTED, "sh", *words, "--", client.host],
-            stdin=subprocess.DEVNULL,
+            ["sh", "-c", _BOUND, "sh", str(client.place), *words, "--", client.host],
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=(client.place / "log").open("wb"),
             env=_environment(client, password),

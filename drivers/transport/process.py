@@ -46,10 +46,18 @@ def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] |
 
 
 def kill(process: Process) -> None:
-    """End a program and everything in its process group."""
+    """End a program and everything in its process group.
+
+    Its pipes are closed, not read to their end: ssh's master has them, too, for as long as the
+    command goes on at the other end.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    process.wait()
 
 
 class ProcessHeld:

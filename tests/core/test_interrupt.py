@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import time
@@ -151,6 +152,38 @@ def test_a_second_signal_ends_it_at_once(tmp_path):
     assert "internal error" not in said
     assert trials(out)[: len(before)] == before
     assert v6t("resume", out).status == 0
+
+
+def test_a_terminal_that_is_closed_costs_nothing(tmp_path, whole):
+    """Every line that is written to it from then on fails."""
+    out = tmp_path / "out"
+    process, terminal = pty.fork()
+    if not process:
+        os.execv(COMMAND[0], [*COMMAND, *SIM, *SHAPE, *SLOW, "-o", str(out)])  # noqa: S606
+    end = time.monotonic() + PATIENCE_S
+    while len(trials(out)) < 3:
+        assert time.monotonic() < end, "the run does not get on"
+        time.sleep(0.02)
+    os.close(terminal)
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == 130
+    before = trials(out)
+    assert v6t("resume", out).status == 0
+    assert comparable(out) == comparable(whole)
+    assert trials(out)[: len(before)] == before
+
+
+def test_nobody_who_listens_costs_nothing(tmp_path, whole):
+    """Standard error ends in a pipe that nobody reads any more: the run goes on."""
+    out = tmp_path / "out"
+    process = started(out, *SIM, *SHAPE, "--set-tester", "capacity_noise=0.05", "--no-report")
+    process.stderr.readline()
+    process.stderr.close()
+    process.stderr = None
+    printed, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert f"Results: {out}" in printed
+    assert comparable(out) == comparable(whole)
 
 
 def test_interrupted_before_anything_began(tmp_path, monkeypatch):

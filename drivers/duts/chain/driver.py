@@ -170,7 +170,9 @@ class Chain(Driver):
                 f"the part '{part.name}' of the {part.device}",
                 f"dut.options.parts.{part.name}.driver and its options.ssh.host",
             )
-            session = Session(part.driver, SshTransport(ssh), part.intent, _kept(keep, part), say)
+            again = "" if keep is None else f"v6t dut restore {keep}"
+            kept = _kept(keep, part)
+            session = Session(part.driver, SshTransport(ssh), part.intent, kept, say, again)
             driven.append(Driven(part, session))
         return ChainSession(self.name, driven)
 

@@ -14,9 +14,8 @@ import numpy as np
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.core.config.bound import bind
 from v6t.core.config.files import Flags
-from v6t.core.config.resolve import resolve
+from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.stateful import for_preflight
 from v6t.drivers.duts.registry import make_driver
@@ -119,8 +118,9 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
 
     ``why`` is empty where every frame came back and was allowed.
     """
-    bound = bind(resolve(flags=Flags(plugin, params=params or {}, dut=dut, dut_params=options)))
-    tool, run = bound.technology, bound.settings
+    flags = Flags(plugin, params=params or {}, dut=dut, dut_params=options)
+    bound = resolve_and_bind(flags=flags)
+    run, tool = bound.settings, bound.technology
     sizes = tool.frame_pair(run.frame_sizes[0])
     made = compile_point(tool, sizes, run.seed)
     bench = Bench(bound)

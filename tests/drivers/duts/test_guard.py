@@ -6,7 +6,9 @@ its console, which needs no network.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -70,6 +72,18 @@ def bed(site, steps, limit=LIMIT_S, **more):
 
 def reached(site):
     return "here" in site.device.shell("cat /run/reached 2>/dev/null || true")
+
+
+def clients(site) -> list[str]:
+    """The ssh of the operator's, and what keeps it."""
+    there = os.readlink(f"/proc/{site.operator.pid}/ns/net")
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().decode(errors="replace")
+            if os.readlink(entry / "ns" / "net") == there and "ssh" in words:
+                found.append(words)
+    return found
 
 
 def configured(site):
@@ -148,6 +162,7 @@ def test_a_v6t_that_is_killed_or_asleep_in_apply(number, device):
     path = bed(device, [step("waits", deadline_s=60)])
     v6t = device.start("dut", "apply", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
+    assert clients(device)
     v6t.send_signal(number)
     until(lambda: not configured(device), "the timer")
     until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
@@ -155,6 +170,7 @@ def test_a_v6t_that_is_killed_or_asleep_in_apply(number, device):
         v6t.send_signal(signal.SIGCONT)
         device.device.shell("touch /run/go")
     said = "".join(v6t.communicate(timeout=90))
+    until(lambda: clients(device) == [], "no ssh is left")
     assert v6t.returncode == (-9 if number == signal.SIGKILL else 4), said
     assert "is configured" not in said
 

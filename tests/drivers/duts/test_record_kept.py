@@ -155,7 +155,7 @@ def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
         ("sed -i s,v6t-undo/1,v6t-undo/9, /run/v6t/record.json", "another schema"),
     ],
 )
-def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, why, server, device):
+def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, why, server, device, tmp_path):
     before = server.shell(STATE)
     session = device()
     session.apply()
@@ -164,7 +164,7 @@ def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, why, server,
         with pytest.raises(DamagedRecord) as info:
             work()
         assert why in info.value.message
-        assert "`v6t dut restore --testbed FILE --by-script` runs it" in info.value.hint
+        assert f"`v6t dut restore {tmp_path / 'keep'} --by-script` runs it" in info.value.hint
         assert "sh /run/v6t/undo.sh" in info.value.hint
     assert "v6tdummy" in server.shell("ip -o link")
     assert "undo.sh has taken back" in session.restore(by_script=True)[0]

@@ -1,0 +1,230 @@
+"""Ctrl-C once, Ctrl-C twice, a terminal that is closed: the device is put back, or it is said how."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from v6t.core.cli.stopping import of_campaign, of_device, of_run
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve
+from v6t.tests.core.support import v6t
+
+from . import field, sshserver
+from .field import until
+from .test_guard import DUMMY, configured, reached, step
+
+PLUGIN = ("--plugin", "ipv4-router")
+WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    if sshserver.lacking() is not None:
+        pytest.skip(f"needs {sshserver.lacking()}")
+    made = field.Field("test-stopping", tmp_path_factory.mktemp("field"))
+    made.device.shell("cat >/run/waits", WAITS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def device(site):
+    before = site.state()
+    site.device.shell("rm -f /run/reached /run/go")
+    yield site
+    site.device.shell("touch /run/go")
+    site.v6t("dut", "restore", "--testbed", bed(site, []), *PLUGIN)
+    assert site.state() == before
+
+
+def bed(site, steps, limit=0):
+    options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit}
+    return site.testbed("command", **options)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_says_what_is_put_back_and_what_a_second_one_costs(number, device):
+    before = device.state()
+    path = bed(device, [step("waits")])
+    process = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the step that waits")
+    process.send_signal(number)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    lines = said.splitlines()
+    assert lines[0] == (
+        "stopping: putting 10.8.8.2 back as it was; a second Ctrl-C gives that up and may leave it "
+        "configured"
+    )
+    assert lines[-1] == "v6t: interrupted"
+    assert device.state() == before
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("limit", [0, 3])
+def test_the_second_signal_prints_the_commands_before_it_goes(limit, device):
+    before = device.state()
+    path = bed(device, [step("waits", "sh /run/waits")], limit)
+    process = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the step that waits")
+    device.device.shell("rm /run/reached")
+    process.send_signal(signal.SIGINT)
+    until(lambda: reached(device), "the undo that waits")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    own = f" (it undoes everything by itself after {limit} s)" if limit else ""
+    assert said.splitlines()[-1] == (
+        f"10.8.8.2 may still be configured{own}: v6t dut restore --testbed {path}"
+    )
+    assert configured(device)
+    device.device.shell("touch /run/go")
+    if limit:
+        until(lambda: not configured(device), "the timer")
+    else:
+        device.v6t("dut", "restore", "--testbed", path, *PLUGIN)
+        assert device.state() == before
+
+
+@pytest.mark.lab
+def test_a_signal_in_the_middle_of_restore_ends_it_when_it_is_done(device):
+    before = device.state()
+    path = bed(device, [step("true", "sh /run/waits")])
+    device.device.shell("touch /run/true")
+    device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
+    process = device.start("dut", "restore", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the undo that waits")
+    process.send_signal(signal.SIGINT)
+    device.device.shell("touch /run/go")
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "is undone" in said
+    assert device.state() == before
+
+
+@pytest.mark.lab
+def test_a_terminal_that_is_closed(device):
+    """Whatever is written to it fails; the device is put back all the same."""
+    before = device.state()
+    path = bed(device, [step("waits")])
+    words = ["nsenter", "-t", str(device.operator.pid), "-n", "--", *field.COMMAND]
+    child, terminal = pty.fork()
+    if not child:
+        words += ["dut", "apply", "--testbed", str(path), *PLUGIN]
+        os.execvp(words[0], words)  # noqa: S606
+    until(lambda: reached(device), "the step that waits")
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert device.state() == before
+
+
+# ------------------------------------------------------------- runs, and words
+
+TESTBED = {
+    "tester": {"kind": "embedded"},
+    "dut": {"driver": "linux-router", "options": {"ssh": {"lab": "test-stopping-run"}}},
+}
+LONG = (
+    *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "9"),
+    *("--duration", "0.5", "--resolution", "100", "--no-report"),
+)
+
+
+@pytest.mark.lab
+def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
+    """And the command it prints does that: a run's directory says enough."""
+    from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.lab.privilege import available
+    from v6t.drivers.transport.namespace import NamespaceTransport
+
+    can, how = available()
+    if not can or sshserver.lacking():
+        pytest.skip(f"no network namespaces here: {how or sshserver.lacking()}")
+    (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
+    out, lab = tmp_path / "out", LabSsh("test-stopping-run")
+    words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
+    process = subprocess.Popen([*field.COMMAND, *words], stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: (out / "dut-undo.json").exists() and journaled(out), "the device stands", 120)
+        inside = NamespaceTransport(lab.running())
+        process.send_signal(signal.SIGSTOP)  # both signals arrive at once
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGCONT)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode in (-signal.SIGINT, -signal.SIGTERM), said
+        assert (
+            f"is still configured (it undoes everything by itself after 60 s): v6t dut restore {out}"
+            in said
+        )
+        assert f"every finished trial is kept: v6t resume {out}" in said
+        assert "192.168.18.1" in inside.run("ip addr show dev left").out
+        done = v6t("dut", "restore", out)
+        assert done.status == 0, done.err
+        assert "undone" in done.out
+        assert not (out / "dut-undo.json").exists()
+        assert not lab.running()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+        lab.stop()
+
+
+def journaled(out: Path) -> bool:
+    return (out / "journal.jsonl").exists() and b"preflight" in (out / "journal.jsonl").read_bytes()
+
+
+def remote(tmp_path, **options):
+    bed = {"tester": {"kind": "trex"}, "dut": {"driver": "nftables", "options": {
+        "ssh": {"host": "dut.example.net"}, **options}}}  # fmt: skip
+    (tmp_path / "bed.yaml").write_text(json.dumps(bed))
+    return resolve(None, tmp_path / "bed.yaml", Flags(plugin="nat44"))
+
+
+def test_words_of_a_run_with_a_device_elsewhere(tmp_path):
+    run, out = remote(tmp_path), tmp_path / "out"
+    assert of_run(run, out).first == "stopping: nothing was begun"
+    out.mkdir()
+    (out / "config.json").write_text(run.model_dump_json())
+    assert "removed" in of_run(run, out).first
+    (out / "dut-undo.json").touch()
+    stop = of_run(run, out)
+    assert "putting dut.example.net back as it was; a second Ctrl-C gives that up" in stop.first
+    assert stop.second == (
+        "dut.example.net is still configured (it undoes everything by itself after 60 s): "
+        f"v6t dut restore {out}",
+        f"every finished trial is kept: v6t resume {out}",
+    )
+
+
+def test_words_of_a_campaign_name_the_run_whose_device_is_configured(tmp_path):
+    run, one = remote(tmp_path, undo_after_s=0), tmp_path / "001-x"
+    one.mkdir()
+    (one / "config.json").write_text(run.model_dump_json())
+    assert of_campaign(lambda: {one: run}, tmp_path).second == (
+        f"v6t campaign --resume {tmp_path} continues",
+    )
+    (one / "dut-undo.json").touch()
+    assert of_campaign(lambda: {one: run}, tmp_path).second == (
+        f"dut.example.net is still configured: v6t dut restore {one}",
+        f"v6t campaign --resume {tmp_path} continues",
+    )
+
+
+def test_words_of_a_chain_name_its_devices(tmp_path):
+    parts = {
+        n: {"driver": "nftables", "options": {"ssh": {"host": f"{n}.example.net"}}} for n in "ab"
+    }
+    run = remote(tmp_path).model_copy(
+        update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
+    )
+    assert "putting a.example.net, b.example.net back" in of_device(run, "--testbed x").first
