@@ -195,6 +195,9 @@ def pretended(path, content, config):
     settings["tester"] = {"kind": "trex", "options": {}}
     settings.update(config)
     (path / "config.json").write_text(json.dumps(settings))
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["setup"]["simulated"] = False
+    (path / "manifest.json").write_text(json.dumps(manifest))
 
 
 def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
