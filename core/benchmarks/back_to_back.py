@@ -10,8 +10,8 @@ from v6t.analysis.presentations.bursts import BurstPresentation
 from v6t.analysis.records.bursts import BurstRecord, burst_record, burst_rows
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.back_to_back import BurstResult, BurstSpec, measure_back_to_back
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RFC_BURSTS = 50
 
 
-class BurstSettings(Frozen):
+class BurstSettings(StrictModel):
     """Back-to-back frames (B2B-01 to B2B-03)."""
 
     repetitions: int = Field(default=50, ge=1, le=100_000)

@@ -15,8 +15,8 @@ from v6t.analysis.records.connections import (
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import filling, phase_one_s, setup_of, upper_bound
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Record)
 
 
-class OfConnections(Benchmark[C, Frozen]):
+class OfConnections(Benchmark[C, StrictModel]):
     """Benchmarks that say nothing where connections may be gone."""
 
     connections = "only"

@@ -7,11 +7,11 @@ from v6t.analysis.records.state_table import TeardownRecord, teardown_record, te
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import assumed_rate, filling, phase_one_s, rate, setup_of
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
+from v6t.profiles.strict_model import StrictModel
 
 
-class Teardown(TeardownPresentation, Benchmark[TeardownRecord, Frozen]):
+class Teardown(TeardownPresentation, Benchmark[TeardownRecord, StrictModel]):
     """How fast a full table is emptied."""
 
     summary = "How fast the device empties a full table of connections."

@@ -22,13 +22,12 @@ from v6t.core.config.settings import (
     TesterSettings,
     procedure_model,
 )
-from v6t.core.config.technology import links_of, on_device, params_of
+from v6t.core.config.technology import links_of, on_device, overridden, params_of
 from v6t.core.config.validation import (
     among,
     listed,
     place_of,
     refuse_empty,
-    refuse_mistyped,
     validated,
     within,
 )
@@ -86,7 +85,7 @@ def resolve_and_bind(
     )
     given = dict(run.params)
     for benchmark in map(registry.load, benchmarks):
-        given = {**benchmark.parameters(plugin_type), **given}
+        given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
     try:
         params = params_of(plugin_type, given, flags.params, run_doc)
     except UsageError as exc:
@@ -101,7 +100,7 @@ def resolve_and_bind(
     dut_settings, driver = _dut(bed, flags, bed_doc, own or REFERENCE)
     resolved = {
         "plugin": name,
-        "params": {**given, **expanded(flags.params)},
+        "params": overridden(plugin_type, given, expanded(flags.params)),
         "links_left": links["left"],
         "links_right": links["right"],
         "line_rate_bps": _line_rate(bed, bed_doc, plugin, sizes),
@@ -231,10 +230,8 @@ def _tester(
     with within(None if flags.tester else document, ("tester", "kind")):
         (kind,) = among(names, [flags.tester or bed.tester.kind], "tester")
         kind = DEFAULT if kind == AUTOMATIC else kind
-        model = TESTERS.load(kind).options_model
     options = {**bed.tester.options, **expanded(flags.tester_options)}
     with within(None if flags.tester_options else document, ("tester", "options")):
-        refuse_mistyped(model, options, None)
         return TesterSettings(kind=kind, options=options), kind_of(kind, options)
 
 
@@ -249,7 +246,6 @@ def _dut(
     options = dict(bed.dut.options) if name == given else {}
     options.update(kind.from_flags(options, expanded(flags.dut_params)))
     with within(None if flags.dut_params else document, ("dut", "options")):
-        refuse_mistyped(kind.options_model, options, None)
         return DutSettings(driver=name, options=options), make_driver(name, options)
 
 
