@@ -86,7 +86,7 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
         refused = None
         if point.limit_reason == "tester" and self.own(point.bound).at == "media":
             refused = (
-                f"the tester sends {point.ceiling.rate_fps:,.0f} fps, the medium carries "
+                f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )

@@ -95,7 +95,7 @@ class Delay(Benchmark[DelayRecord, D]):
             return self.nothing(point, str(exc), point.said)
         procedure = type(self).procedure
         own = None
-        if spec.request.tags and rate_fps <= point.ceiling.rate_fps:
+        if spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             own = procedure(replace(spec, repetitions=1), _apart(point.loopback), None)
         result = procedure(spec, point.measure, point.watch)
         record = timing_record(result, loopback=own, conditions=point.said)

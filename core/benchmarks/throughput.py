@@ -91,7 +91,7 @@ def search_record(point: MeasurementPoint, result: ThroughputResult) -> Throughp
     return throughput_record(
         result,
         point.find,
-        ceiling_fps=point.ceiling.rate_fps,
+        capacity_fps=point.tester_capacity.rate_fps,
         selftest_margin=point.procedure.selftest_margin,
         conditions=point.said,
     )

@@ -22,7 +22,7 @@ COMMANDS = {
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
     "plugins": "list technologies, or show one's parameters",
     "explain": "say what a setting of a file means",
-    "selftest": "measure the tester's own ceiling",
+    "selftest": "measure the tester's own capacity",
     "doctor": "say what this machine can do and what is missing",
     "init": "write example files, or convert another tester's",
     "completion": "print shell completion code",

@@ -72,11 +72,11 @@ class ProcedureSettings(StrictModel):
     confirmations: int = Field(default=0, ge=0, le=1000)
     """How often a found rate must pass again (TP-04)."""
     selftest_margin: float = Field(default=0.10, gt=0, lt=1)
-    """Results above (1 - margin) of the tester's own ceiling are flagged (SELF-02)."""
+    """Results above (1 - margin) of the tester's own capacity are flagged (SELF-02)."""
     means: bool = False
     """Mean, its margin and the relative deviation beside every median (GEN-20)."""
     selftest: Literal["run", "cached"] = "run"
-    """``run`` measures the tester's ceiling in every run; ``cached`` takes one that was found with
+    """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
     the same tester, machine and streams (SELF-03)."""
     search: Search = "binary"
     """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""

@@ -81,7 +81,7 @@ class SimOptions(StrictModel):
     forwards_negative: bool = False
     """The device forwards what it must drop."""
     tester_fps: Annotated[float, Field(ge=1, le=MOST)] = 5_000_000.0
-    """The tester's own ceiling per direction; above, sending takes longer."""
+    """The tester's own capacity per direction; above, sending takes longer."""
     tester_delay_us: _Amount = 2.0
     """What the tester measures in loopback, without a device."""
     control: _Count = 0

@@ -144,7 +144,7 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
     assert caveats(bind(resolve(flags=rfc))) == []
     (said,) = caveats(bind(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))))
-    assert "ceiling is not measured in this run" in said
+    assert "capacity is not measured in this run" in said
     said = " ".join(caveats(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01}))))
     for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
         assert word in said
