@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,11 +108,6 @@ def run_flags(command: F) -> F:
             is_flag=True,
             help="Repeat until the median is known to 1 %; throughput and frame loss only.",
         ),
-        click.option("--tags", type=int, help="Tagged frames of a latency stream."),
-        click.option("--rate", type=float, help="Rate of latency, PDV and IPDV [fps]."),
-        click.option(
-            "--frame-timeout", type=float, help="Deadline of the benchmarks named so [ms]."
-        ),
         click.option(
             "--set-procedure",
             multiple=True,
@@ -154,9 +149,37 @@ def run_flags(command: F) -> F:
         click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
         click.option("--label", help="Words for the directory name and the results."),
     ]
+    taken = _opts(decorators)
+    decorators += [option for flag, option in _of_benchmarks() if flag not in taken]
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
+
+
+def _of_benchmarks() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Flags that benchmarks ask for; their help is that of the first setting they stand for."""
+    from v6t.core.config.explain import attribute_texts
+
+    sections = registry.sections()
+    for flag, settings in registry.flags().items():
+        section, _, name = settings[0].partition(".")
+        text = attribute_texts(sections[section])[name]
+        yield flag, click.option(flag, metavar="VALUE", help=text)
+
+
+def _opts(decorators: Iterable[Callable[[Any], Any]]) -> set[str]:
+    def command() -> None:
+        """Gets every option."""
+
+    for decorator in decorators:
+        decorator(command)
+    return {name for param in command.__click_params__ for name in param.opts}  # type: ignore[attr-defined]
+
+
+def _given(flags: dict[str, Any]) -> dict[str, str]:
+    """Flags of benchmarks with what was said; taken out."""
+    said = {flag: flags.pop(flag.lstrip("-").replace("-", "_"), None) for flag in registry.flags()}
+    return {flag: text for flag, text in said.items() if text is not None}
 
 
 def resolve_flags(given: dict[str, Any]) -> Any:
@@ -184,11 +207,9 @@ def resolve_flags(given: dict[str, Any]) -> Any:
             "confirmations": given.pop("confirm"),
             "search": given.pop("search"),
             "adaptive": {} if given.pop("adaptive") else None,
-            "latency": None if (tags := given.pop("tags")) is None else {"tags": tags},
-            "rate_fps": given.pop("rate"),
-            "frame_timeout_ms": given.pop("frame_timeout"),
         },
         procedure_texts=given.pop("set_procedure"),
+        of_benchmarks=_given(given),
         seed=given.pop("seed"),
         label=given.pop("label"),
     )

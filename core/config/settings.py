@@ -14,8 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings
+from v6t.core.config.former_settings import moved
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
+from v6t.profiles.errors import ExtensionError
 from v6t.profiles.strict_model import StrictModel
 
 Preset = Literal["quick", "rfc"]
@@ -83,19 +85,22 @@ class ProcedureSettings(StrictModel):
     final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
     """The found rate must pass once for so long (GEN-16, TP-04)."""
     adaptive: AdaptiveSettings | None = None
-    frame_timeout_ms: float | None = Field(default=None, gt=0)
-    """Deadline of every frame in ``throughput-frame-timeout`` (TP-06)."""
-    rate_fps: float | None = Field(default=None, gt=0)
-    """Rate of latency, PDV and IPDV; None: the measured throughput (LAT-01)."""
     rate_from: Literal["median", "p1"] = "median"
-    """Which throughput that is."""
+    """Which measured throughput later benchmarks take."""
     connections: ConnectionSettings = ConnectionSettings()
     """Connections of stateful devices (RFC 9693)."""
 
 
 def procedure_model() -> type[ProcedureSettings]:
     """The settings with those of every installed benchmark, each under its own key."""
-    return _composed(tuple(registry.sections().items()))
+    sections = registry.sections()
+    for name in sections.keys() & ProcedureSettings.model_fields.keys():
+        whose = " and ".join(registry.of_section(name))
+        raise ExtensionError(
+            f"the settings of {whose} stand below procedure.{name}, where v6t's own are",
+            "its author must choose another section",
+        )
+    return _composed(tuple(sections.items()))
 
 
 @lru_cache(maxsize=4)
@@ -117,7 +122,9 @@ def summary(model: type[StrictModel]) -> str:
 def _with_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
-    return procedure_model().model_validate(values)
+    return procedure_model().model_validate(
+        moved(values) if isinstance(values, Mapping) else values
+    )
 
 
 class ResolvedRun(StrictModel):

@@ -27,7 +27,7 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
     """A resolved run; ``connections`` are the procedure's settings of that name."""
     capacity = connections.pop("capacity", {})
     texts = {f"connections.{k}": str(v) for k, v in connections.items()}
-    texts |= {f"connections.capacity.{k}": str(v) for k, v in capacity.items()}
+    texts |= {f"capacity.{k}": str(v) for k, v in capacity.items()}
     flags = Flags(
         plugin=plugin,
         tester="sim",
