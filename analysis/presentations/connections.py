@@ -140,7 +140,7 @@ class CapacityPresentation(Presentation[CapacityRecord]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The search, validation."""
-        c = data.procedure["connections"]["capacity"]
+        c = data.procedure["capacity"]
         yield clause("RFC 9693 section 4.9 (ST-12)",
                      "exponential, then binary search for the capacity",
                      f"from {c['first']:,} on, beta {c['beta']:g}, gamma {c['gamma']:g}, "

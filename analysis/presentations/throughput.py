@@ -14,8 +14,8 @@ from v6t.analysis.presentations.common import (
     at,
     interval,
     long_enough,
+    matched,
     repeated,
-    share,
     star,
 )
 from v6t.analysis.records.throughput import ThroughputRecord
@@ -63,7 +63,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
                     percent(r.dispersion),
                     count(r.aggregate_median) if r.direction == "bidirectional" else "-",
                     f"{max(losses):.4%}" if losses else UNDEFINED,
-                    share(r.matched),
+                    matched(r.matched),
                     str(r.repetitions),
                     *(count(r.upper_bound), r.upper_bound_reason, star(r.limited)),
                 ]

@@ -69,7 +69,7 @@ class ThroughputRecord(RateRecord):
     loss_tolerance: Number
     """accepted lost share in each direction; 0 is the RFC's"""
     matched: Number | None
-    """share of the checked frames equal to the reference translation"""
+    """share of the checked frames equal to the reference translation; null: none was compared"""
     checked: int
     """sampled frames that were compared with the reference translation"""
     resolution_fps: Number
@@ -97,6 +97,7 @@ def throughput_record(
     capacity_fps: float | None,
     selftest_margin: float,
     conditions: Mapping[str, Any],
+    compared: bool = True,
 ) -> ThroughputRecord:
     """The record of one throughput point.
 
@@ -106,6 +107,7 @@ def throughput_record(
         capacity_fps: the tester's own lossless rate per direction, None if unknown.
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
         conditions: what else the reader must know.
+        compared: whether there were frames to compare at all.
     """
     spec = result.spec
     at = spec.conditions
@@ -114,7 +116,7 @@ def throughput_record(
     found = rates_found([r.rate_fps for r in result.repetitions], "fps")
     decisive = [t for t in (_decisive(r) for r in result.repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
-    checked = sum(d.checked for d in counted)
+    checked = sum(d.checked for d in counted) if compared else 0
     limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
     return ThroughputRecord(
         **head(at, spec.benchmark, _title(result), attempts, conditions),

@@ -94,6 +94,7 @@ def search_record(point: MeasurementPoint, result: ThroughputResult) -> Throughp
         capacity_fps=point.tester_capacity.rate_fps,
         selftest_margin=point.procedure.selftest_margin,
         conditions=point.said,
+        compared=not point.bound.tester.simulates,
     )
 
 

@@ -228,7 +228,7 @@ class Preparing:
 def _compare(asked: Connections, found: PhaseOneResult) -> None:
     """The device's count against the Responder's table.
 
-    A step of a search that finds fewer has failed; that is for its procedure to oracle. Everything
+    A step of a search that finds fewer has failed; that is for its procedure to judge. Everything
     else ends the run.
     """
     told = found.sessions
