@@ -11,6 +11,10 @@ def quiet(text: str) -> None:
     del text
 
 
+NEARLY_EMPTY = 10
+"""Connections of its own that a device may have: the one over which it is driven, for example."""
+
+
 class StateDevice(Protocol):
     """The part of a device driver that knows about connections."""
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from v6t.drivers.device import StateDevice
+from v6t.drivers.device import NEARLY_EMPTY, StateDevice
 from v6t.drivers.tester import Phase, StatefulTester
 from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
 from v6t.profiles.errors import DutError, UsageError
-
-NEARLY_EMPTY = 10
-"""Connections of its own that a device may have: the one it is driven over, for example."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Literal
 
 from pydantic import Field
+from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
@@ -177,7 +178,7 @@ class OpenBsdPf(Driver):
             left = info(output).get("sessions")
             if left is None:
                 return "it does not say how many states there are"
-            return f"{left:.0f} states are left" if left > nat.NEARLY_EMPTY else None
+            return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
 
         return Step(
             "pfctl -q -F states",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -17,8 +18,6 @@ from v6t.profiles.intent_settings import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
-NEARLY_EMPTY = 10
-"""The connection over which v6t talks, and whatever else the device has of its own."""
 
 
 @dataclass(frozen=True)
