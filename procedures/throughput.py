@@ -24,7 +24,6 @@ WITH_TIMEOUT = "throughput-frame-timeout"
 """Another benchmark, with a deadline for every frame (TP-06); never instead of the first."""
 
 Search = Literal["binary", "fast", "mlrsearch"]
-SEARCHES: tuple[Search, ...] = ("binary", "fast", "mlrsearch")
 
 _MOST_DESCENTS = 20
 

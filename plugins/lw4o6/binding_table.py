@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.plugins.common.octets import U8, U64
 
-B4_NETWORK_BITS = 64
-"""Every lwB4 of a generated table has a /64 of its own."""
-
 
 @dataclass(frozen=True, eq=False)
 class BindingTable:

@@ -6,7 +6,6 @@ Notation of RFC 7597: rule prefixes IPv6 ``/n`` and IPv4 ``/r``, EA length ``o``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -264,15 +263,3 @@ def rule_from_text(
         -1 if psid_len is None else psid_len,
         iid_format,
     )
-
-
-def match_ipv4(rules: Sequence[MapRule], ipv4: IPv4Address) -> MapRule | None:
-    """The rule with the longest IPv4 prefix that holds the address (MAP-13)."""
-    hits = [r for r in rules if ipv4 in r.ipv4_prefix]
-    return max(hits, key=lambda r: r.ipv4_prefix.prefixlen, default=None)
-
-
-def match_ipv6(rules: Sequence[MapRule], ipv6: IPv6Address) -> MapRule | None:
-    """The rule with the longest IPv6 prefix that holds the address (MAP-13)."""
-    hits = [r for r in rules if ipv6 in r.ipv6_prefix]
-    return max(hits, key=lambda r: r.ipv6_prefix.prefixlen, default=None)

@@ -92,7 +92,7 @@ def test_connections_go_through_and_are_counted(name):
         state.flush()
         assert state.sessions() == 0
         assert len(bench.verify_device()) > 10
-        report = tester.device_report()
+        report = tester._bed.report()
         described = bench.describe()["device"]
     finally:
         bench.close()
