@@ -99,13 +99,15 @@ class SshTransport:
             )
         out, err = said
         before, _, after = err.rpartition(mark.encode())
-        if not after.strip():  # the mark, or the status behind it, never came
+        status = after.partition(b"\n")[0].strip()
+        # the mark, or the status behind it, never came; ssh's own words may stand in its place
+        if not status.isdigit():
             raise ConnectionLost(
                 f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
                 f"during: {command[:120]}",
                 "what the command did is unknown",
             )
-        return Output.of(int(after.split()[0]), out, before)
+        return Output.of(int(status), out, before)
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
