@@ -142,8 +142,8 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             known = any(r.tester_ceiling for r in records)
             limited = sum(r.tester_limited for r in records)
             yield clause("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
-                         f"{limited} of {len(records)} points above the margin of its own ceiling"
-                         if known else "its ceiling is not known",
+                         f"{limited} of {len(records)} points above the margin of its own capacity"
+                         if known else "its capacity is not known",
                          not limited if known else None)  # fmt: skip
 
 

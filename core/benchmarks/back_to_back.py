@@ -10,8 +10,8 @@ from v6t.analysis.presentations.bursts import BurstPresentation
 from v6t.analysis.records.bursts import BurstRecord, burst_record, burst_rows
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.back_to_back import BurstResult, BurstSpec, measure_back_to_back
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RFC_BURSTS = 50
 
 
-class BurstSettings(Frozen):
+class BurstSettings(StrictModel):
     """Back-to-back frames (B2B-01 to B2B-03)."""
 
     repetitions: int = Field(default=50, ge=1, le=100_000)
@@ -91,7 +91,7 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
         refused = None
         if point.limit_reason == "tester" and self.own(point.bound).at == "media":
             refused = (
-                f"the tester sends {point.ceiling.rate_fps:,.0f} fps, the medium carries "
+                f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )

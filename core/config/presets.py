@@ -98,7 +98,7 @@ def caveats(bound: BoundRun) -> list[str]:
             f"sending may take {p.sending_time_tolerance:g} times the trial (GEN-23: 1.00001)"
         )
     if not bound.tester.loops_back:
-        said.append("the tester's own ceiling is not measured in this run; see `v6t selftest`")
+        said.append("the tester's own capacity is not measured in this run; see `v6t selftest`")
     return said
 
 
