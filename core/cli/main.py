@@ -10,6 +10,7 @@ from typing import Any
 import click
 from v6t.profiles.errors import V6tError
 from v6t.profiles.extensions import blaming, near_names
+from v6t.profiles.plain_text import in_one_line, visible
 
 COMMANDS = {
     "run": "measure a technology on a device",
@@ -138,17 +139,12 @@ def _complain(message: str, hint: str, status: int) -> int:
         import traceback
 
         traceback.print_exc()
-    if status in ONE_LINE:
-        message, hint = _in_one_line(message), _in_one_line(hint)
+    message = (in_one_line if status in ONE_LINE else visible)(message)
+    hint = in_one_line(hint)
     print(f"v6t: {message}", file=sys.stderr)
     if hint:
         print(f"     {hint}", file=sys.stderr)
     return status
-
-
-def _in_one_line(text: str) -> str:
-    """What a user wrote may come back in a message: nothing in it moves the cursor."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 if __name__ == "__main__":

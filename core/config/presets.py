@@ -38,6 +38,8 @@ _COMMON: dict[Preset, dict[str, Any]] = {
         "pause_s": 10.0,
         "repetitions": RFC_REPETITIONS,
         "resolution_fps": 1000.0,
+        # ST-06, and the rate searches on the way to a capacity
+        "connections": {"resolution_cps": 1000.0},
         "sending_time_tolerance": 1.00001,
         "invalid_retries": 2,
         "selftest": "cached",

@@ -24,6 +24,8 @@ from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
 from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, tester_capacity
 from v6t.procedures.trial import Measure, Mode
+from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_json
 from v6t.profiles.model import Direction, FramePair
 from v6t.profiles.streams import StreamSet
 
@@ -154,7 +156,7 @@ def _path() -> Path:
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        known = read_json(path)
+    except (OSError, UsageError):
         return {}
     return known if isinstance(known, dict) else {}

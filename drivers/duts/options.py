@@ -32,6 +32,11 @@ class DutOptions(StrictModel):
     neighbours: Literal["static", "gateway"] = "static"
     """Static entry for each address of the tester, or one entry and routes through it (GEN-27)."""
 
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """Options that were given and change the whole machine, not only its links."""
+        return ()
+
     @field_validator("left", "right")
     @classmethod
     def _interface(cls, value: str) -> str:
@@ -81,6 +86,12 @@ class LinuxOptions(DutOptions):
     """Connections the device must hold; 0: what the technology says, else what it can."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP connections, longer than any test."""
+
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """See the base class."""
+        given = {"cores": self.cores, "governor": self.governor, "clock_khz": self.clock_khz}
+        return tuple(name for name, value in given.items() if value)
 
 
 def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:

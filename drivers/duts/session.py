@@ -344,7 +344,7 @@ class Session:
             odd = "\\x" in found[name].text and not done.clean
             if odd and (noted is None or not name.startswith(noted)):
                 raise DutError(
-                    f"{self.name}: the answer to '{command[:160]}' is no UTF-8: "
+                    f"{self.name}: the answer to '{command[:160]}' is no plain text: "
                     f"{shown(found[name].text)}"
                 )
         return found

@@ -164,7 +164,7 @@ RUN_COMPLAINTS = {
     "a: 1\nb: \x07": "run.yaml:2: the character U+0007 cannot stand here",
     "a: *b": "run.yaml:1: found undefined alias",
     "paramz: 1": "run.yaml:1: unknown setting 'paramz' | did you mean 'params'?",
-    "seed: 1\n? [1]\n: 2": "unknown setting '(1,)' | known: plugin, params",
+    "seed: 1\n? [1]\n: 2": "run.yaml:2: a list or mapping stands where a name is wanted",
     "seed: x": "run.yaml:1: seed: a whole number is wanted ('x' given)",
     "seed: .inf": "run.yaml:1: seed: a finite number is wanted (inf given)",
     "label: [1]": "run.yaml:1: label: text is wanted ([1] given) | put it in quotes",

@@ -68,7 +68,7 @@ def by_benchmark(path):
 
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.0}
-    fine = {"back_to_back": {"first_frames": 512, "resolution_frames": 64}}
+    fine = {"back_to_back": {"resolution_frames": 64}}
     execute(bind(wanted(*ALL, device=device, **QUICK_ALL, **fine)), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)

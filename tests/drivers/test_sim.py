@@ -8,7 +8,6 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.sim.kind import Sim
 from v6t.drivers.sim.tester import SimOptions, SimTester
-from v6t.drivers.tester import abilities_of
 from v6t.procedures.trial import DelayRequest, Event, Segment, Trial, result_from_json
 from v6t.procedures.trial import result_to_json as to_json
 from v6t.profiles.errors import TesterError, UsageError
@@ -139,7 +138,7 @@ def test_virtual_time_moves_by_the_trials_length():
 
 def test_it_says_what_it_can():
     assert (
-        abilities_of(sim())
+        sim().abilities
         >= replace(
             TRIAL,
             delays=DelayRequest(ipdv=True),
@@ -148,7 +147,6 @@ def test_it_says_what_it_can():
             event=Event("x", 1.0),
         ).needs
     )
-    assert abilities_of(object()) == frozenset()
     assert replace(TRIAL, delays=DelayRequest(tags=1)).needs == {"tags"}
 
 

@@ -45,7 +45,7 @@ CABLES = "".join(
 
 @pytest.fixture
 def host(tmp_path):
-    server = sshserver.Server("test-trex")
+    server = sshserver.Server("trex")
     config = tmp_path / "ssh_config"
     tunnel = "exec 3<>/dev/tcp/127.0.0.1/22 2>/dev/null; cat <&3 & cat >&3; kill %1"
     (tmp_path / "tunnel").write_text(f"#!/bin/bash\n{tunnel}\n")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_octets
 
 _MAGIC_NS = 0xA1B23C4D
 _MAGIC_US = 0xA1B2C3D4
@@ -18,7 +19,7 @@ def read_pcap(path: Path) -> Iterator[tuple[float, bytes]]:
     Raises:
         UsageError: the file is no classic pcap capture, or breaks off.
     """
-    data = path.read_bytes()
+    data = read_octets(path)
     if len(data) < 24:
         raise UsageError(f"{path} is no pcap capture")
     for order in "<>":
