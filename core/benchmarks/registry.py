@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks.settings import Flag
+from v6t.core.benchmarks.settings import flags_in
 from v6t.profiles.errors import ExtensionError
 from v6t.profiles.extensions import OWN, Extensions, Listed
 
@@ -78,9 +78,8 @@ def flags() -> dict[str, list[str]]:
     """Flags of the command line that benchmarks ask for, with the settings each stands for."""
     found: dict[str, list[str]] = {}
     for section, model in sections().items():
-        for name, field in model.model_fields.items():
-            for flag in (mark.name for mark in field.metadata if isinstance(mark, Flag)):
-                found.setdefault(flag, []).append(f"{section}.{name}")
+        for flag, name in flags_in(model, f"{section}."):
+            found.setdefault(flag, []).append(name)
     return found
 
 

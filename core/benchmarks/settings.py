@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,14 @@ from v6t.profiles.strict_model import StrictModel
 
 MOST_CONNECTIONS = 1 << 28
 """What the Responder's table holds: 256 million take 3 GiB (ST-13)."""
+
+
+def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
+    """Flags that a model's fields ask for, each with the setting's name."""
+    for name, field in model.model_fields.items():
+        for mark in field.metadata:
+            if isinstance(mark, Flag):
+                yield mark.name, above + name
 
 
 class AdaptiveSettings(StrictModel):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.settings import flags_in
 from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.drivers.testers import AUTOMATIC, TESTERS
@@ -93,16 +94,6 @@ def run_flags(command: F) -> F:
             shell_complete=shell_completion.modes,
             help="forward, reverse or bidirectional; repeatable.",
         ),
-        click.option("--reps", type=int, help="Repetitions."),
-        click.option("--duration", type=float, help="Seconds of each trial."),
-        click.option("--resolution", type=float, help="Error of the search [fps]."),
-        click.option(
-            "--loss-tolerance",
-            type=float,
-            help="Accepted lost share in each direction; 0 is the RFC's.",
-        ),
-        click.option("--confirm", type=int, help="Times a found rate must pass again."),
-        click.option("--search", help="binary (the RFC's), fast or mlrsearch."),
         click.option(
             "--adaptive",
             is_flag=True,
@@ -149,22 +140,30 @@ def run_flags(command: F) -> F:
         click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
         click.option("--label", help="Words for the directory name and the results."),
     ]
-    taken = _opts(decorators)
-    decorators += [option for flag, option in _of_benchmarks() if flag not in taken]
+    decorators += _of_settings(_opts(decorators))
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
 
 
-def _of_benchmarks() -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Flags that benchmarks ask for; their help is that of the first setting they stand for."""
+def _of_settings(taken: Collection[str]) -> Iterator[Callable[[Any], Any]]:
+    """Flags that settings ask for; the help is that of the first setting a flag stands for."""
     from v6t.core.config.explain import attribute_texts
+    from v6t.core.config.settings import ProcedureSettings
 
-    sections = registry.sections()
-    for flag, settings in registry.flags().items():
-        section, _, name = settings[0].partition(".")
-        text = attribute_texts(sections[section])[name]
-        yield flag, click.option(flag, metavar="VALUE", help=text)
+    models = {"": ProcedureSettings, **registry.sections()}
+    for flag, settings in _flags().items():
+        section, _, name = settings[0].rpartition(".")
+        if flag not in taken:
+            text = attribute_texts(models[section])[name]
+            yield click.option(flag, metavar="VALUE", help=text)
+
+
+def _flags() -> dict[str, list[str]]:
+    from v6t.core.config.settings import ProcedureSettings
+
+    own = {flag: [name] for flag, name in flags_in(ProcedureSettings)}
+    return {**own, **registry.flags()}
 
 
 def _opts(decorators: Iterable[Callable[[Any], Any]]) -> set[str]:
@@ -177,8 +176,8 @@ def _opts(decorators: Iterable[Callable[[Any], Any]]) -> set[str]:
 
 
 def _given(flags: dict[str, Any]) -> dict[str, str]:
-    """Flags of benchmarks with what was said; taken out."""
-    said = {flag: flags.pop(flag.lstrip("-").replace("-", "_"), None) for flag in registry.flags()}
+    """Flags of settings with what was said; taken out."""
+    said = {flag: flags.pop(flag.lstrip("-").replace("-", "_"), None) for flag in _flags()}
     return {flag: text for flag, text in said.items() if text is not None}
 
 
@@ -199,17 +198,9 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         benchmarks=given.pop("benchmarks"),
         modes=given.pop("modes"),
         frame_sizes=given.pop("frame_sizes"),
-        procedure={
-            "repetitions": given.pop("reps"),
-            "trial_duration_s": given.pop("duration"),
-            "resolution_fps": given.pop("resolution"),
-            "loss_tolerance": given.pop("loss_tolerance"),
-            "confirmations": given.pop("confirm"),
-            "search": given.pop("search"),
-            "adaptive": {} if given.pop("adaptive") else None,
-        },
+        procedure={"adaptive": {} if given.pop("adaptive") else None},
         procedure_texts=given.pop("set_procedure"),
-        of_benchmarks=_given(given),
+        of_settings=_given(given),
         seed=given.pop("seed"),
         label=given.pop("label"),
     )

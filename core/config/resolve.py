@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_measures
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
@@ -259,7 +260,7 @@ def _procedure(
     benchmarks: Sequence[str],
 ) -> ProcedureSettings:
     flagged = {k: v for k, v in flags.procedure.items() if v is not None}
-    texts = {**_of_benchmarks(flags.of_benchmarks, benchmarks), **flags.procedure_texts}
+    texts = {**_named(flags.of_settings, benchmarks), **flags.procedure_texts}
     flagged = laid_over(flagged, moved(expanded(texts)))
     values = laid_over(laid_over(procedure_of(preset), moved(run.procedure)), flagged)
     return validated(  # type: ignore[no-any-return]
@@ -272,11 +273,15 @@ def _procedure(
     )
 
 
-def _of_benchmarks(given: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
-    """Flags of benchmarks as settings of those that are measured."""
+def _named(given: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
+    """Flags as the settings they stand for; those of benchmarks: of what is measured."""
     measured = {key for name in benchmarks for key in registry.load(name).sections()}
+    own = dict(flags_in(ProcedureSettings))
     texts: dict[str, str] = {}
     for flag, text in given.items():
+        if flag in own:
+            texts[own[flag]] = text
+            continue
         known = registry.flags()[flag]
         meant = [setting for setting in known if setting.partition(".")[0] in measured]
         if not meant:

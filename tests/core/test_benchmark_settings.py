@@ -94,3 +94,12 @@ def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
         assert "odd-bench" in rows["clashing"].error
     finally:
         sys.modules.pop("odd_bench", None)
+
+
+def test_flags_are_those_of_the_settings_models(tmp_path):
+    done = v6t("run", "--help")
+    for flag in ("--reps", "--duration", "--search", "--tags", "--rate", "--frame-timeout"):
+        assert flag in done.out
+    assert "Tagged frames of a stream and direction." in done.out
+    shown = v6t(*SIM, "--reps", "3", "--set-procedure", "repetitions=4", "--dry-run", "--json")
+    assert shown.status == 0, shown.err
