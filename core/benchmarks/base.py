@@ -93,8 +93,12 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     def own(self, bound: BoundRun) -> S:
         """Its settings in a run."""
-        found: S = getattr(bound.settings.procedure, self.section or "")
+        found: S = self.shared(bound, self.section or "")
         return found
+
+    def shared(self, bound: BoundRun, key: str) -> Any:
+        """Settings below a key of ``procedure`` in a run."""
+        return getattr(bound.settings.procedure, key)
 
     def needs(self, bound: BoundRun) -> frozenset[Ability]:
         """What the tester must be able to do in this run."""

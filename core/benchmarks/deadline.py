@@ -33,7 +33,7 @@ class Deadline(Benchmark[Any, Any]):
 
     def deadline_ms(self, bound: BoundRun) -> float | None:
         """The deadline, if one is given."""
-        settings: FrameTimeoutSettings = bound.settings.procedure.frame_timeout
+        settings: FrameTimeoutSettings = self.shared(bound, "frame_timeout")
         return settings.deadline_ms
 
     def timeout_s(self, bound: BoundRun) -> float:

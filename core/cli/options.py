@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from v6t.core.benchmarks import registry
@@ -13,6 +13,9 @@ from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.drivers.testers import AUTOMATIC, TESTERS
 from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 __all__ = ["assignments", "names", "plugin_names", "report_flag", "resolve_flags", "run_flags"]
 
@@ -148,14 +151,14 @@ def run_flags(command: F) -> F:
 
 def _of_settings(taken: Collection[str]) -> Iterator[Callable[[Any], Any]]:
     """Flags that settings ask for; the help is that of the first setting a flag stands for."""
-    from v6t.core.config.explain import attribute_texts
+    from v6t.core.config.explain import plain
     from v6t.core.config.settings import ProcedureSettings
 
-    models = {"": ProcedureSettings, **registry.sections()}
+    models: dict[str, type[BaseModel]] = {"": ProcedureSettings, **registry.sections()}
     for flag, settings in _flags().items():
         section, _, name = settings[0].rpartition(".")
         if flag not in taken:
-            text = attribute_texts(models[section])[name]
+            text = plain(models[section].model_fields[name].description or "")
             yield click.option(flag, metavar="VALUE", help=text)
 
 

@@ -24,7 +24,7 @@ def moved(given: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         given: below ``procedure``, of whichever version.
     """
-    values, found = dict(given), {}
+    values, found = dict(given), dict[str, Any]()
     for former, now in moves():
         above, name = former[:-1], former[-1]
         holder = _at(given, above)

@@ -26,6 +26,7 @@ class OpenBsdOptions(DutOptions):
     """Options of OpenBSD."""
 
     state_dir: str = "/var/run/v6t"
+    """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     flush: Literal["reboot", "purge"] = "reboot"
     """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
     deviation)."""
