@@ -19,6 +19,7 @@ from v6t.plugins.common.ports import (
 )
 from v6t.plugins.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import link_side
 from v6t.profiles.model import (
     Binding,
     Direction,
@@ -134,16 +135,10 @@ class LinkParams(PortParams):
             link: the cable.
             ipv4: the device's and the tester's address; None: the link carries IPv6 only.
         """
-        addresses = [str(getattr(self, f"dut_{side}_ipv6"))]
-        testers = [str(getattr(self, f"tester_{side}_ipv6"))]
-        if ipv4 is not None:
-            addresses.insert(0, str(ipv4[0]))
-            testers.insert(0, str(ipv4[1]))
-        return {
-            "addresses": addresses,
-            "neighbours": dict.fromkeys(testers, link.tester_mac),
-            "routes": {},
-        }
+        own, tester = getattr(self, f"dut_{side}_ipv6"), getattr(self, f"tester_{side}_ipv6")
+        if ipv4 is None:
+            return link_side(link, [own], [tester])
+        return link_side(link, [ipv4[0], own], [ipv4[1], tester])
 
 
 def sending_link(links: Links, direction: Direction) -> Link:

@@ -32,6 +32,7 @@ from v6t.plugins.map.rules import MapRule, PortSet
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import link_side
 
 DROP_REASONS = (
     "forwarded",
@@ -181,17 +182,14 @@ def customer_sides(
         links: both cables.
         remote: IPv6 prefix or address of the relay's side.
     """
-    left = {
-        "addresses": [str(params.dut_left_ipv6)],
-        "neighbours": {str(params.tester_left_ipv6): links.left.tester_mac},
-        "routes": {remote: str(params.tester_left_ipv6)},
-    }
-    right = {
-        "addresses": [str(params.dut_right_ipv4), str(params.dut_right_ipv6)],
-        "neighbours": {
-            str(params.tester_right_ipv4): links.right.tester_mac,
-            str(params.tester_right_ipv6): links.right.tester_mac,
-        },
-        "routes": {str(params.customer.ipv4): str(params.tester_right_ipv4)},
-    }
+    p = params
+    left = link_side(
+        links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {remote: p.tester_left_ipv6}
+    )
+    right = link_side(
+        links.right,
+        [p.dut_right_ipv4, p.dut_right_ipv6],
+        [p.tester_right_ipv4, p.tester_right_ipv6],
+        {p.customer.ipv4: p.tester_right_ipv4},
+    )
     return left, right

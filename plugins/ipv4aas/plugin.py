@@ -30,7 +30,7 @@ from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 _DEVICES = 2
@@ -57,7 +57,6 @@ class Ipv4aas(StatefulTechnology):
 
     def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
         """Variants that encapsulate are a class of their own."""
-        del links
         tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
         return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
 

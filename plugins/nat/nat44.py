@@ -16,7 +16,7 @@ from v6t.profiles.intent_settings import Nat
 from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
 
 
 class Nat44Params(PoolParams):

@@ -36,7 +36,7 @@ from v6t.profiles.intent_settings import AddressTable, Nat
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")

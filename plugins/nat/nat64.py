@@ -24,7 +24,7 @@ from v6t.profiles.intent_settings import Nat64 as Nat64Settings
 from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
 
 WELL_KNOWN = "64:ff9b::/96"
 TIMERS_S = {

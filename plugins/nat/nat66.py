@@ -15,7 +15,7 @@ from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import Nat
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 

@@ -102,10 +102,6 @@ class StatelessTranslator(StatelessTechnology):
     def _ipv6_link(self) -> Link:
         return self.links.left if self.ipv6_is_left else self.links.right
 
-    @property
-    def _ipv4_link(self) -> Link:
-        return self.links.right if self.ipv6_is_left else self.links.left
-
     def _version(self, direction: Direction) -> int:
         """IP version of what is sent in a direction."""
         return 6 if (direction == "forward") == self.ipv6_is_left else 4

@@ -24,6 +24,8 @@ class TcpNat(Nat44):
     name = "nat44-tcp"
     title = "TCP behind public IPv4 addresses"
     params_model = TcpParams
+    default_frame_sizes = (128,)
+    rfc_frame_sizes = (128, 512, 1518)
     default_driver = None
 
 

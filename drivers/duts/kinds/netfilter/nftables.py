@@ -35,16 +35,16 @@ def listing(pool: nat.Pool, port: str) -> Check:
     return checked(LIST, lambda out: nat.read_nft(out, pool, port), "the rules of the plan")
 
 
-def table(place: str, text: str, check: Check) -> list[Step]:
+def table(place: str, text: str, check: Check, family: str = "ip") -> list[Step]:
     """The rules: checked first, then loaded in one transaction."""
-    file = f"{place}/v6t.nft"
+    file, name = f"{place}/v6t.nft", f"table {family} v6t"
     return [
         write_file(file, text, "the rules"),
         Step(
             f"nft -c -f {file} && nft -f {file}",
             "translate the clients' connections",
-            undo="nft delete table ip v6t",
-            before="nft list table ip v6t 2>/dev/null || true",
+            undo=f"nft delete {name}",
+            before=f"nft list {name} 2>/dev/null || true",
             was=Was.FOREIGN,
             check=check,
         ),
