@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from v6t.drivers.duts.kinds.linux.base import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -22,7 +23,7 @@ class Nftables(NetfilterNat):
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
-    forward = ("nft list chain ip filter FORWARD", "policy drop")
+    forward: ClassVar[tuple[str, str] | None] = ("nft list chain ip filter FORWARD", "policy drop")
 
     def rules(self, pool: nat.Pool, port: str) -> list[Step]:
         """See the base class."""
