@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import Link, Links, PluginParams
+from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.ports import (
     DestinationPorts,
     SourcePorts,
@@ -112,18 +113,10 @@ class PortParams(Mixture):
 class LinkParams(PortParams):
     """The addresses of both links; all test hosts are routed behind the tester's."""
 
-    dut_left_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f000::1/64"), description="the device's IPv6 address on the left"
-    )
-    dut_right_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f001::1/64"), description="the device's IPv6 address on the right"
-    )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f000::2"), description="tester's IPv6 address on the left link"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f001::2"), description="tester's IPv6 address on the right link"
-    )
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
 
     def link_intent(
         self, side: str, link: Link, ipv4: tuple[IPv4Interface, IPv4Address] | None

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import Links
+from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.mixture import Mixture, negative_share
 from v6t.plugins.common.ports import (
     DestinationPorts,
@@ -103,15 +104,11 @@ class CustomerParams(Mixture):
 
     former_names: ClassVar[Mapping[str, str]] = {"stray_percent": "negative_percent"}
 
-    server_ipv4: IPv4Address = Field(
-        IPv4Address("203.0.113.56"), description="the IPv4 host beyond the relay"
-    )
+    server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     dut_left_ipv6: IPv6Interface = Field(
         IPv6Interface("2001:db8:6::9/64"), description="the device's address on the IPv6 link"
     )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:6::1"), description="tester's IPv6 address on the left link"
-    )
+    tester_left_ipv6: IPv6Address = tester("2001:db8:6::1", "left")
     dut_right_ipv4: IPv4Interface = Field(
         IPv4Interface("192.168.19.1/30"), description="the device's address on the IPv4 link"
     )
@@ -119,12 +116,8 @@ class CustomerParams(Mixture):
         IPv4Address("192.168.19.2"),
         description="tester's IPv4 address on the right link; the customer's hosts are behind it",
     )
-    dut_right_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:7::1/64"), description="the device's IPv6 address on the right"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:7::2"), description="tester's IPv6 address on the right link"
-    )
+    dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
+    tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
     fw_dport: Policy = Field(
         "random", description="forward destination ports, within the customer's port set (MAP-15)"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
 from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.common.text import network6
@@ -48,21 +49,15 @@ class Nat46Params(Pool6Params):
 
     measured: ClassVar[str] = "NAT46"
 
-    initiator_ipv4: IPv4Address = Field(
-        IPv4Address("198.18.0.2"), description="first address of the Initiator"
-    )
+    initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = Field(
         IPv4Address("198.19.0.2"), description="the Responder's first address as clients know it"
     )
     clients_prefix: str = Field(
         "2001:db8:46::/96", description="prefix of the clients within the device, a /96"
     )
-    dut_left_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.18.1/30"), description="the device's IPv4 address on the left"
-    )
-    tester_left_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
-    )
+    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
+    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
 
     @property
     def initiator(self) -> IPv4Address:
