@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 STATE_DIRECTORY = "/run/v6t"
 
 
-class DutOptions(BaseModel):
+class DutOptions(StrictModel):
     """Options every driver has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     ssh: SshOptions | None = None
     """The way to the device; without it: the lab's own device namespace."""
