@@ -209,7 +209,6 @@ class MapECe(CustomerEdge):
     rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
     overhead = 40
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
 
 
@@ -226,7 +225,6 @@ class MapTCe(CustomerEdge):
     )
     params_model = MapTCeParams
     overhead = 20
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
 
 
@@ -238,5 +236,4 @@ class LwB4(CustomerEdge):
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params
     overhead = 40
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES

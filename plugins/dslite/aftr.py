@@ -97,7 +97,6 @@ class DsLiteAftr(StatefulTechnology):
     ip_versions = (6, 4)
     default_driver = CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
 

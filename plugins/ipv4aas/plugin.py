@@ -51,7 +51,6 @@ class Ipv4aas(StatefulTechnology):
     ip_versions = (4, 4)
     default_driver = CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = IPV6_SIZES
     params: Ipv4aasParams
 
@@ -141,7 +140,6 @@ class Ipv4aasTunnelled(Ipv4aas):
     """Variants whose packets cross the middle link within IPv6."""
 
     overhead = 40
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
 
     @property

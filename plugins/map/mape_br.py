@@ -27,7 +27,6 @@ class MapEBorderRelay(Relay):
     overhead = 40
     sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
     params: MapEParams
 

@@ -33,7 +33,6 @@ class MapTBorderRelay(Relay):
     overhead = 20
     sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: MapTParams
 

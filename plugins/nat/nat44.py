@@ -49,7 +49,6 @@ class Nat44(StatefulTechnology):
     ip_versions = (4, 4)
     default_driver = "nftables"
     mapping = "RFC 4787 asks for endpoint-independent mapping; Linux maps by destination, too"
-    default_frame_sizes = IPV4_SIZES[:1]
     rfc_frame_sizes = IPV4_SIZES
     params: Nat44Params
 

@@ -109,7 +109,6 @@ class Nat46(StatefulTechnology):
     ip_versions = (4, 6)
     default_driver = CHAIN
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
 

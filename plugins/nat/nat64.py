@@ -113,7 +113,6 @@ class Nat64(StatefulTechnology):
     default_driver = "tayga-nftables"
     usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
     mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: Nat64Params
 

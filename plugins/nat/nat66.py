@@ -49,7 +49,6 @@ class Nat66(StatefulTechnology):
     ip_versions = (6, 6)
     default_driver = "nftables66"
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 
