@@ -111,7 +111,6 @@ class TesterKind(ABC):
         Args:
             timed: benchmarks of the run that time frames.
         """
-        del timed
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
@@ -120,5 +119,4 @@ class TesterKind(ABC):
         Args:
             named: by the user's testbed file; else nobody asks for it in particular.
         """
-        del named
         yield from ()

@@ -174,11 +174,17 @@ class Technology(Reference):
     """The lab's device where none is named; None: the reference device, if it can be one."""
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
-    """IPv6 frame sizes of the quick preset's demonstration."""
+    """IPv6 frame sizes of the quick preset's demonstration; where none are given: the smallest of
+    ``rfc_frame_sizes``."""
     spread: ClassVar[Mapping[str, Any]] = {}
     """Parameters with which the traffic's addresses vary, where they do not by default (GEN-12)."""
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of RFC 8219 section 5.1.1 that exist for this technology (GEN-04)."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "rfc_frame_sizes" in cls.__dict__ and "default_frame_sizes" not in cls.__dict__:
+            cls.default_frame_sizes = cls.rfc_frame_sizes[:1]
 
     def __init__(self, params: PluginParams | None = None, links: Links | None = None) -> None:
         self.params = self.params_model() if params is None else params

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
+from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 
@@ -28,7 +28,7 @@ LONG_S = 2.0
 
 
 @dataclass(frozen=True)
-class BurstSpec:
+class BurstSpec(PointSpec):
     """One point.
 
     Attributes:
@@ -44,7 +44,7 @@ class BurstSpec:
         verifications: times a burst that loses is offered again before it counts.
     """
 
-    conditions: Conditions
+    benchmark = BENCHMARK
     rate_fps: float
     rate_reason: str
     throughput_fps: float
@@ -52,11 +52,6 @@ class BurstSpec:
     resolution_frames: int
     repetitions: int
     verifications: int = 1
-
-    @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.point(BENCHMARK)
 
     @property
     def most_frames(self) -> int:

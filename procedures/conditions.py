@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -73,6 +74,23 @@ class Conditions:
             loss_tolerance=self.loss_tolerance,
             sending_time_tolerance=self.sending_time_tolerance,
         )
+
+
+@dataclass(frozen=True)
+class PointSpec(ABC):
+    """What a procedure is told for one point: first of all its conditions."""
+
+    conditions: Conditions
+
+    @property
+    @abstractmethod
+    def benchmark(self) -> str:
+        """Begins the keys of its trials; mostly a constant of the class."""
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(self.benchmark)
 
 
 @dataclass(frozen=True)

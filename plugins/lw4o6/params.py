@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
+from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import RelayParams
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET
@@ -60,9 +61,7 @@ class LwAftrParams(RelayParams):
     simulated: Annotated[int, BeforeValidator(_simulated)] = Field(
         ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
     )
-    br_address: IPv6Address = Field(
-        IPv6Address("2001:db8:6::1"), description="the lwAFTR's address"
-    )
+    br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
 
     @cached_property
     def pool(self) -> IPv4Network:
