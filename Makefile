@@ -8,7 +8,7 @@ SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -pat
 
 .PHONY: demo check test test-jool docs lint types contracts quick unit clean
 
-# tests that time frames, or make namespaces, go one after the other; the others share the cores
+# tests that time frames go one after the other; the others share the cores
 JOBS ?= $(shell nproc)
 PARALLEL := -n $(JOBS) --dist loadgroup
 
@@ -39,8 +39,8 @@ quick: $(VENV)/.developed
 	$(BIN)/pytest -q $(PARALLEL) -m "not lab and not slow"
 
 unit: $(VENV)/.developed
-	$(BIN)/pytest $(PARALLEL) -m "not lab"
-	$(BIN)/pytest -m lab
+	$(BIN)/pytest $(PARALLEL) -m "not alone"
+	$(BIN)/pytest -m alone
 
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed

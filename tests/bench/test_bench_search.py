@@ -3,6 +3,8 @@
 import pytest
 from v6t.tests.bench import bench_search
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lines():

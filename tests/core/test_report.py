@@ -27,6 +27,8 @@ from v6t.core.reporting import write as write_module
 from .reportruns import EVERYTHING, made
 from .support import COMMAND, SIM, complaint, tree, v6t
 
+pytestmark = pytest.mark.slow
+
 
 def parsed(path):
     """The root of an XML file that this test suite has written."""

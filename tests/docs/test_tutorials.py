@@ -16,6 +16,8 @@ from v6t.tests.packaging.support import pip_install
 
 from .pages import CHECKOUT, DOCS, blocks
 
+pytestmark = pytest.mark.slow
+
 POSSIBLE, WHY = available()
 TESTS = CHECKOUT / "tests"
 EXAMPLES = {

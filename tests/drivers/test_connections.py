@@ -37,6 +37,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import DutError, TesterError, UsageError
 from v6t.profiles.expand import Expander
 
+pytestmark = pytest.mark.slow
+
 COUNT = 2000
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from .support import CHECKOUT, elsewhere, pip_install, run
 
+pytestmark = pytest.mark.slow
+
 TESTS = CHECKOUT / "tests"
 
 

@@ -18,6 +18,8 @@ from v6t.profiles.model import FramePair, Layer, Traffic
 from v6t.tests.core.support import v6t
 from v6t.tests.plugins.foreign import ALL
 
+pytestmark = pytest.mark.slow
+
 OWN = [name for name in names() if load_plugin(name).__module__.startswith("v6t.plugins.")]
 
 

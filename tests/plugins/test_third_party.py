@@ -16,6 +16,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.packaging.support import pip_install
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parents[1]
 NAMES = ("plugin", "broken")
 
