@@ -35,7 +35,7 @@ CE, HOST = "10.1.2.3", "2001:db8:102:300::1"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     place = tmp_path_factory.mktemp("site")
-    pip_install(EXAMPLE, tmp_path_factory.mktemp("source"), "--no-deps", "--target", place)
+    pip_install([EXAMPLE], tmp_path_factory.mktemp("source"), "--no-deps", "--target", place)
     return place
 
 

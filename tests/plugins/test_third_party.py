@@ -26,9 +26,8 @@ NAMES = ("plugin", "broken")
 def packages(tmp_path_factory):
     """Both, installed by pip into a directory of packages."""
     place = tmp_path_factory.mktemp("site")
-    for name in NAMES:
-        work = tmp_path_factory.mktemp("sources")
-        pip_install(TESTS / f"example_{name}", work, "--no-deps", "--target", place)
+    folders = [TESTS / f"example_{name}" for name in NAMES]
+    pip_install(folders, tmp_path_factory.mktemp("sources"), "--no-deps", "--target", place)
     return place
 
 
