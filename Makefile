@@ -8,9 +8,10 @@ SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -pat
 
 .PHONY: demo check test test-jool docs lint types contracts quick unit clean
 
-# tests that time frames, or make namespaces, go one after the other; the others share the cores
+# tests that time frames go one after the other; of the others some wait for a device's timers
+# most of the time: two more of them than there are cores
 JOBS ?= $(shell nproc)
-PARALLEL := -n $(JOBS) --dist loadgroup
+PARALLEL := --dist loadgroup -n
 
 # every process of every test would compile v6t, its libraries and the tests anew
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,11 +37,11 @@ contracts: $(VENV)/.developed
 	$(BIN)/lint-imports
 
 quick: $(VENV)/.developed
-	$(BIN)/pytest -q $(PARALLEL) -m "not lab and not slow"
+	$(BIN)/pytest -q $(PARALLEL) $(JOBS) -m "not lab and not slow"
 
 unit: $(VENV)/.developed
-	$(BIN)/pytest $(PARALLEL) -m "not lab"
-	$(BIN)/pytest -m lab
+	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) + 2)) -m "not alone"
+	$(BIN)/pytest -m alone
 
 # what pages take from the code, then the site in build/site
 docs: $(VENV)/.developed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from v6t.procedures.connection_types import Connections, PhaseOneResult
@@ -150,12 +151,12 @@ class Trial:
     connections: Connections | None = None
     starts: Starts | None = None
 
-    @property
+    @cached_property
     def first_frames(self) -> int:
         """Frames of the first segment in each active direction: at least one."""
         return max(1, round(self.rate_fps * self.duration_s))
 
-    @property
+    @cached_property
     def frames(self) -> int:
         """Frames required in each active direction: rate times duration, of both segments.
 

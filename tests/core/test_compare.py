@@ -14,6 +14,8 @@ from v6t.drivers.lab import privilege
 from .reportruns import made
 from .support import complaint, v6t, v6t_process
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
@@ -252,6 +254,7 @@ dut: {options: {faults: {slow_ns: %d}}}
 
 
 @pytest.mark.lab
+@pytest.mark.alone
 def test_the_reference_relay_against_a_slowed_one(tmp_path):
     can, how = privilege.available()
     if not can:

@@ -10,6 +10,8 @@ from v6t.profiles import errors
 
 from .support import SIM, bound_by_permissions, complaint, tree, v6t, v6t_process
 
+pytestmark = pytest.mark.slow
+
 MAP = ["calc", "map", "--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24"]
 COMPILE = ["compile", "--plugin", "mape-br"]
 DOMAIN = "domains=[{rule_ipv6: 2001:db8:1::/51, rule_ipv7: x}]"

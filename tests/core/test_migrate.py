@@ -11,6 +11,8 @@ from v6t.core.migrate import maptperf, siitperf
 
 from .support import complaint, tree, v6t
 
+pytestmark = pytest.mark.slow
+
 SIITPERF = """\
 # the sample of siitperf
 IP-L-Vers 6

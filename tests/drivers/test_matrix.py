@@ -15,7 +15,7 @@ POSSIBLE, WHY = available()
 
 
 def marks(tester, row):
-    found = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+    found = [pytest.mark.lab, pytest.mark.alone, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
     if tester == "trex":
         found.append(pytest.mark.trex)
     if row.device == "vpp":

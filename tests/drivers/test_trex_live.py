@@ -21,6 +21,7 @@ from . import faketrex
 
 pytestmark = [
     pytest.mark.trex,
+    pytest.mark.alone,
     pytest.mark.skipif(
         not os.environ.get("TREX_DIR"),
         reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",

@@ -25,6 +25,8 @@ from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
 from . import faketrex
 
+pytestmark = pytest.mark.slow
+
 
 def wait_until(true, seconds=10):
     until = time.monotonic() + seconds

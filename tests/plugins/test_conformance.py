@@ -19,6 +19,8 @@ from v6t.tests.core.support import v6t
 from v6t.tests.plugins import foreign_stateful
 from v6t.tests.plugins.foreign import ALL
 
+pytestmark = pytest.mark.slow
+
 OWN = [name for name in names() if load_plugin(name).__module__.startswith("v6t.plugins.")]
 
 
