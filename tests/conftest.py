@@ -12,9 +12,10 @@ os.environ.setdefault("V6T_REPORT", "0")
 SLOW = {
     "bench/test_bench_search.py",
     *(f"core/test_{name}.py" for name in (
-        "campaign", "compare", "earlier_versions", "errors", "interrupt", "journal", "measures",
+        "campaign", "compare", "earlier_versions", "errors", "input", "interrupt", "journal", "measures",
         "migrate", "operational", "report", "run", "stateful", "variants",
     )),
+    "fuzz/test_fuzz.py",
     *(f"docs/test_{name}.py" for name in ("examples", "operations", "tutorials")),
     *(f"drivers/test_{name}.py" for name in ("connections", "header_choices", "trex_worker")),
     *(f"plugins/test_{name}.py" for name in (

@@ -6,12 +6,15 @@ import fcntl
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from v6t.core.config.settings import ResolvedRun, saved_run
 from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import blame
 from v6t.profiles.files import read_json
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
@@ -126,6 +129,29 @@ class RunDir:
         self._check_free()
         for name in _BEGINNINGS - {".lock", "log.txt"}:
             (self.path / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(directory: Path) -> Iterator[None]:
+    """What files of a run say may have been changed by hand, and be anything.
+
+    Raises:
+        UsageError: it could not be used as what v6t writes.
+    """
+    try:
+        yield
+    except (
+        *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
+        *(RecursionError, AssertionError),
+    ) as exc:
+        if blame(exc) is not None:  # an extension's fault
+            raise
+        raise UsageError(
+            f"{directory} cannot be read: a file in it is not as v6t writes it "
+            f"({type(exc).__name__}: {exc})",
+            "put back what was changed; if nothing was, this is a defect of v6t and "
+            "`v6t --debug ...` shows where",
+        ) from exc
 
 
 def default_path(run: ResolvedRun) -> Path:
