@@ -17,6 +17,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import COMMAND
 
 KILLS = int(os.environ.get("V6T_KILLS", "6"))
+SEED = int(os.environ.get("V6T_SEED", "16"))
 SIM = (
     *("--plugin", "mape-br", "--tester", "sim", "--set-tester", "capacity_noise=0.05"),
     *("--reps", "3", "--mode", "forward", "--no-report", "--measure", "throughput,frame-loss"),
@@ -68,7 +69,7 @@ def carried_out(words, path, dice, longest_s, kills):
 
 def test_a_rehearsal_killed_at_random(tmp_path):
     """Octet for octet what an undisturbed run gives."""
-    dice = random.Random(16)
+    dice = random.Random(SEED)
     began = time.monotonic()
     subprocess.run(
         [*COMMAND, "run", *SIM, "-o", str(tmp_path / "whole")], check=True, capture_output=True
@@ -109,7 +110,7 @@ def test_a_lab_killed_at_random(tmp_path, monkeypatch):
     if not can:
         pytest.skip(f"no network namespaces here: {why}")
     monkeypatch.setenv(*MARK.split("="))
-    dice = random.Random(17)
+    dice = random.Random(SEED + 1)
     count, runs = 0, 0
     wanted = max(2, KILLS // 2)
     while count < wanted:
