@@ -29,23 +29,24 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
         flags = Flags(plugin=plugin or any_plugin(driver_named(testbed)))
         bound = resolve_and_bind(None, testbed, flags)
         check_abilities(bound, make_tester(bound))
+    except UsageError as exc:
+        yield _not_for(exc, plugin)
+        return
+    try:
         if not bound.driven:
-            words = "simulated" if bound.tester.simulates else "nobody configures it"
-            yield Finding("device", "ok" if bound.tester.in_lab else "note", words)
+            simulated = bound.tester.simulates
+            words = "simulated" if simulated else "nobody configures it"
+            yield Finding("device", "ok" if simulated or bound.tester.in_lab else "note", words)
         elif bound.tester.in_lab:
             for line in bound.driver.lab_device(bound.device, bound.intent).look():
                 yield Finding("device", "ok", f"{line}, for the lab")
         else:
-            yield from _elsewhere(bound)
+            yield from _elsewhere(bound, plugin)
     except V6tError as exc:
-        # what another technology may allow is no fault of the testbed's
-        state = "note" if isinstance(exc, UsageError) and plugin is None else "missing"
-        hint = f": {exc.hint}" if exc.hint else ""
-        also = "; `--plugin NAME` says for which technology" if state == "note" else ""
-        yield Finding("device", state, f"{exc.message}{hint}{also}")
+        yield Finding("device", "missing", _text(exc))
 
 
-def _elsewhere(bound: BoundRun) -> Iterator[Finding]:
+def _elsewhere(bound: BoundRun, plugin: str | None) -> Iterator[Finding]:
     session = bound.driver.session(bound.intent)
     if session is None:
         yield Finding("device", "note", "nobody configures it")
@@ -56,11 +57,26 @@ def _elsewhere(bound: BoundRun) -> Iterator[Finding]:
         for name, part in session.devices():
             if isinstance(part, Session):
                 yield from _seen(name, part)
-        session.make_plan()
+        try:
+            session.make_plan()
+        except UsageError as exc:
+            yield _not_for(exc, plugin)
+            return
         words = f"can be configured as {bound.settings.plugin}"
         yield Finding("device", "ok", f"{session.name}: {words}, and its way here stays")
     finally:
         session.close()
+
+
+def _not_for(exc: UsageError, plugin: str | None) -> Finding:
+    """What a technology that nobody named does not allow is no fault of the testbed's."""
+    if plugin is not None:
+        return Finding("device", "missing", _text(exc))
+    return Finding("device", "note", f"{_text(exc)}; `--plugin NAME` says for which technology")
+
+
+def _text(exc: V6tError) -> str:
+    return exc.message + (f": {exc.hint}" if exc.hint else "")
 
 
 def _seen(name: str, session: Session) -> Iterator[Finding]:

@@ -95,7 +95,7 @@ BAD = {
     # files and directories
     "nope.yaml cannot be read": ["run", "nope.yaml"],
     ". cannot be read: Is a directory": ["run", "."],
-    "/dev/null holds no settings": [*SIM, "--testbed", "/dev/null"],
+    "/dev/null is a device, not a file": [*SIM, "--testbed", "/dev/null"],
     "/dev/null/x cannot be made": [*SIM, "-o", "/dev/null/x"],
     "/proc/x cannot be made": [*SIM, "-o", "/proc/x"],
     "nope holds no run": ["resume", "nope"],
