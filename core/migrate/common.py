@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 from v6t.core.config.examples import write_files
 from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import near_names
 from v6t.profiles.files import SETTINGS_OCTETS, read_text
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
@@ -152,7 +152,7 @@ class Parameters:
         """
         found = [(g, self._became.get(name, "")) for name, g in self._given.items()]
         for given in self.unknown:
-            near = difflib.get_close_matches(given.name.lower(), self._spelt, 1)
+            near = near_names(given.name.lower(), self._spelt)
             hint = f"; did you mean {self._spelt[near[0]]}?" if near else ""
             found.append((given, f"not known to v6t, left out{hint}"))
         return sorted(found, key=lambda pair: pair[0].line)

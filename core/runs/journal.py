@@ -179,7 +179,7 @@ def _trials(
 
 
 class JournaledMeasure:
-    """The door to the tester, with a journal before it."""
+    """The tester with a journal before it."""
 
     def __init__(self, journal: Journal, measure: Measure) -> None:
         """Wrap.

@@ -37,7 +37,7 @@ dut:
 """
 QUICK = (
     *("--plugin", "siit", "--mode", "forward", "--frame-size", "84", "--reps", "1"),
-    *("--duration", "0.2", "--resolution", "20000", "--no-report"),
+    *("--duration", "0.2", "--resolution", "2500", "--no-report"),
 )
 
 
