@@ -16,6 +16,7 @@ SLOW = {
         "migrate", "operational", "report", "run", "stateful", "variants",
     )),
     "fuzz/test_fuzz.py",
+    "fuzz/test_kills.py",
     *(f"docs/test_{name}.py" for name in ("examples", "operations", "tutorials")),
     *(f"drivers/test_{name}.py" for name in ("connections", "header_choices", "trex_worker")),
     *(f"plugins/test_{name}.py" for name in (
