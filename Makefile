@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test test-jool docs lint types contracts quick unit clean
+.PHONY: demo check test test-jool fuzz kills faults docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: two more of them than there are cores
@@ -55,6 +55,20 @@ docs: $(VENV)/.developed
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
 test-jool: $(VENV)/.developed
 	V6T_JOOL=1 $(BIN)/pytest -m jool tests/jool
+
+# the long attack: every command and file format, with the slowest and the largest input
+INPUTS ?= 100000
+fuzz: $(VENV)/.developed
+	$(BIN)/python -m v6t.tests.fuzz --inputs $(INPUTS) --jobs $(JOBS)
+
+# kill -9 at random moments; what is resumed must end as if nothing had happened
+KILLS ?= 100
+kills: $(VENV)/.developed
+	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
+
+# every fault at every step of the drivers that run here, over a real sshd
+faults: $(VENV)/.developed
+	V6T_FAULTS=all $(BIN)/pytest -q --timeout 7200 tests/drivers/duts/test_fault_matrix.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

@@ -30,7 +30,7 @@ from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
 from v6t.core.runs.raw_tables import as_csv, trial_rows
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
-from v6t.core.runs.rundir import RunDir
+from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
 from v6t.procedures.conditions import Progress
@@ -142,11 +142,12 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
     directory = RunDir(path, new=False)
     try:
         run = directory.config()
-        done = finished(directory)
-        if done is not None:
-            results, trials = done
-            records = records_of(path, results)
-            return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
+        with reading(path):
+            done = finished(directory)
+            if done is not None:
+                results, trials = done
+                records = records_of(path, results)
+                return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         with logged(watch, path) as log:
             return _carry_out(bound or bind(run), directory, log)
     finally:
