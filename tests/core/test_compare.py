@@ -284,5 +284,9 @@ def test_the_reference_relay_against_a_slowed_one(tmp_path):
 def test_of_two_devices_the_cores_of_the_providers_edge_count(parts, cores):
     """As the paper varies them: the customer's edge has all of its cores."""
     options = {name: {"options": {"cores": n} if n else {}} for name, n in parts.items()}
-    config = {"plugin": "ipv4aas", "procedure": {}, "dut": {"options": {"parts": options}}}
+    config = {
+        "plugin": "ipv4aas",
+        "procedure": {},
+        "dut": {"driver": "chain", "options": {"parts": options}},
+    }
     assert facts_of(config, {}, simulated=False)["cores"] == cores
