@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from pydantic import field_validator
+from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
@@ -49,6 +51,13 @@ class PluginParams(StrictModel):
 
     measured: ClassVar[str] = "the technology"
     """What the foreground measures, in errors."""
+
+    @field_validator("*")
+    @classmethod
+    def _of_hosts(cls, value: Any) -> Any:
+        """Refuse addresses that no device forwards (RFC 1812 sections 5.2.2, 5.3.7; RFC 4291)."""
+        refuse_unforwarded(value)
+        return value
 
     @property
     def only_background(self) -> bool:

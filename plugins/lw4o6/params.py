@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import RelayParams
-from v6t.plugins.common.text import network4, network6
+from v6t.plugins.common.text import hosts4, network6
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.compiler.instructions import MAX_LIST
@@ -66,7 +66,7 @@ class LwAftrParams(RelayParams):
     @cached_property
     def pool(self) -> IPv4Network:
         """The checked pool."""
-        return network4(self.ipv4_pool, "ipv4_pool")
+        return hosts4(self.ipv4_pool, "ipv4_pool")
 
     @cached_property
     def b4_network(self) -> IPv6Network:

@@ -27,8 +27,8 @@ LOWEST_PORT = 1024
 class Ports(PluginParams):
     """A range of ports, both ends included."""
 
-    min: int = Field(ge=0, le=65535)
-    max: int = Field(ge=0, le=65535)
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="after")
     def _ordered(self) -> Ports:

@@ -217,7 +217,7 @@ MALFORMED = {
     "tester_left_ipv6": "x",
     "fw_sport": "zigzag",
     "fw_dport": {"min": 5, "max": 4},
-    "rv_sport": {"min": 0, "max": 65536},
+    "rv_sport": {"min": 1, "max": 65536},
     "bg_sport": {"min": -1, "max": 4},
     "bg_dport": {"min": 1, "max": "many"},
     "n": 0,
