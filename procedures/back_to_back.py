@@ -39,6 +39,7 @@ class BurstSpec:
         resolution_frames: error of the search [frames].
         repetitions: the RFC asks for 50.
         verifications: times a burst that loses is offered again before it counts.
+        shortest_frames: of shorter ones the tester cannot prove that they left back to back.
     """
 
     conditions: Conditions
@@ -50,6 +51,7 @@ class BurstSpec:
     resolution_frames: int
     repetitions: int
     verifications: int = 1
+    shortest_frames: int = 1
 
     @property
     def point(self) -> str:
@@ -71,10 +73,14 @@ class BurstSpec:
         return None
 
     @property
+    def start_frames(self) -> int:
+        """The first burst that is offered."""
+        return min(max(self.first_frames, self.shortest_frames), self.most_frames)
+
+    @property
     def steps(self) -> int:
         """Trials of one search if nothing needs to be offered twice, at most."""
-        start = min(self.first_frames, self.most_frames)
-        doublings = math.ceil(math.log2(max(1.0, self.most_frames / start)))
+        doublings = math.ceil(math.log2(max(1.0, self.most_frames / self.start_frames)))
         return (
             1
             + doublings
@@ -91,7 +97,8 @@ class BurstRepetition:
         frames: longest burst without loss; 0 if every burst lost.
         hit_longest: even the longest burst lost nothing: the buffer is larger than was searched.
         attempts: every trial, invalid ones included.
-        valid: the tester sent every burst that decided; otherwise ``frames`` says nothing.
+        valid: the tester sent every burst that decided, and could prove it; otherwise ``frames``
+            says nothing.
     """
 
     number: int
@@ -178,7 +185,7 @@ class _Unknown(Exception):
 def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
     bursts = _Bursts(spec, number, measure, watch)
     low = 0
-    burst = min(spec.first_frames, spec.most_frames)
+    burst = spec.start_frames
     try:
         while bursts.passes(burst):
             low = burst
@@ -187,7 +194,9 @@ def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None)
             burst = min(2 * burst, spec.most_frames)
         high = burst
         while high - low > spec.resolution_frames:
-            middle = (low + high) // 2
+            middle = max((low + high) // 2, spec.shortest_frames)
+            if middle >= high:  # between nothing and the shortest, which lost
+                return BurstRepetition(number, low, False, bursts.attempts, valid=False)
             if bursts.passes(middle):
                 low = middle
             else:

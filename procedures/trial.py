@@ -236,6 +236,8 @@ class DirectionResult:
     Attributes:
         classes: counts per traffic class name.
         sending_time_s: from the first frame to the end of the last frame's slot [s].
+        sending_error_s: that time is known so closely, either way [s]; None: it was taken where
+            frames are sent.
         control: frames that are no test frames (ARP, ND, RA, LLDP, ICMP errors; GEN-24).
         checked: received frames compared with the reference translation.
         matched: those that were equal.
@@ -273,6 +275,12 @@ class DirectionResult:
     first_lost_s: float | None = None
     last_lost_s: float | None = None
     longest_gap_s: float | None = None
+    sending_error_s: float | None = None
+
+    @property
+    def sending_at_most_s(self) -> float:
+        """The sending time that is proven [s]."""
+        return self.sending_time_s + (self.sending_error_s or 0.0)
 
     def total(self, what: str) -> int:
         """Sum of a count over foreground and background (negative frames are not for return)."""
@@ -308,7 +316,10 @@ class Measure(Protocol):
 
 
 _ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts")
-_ADDED_RESULTS = ("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
+_ADDED_RESULTS = (
+    *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
+    "sending_error_s",
+)
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:

@@ -27,8 +27,6 @@ _CONTROL = ("arp", "icmp", "icmp6")
 """Frames devices send of their own accord: ARP, ICMP, ND and RA; LLDP, too."""
 _NOT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
              "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
-EVENT_ERROR_S = 0.02
-"""Traffic's end reaches the client as an event: so much later at most."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +230,7 @@ def delay_summary(histograms: Mapping[str, Histogram]) -> dict[str, float] | Non
 def faults(raw: Mapping[str, Any], sent: Sequence[Sent], cpu_limit: float) -> list[str]:
     """What the tester itself did wrong: such a trial says nothing about the device (SELF-05)."""
     found = list(dict.fromkeys(raw["events"]))
-    if raw["sending_s"] is None:
+    if not raw["ended"]:
         found.append("TRex was still sending long after the trial's end and was stopped")
     for one in sent:
         direction = one.streams.direction

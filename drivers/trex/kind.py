@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.sending import LOOK_S
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
@@ -22,6 +23,7 @@ class Trex(TesterKind):
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
     options_model = TrexOptions
+    sending_error_s = LOOK_S
     no_matter = frozenset({"force", "restart", "sample", "python"})
 
     def read(self, given: Mapping[str, Any]) -> TrexOptions:

@@ -96,13 +96,9 @@ def test_in_loopback_frames_to_be_dropped_come_back_and_are_nobody_elses():
     assert (through.checked, through.matched) == (40, 0)  # a device that changes and drops nothing
 
 
-def test_recorded_stamps_give_the_time_of_sending(raw):
+def test_recorded_stamps_give_the_clocks_frequency(raw):
     marks = samples.marks(counting.captured(raw, 1))
-    hz = samples.tick_rate_hz(marks)
-    assert 1e9 < hz < 5e9
-    fg = [m for m in marks if m.hardware_id == marks[0].hardware_id]
-    assert samples.sending_time_s(fg, 1800, hz) == pytest.approx(1.0, abs=0.05)
-    assert samples.sending_time_s(fg[:2], 1800, hz) is None
+    assert 1e9 < samples.tick_rate_hz(marks) < 5e9
     assert samples.tick_rate_hz(marks[:5]) is None
 
 
@@ -115,7 +111,7 @@ def test_recorded_stamps_give_the_time_of_sending(raw):
         (lambda r: r["global"].update(queue_full=5), "transmit queue was full 5 times"),
         (lambda r: r.update(queue_drop=6), "dropped 6 frames before its transmit queue"),
         (lambda r: r.update(cpu=[3.0, 99.0]), "99% busy"),
-        (lambda r: r.update(sending_s=None), "was stopped"),
+        (lambda r: r.update(ended=False), "was stopped"),
         (lambda r: r.update(events=["link of port 1 went down"] * 2), "link of port 1 went down"),
     ],
 )

@@ -73,6 +73,7 @@ def test_all_frames_come_back_and_match(loopback):
                 assert {c.role for c in counted.classes.values()} == {"foreground", "background"}
                 assert counted.delay_us["min"] <= counted.delay_us["p50"]
                 assert counted.sending_time_s == pytest.approx(1.0, abs=0.1)
+                assert counted.sending_error_s > 0
     finally:
         tester.close()
 
@@ -182,6 +183,24 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
     finally:
         guest.close()
         host.close()
+
+
+@pytest.mark.parametrize("counting", ["trailer", "ports"])
+def test_a_burst_that_took_too_long_is_invalid_however_frames_are_told_apart(counting):
+    """No veth pair carries three million frames per second: TRex stretches the burst."""
+    tester = opened(loopback=True, options={"counting": counting})
+    try:
+        asked = trial("forward", 3e6, 0.02)
+        result = tester.measure(asked)
+        counted = result.directions["forward"]
+        assert result.tester["counting"] == counting
+        assert counted.total("sent") == counted.total("required")
+        assert counted.sending_time_s - counted.sending_error_s > 1.5 * asked.duration_s
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
+        assert not verdict.valid
+        valid(tester, trial("forward"))
+    finally:
+        tester.close()
 
 
 def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
