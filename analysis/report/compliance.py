@@ -67,7 +67,7 @@ def _general(data: RunData) -> Iterator[Clause]:
                   f"{checked:,} frames compared", checked > 0)  # fmt: skip
 
 
-def _known_to(data: ReportData) -> str:
+def _known_to(data: RunData) -> str:
     """How closely the tester knew what it proved."""
     errors_s = [
         c.sending_error_s

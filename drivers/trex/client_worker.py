@@ -164,7 +164,7 @@ class Worker(object):
     def trial(self, bursts, due_s, receive, residual_s, give_up_s, control, samples, recordings):
         """One trial: install, start, watch, wait, read.
 
-        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None}]}
+        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None, "times", "gap_us"}]}
         due_s: by then the last frame should have left;
         receive: ports that receive test frames; samples: {port: {"filter", "limit"}};
         recordings: {port: {"filter", "limit", "path"}}, kept in files of the server;
@@ -174,9 +174,9 @@ class Worker(object):
         ports = sorted(int(p) for p in bursts)
         client.remove_all_streams(ports=self.ports)
         for port in ports:
-            for burst in bursts[str(port)]:  # one by one: lists are long, the server takes 4 MB
-                if burst["frames"]:
-                    client.add_streams([self._stream(port, burst)], ports=[port])
+            for number, burst in enumerate(bursts[str(port)]):
+                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
+                    client.add_streams([self._stream(port, burst, number)], ports=[port])
         client.clear_stats(ports=self.ports)
         drops_before = self._queue_drop()
         captures = self._start_captures(receive, samples, control, recordings)
@@ -245,7 +245,7 @@ class Worker(object):
 
     # ------------------------------------------------------------------ inside
 
-    def _stream(self, port, burst):
+    def _stream(self, port, burst, number):
         trex = dict(self.streams[str(port)][burst["index"]])
         trex["mode"] = {
             "type": "single_burst",
@@ -253,8 +253,15 @@ class Worker(object):
             "rate": {"type": "pps", "value": burst["pps"]},
         }
         trex["isg"] = burst["isg"]
-        if burst["tags"]:
-            trex["name"] = "%s (tags)" % trex["name"]
+        if burst["times"] > 1:
+            trex["mode"] = {
+                "type": "multi_burst",
+                "pkts_per_burst": burst["frames"] // burst["times"],
+                "count": burst["times"],
+                "ibg": burst["gap_us"],
+                "rate": trex["mode"]["rate"],
+            }
+        trex["name"] = "%s %d" % (trex["name"], number)
         trex["enabled"] = True
         if burst["pg_id"] is not None:
             trex["flow_stats"] = {
