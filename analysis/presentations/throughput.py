@@ -53,6 +53,9 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             *("+95 % interval\nof the median", "+dispersion\n%", "aggregate\nfps", "loss"),
             *("frames\nmatched", "+repetitions", "+bound of\nthe search", "+its\nreason", "<"),
         ]
+        counted = any(r.counted_by for r in records)
+        if counted:
+            names.insert(-1, "+counted\nby")
         rows = []
         for r in records:
             losses = [v for v in r.loss.values() if v is not None]
@@ -65,7 +68,9 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
                     f"{max(losses):.4%}" if losses else UNDEFINED,
                     share(r.matched),
                     str(r.repetitions),
-                    *(count(r.upper_bound), r.upper_bound_reason, star(r.limited)),
+                    *(count(r.upper_bound), r.upper_bound_reason),
+                    *([r.counted_by or "-"] if counted else []),
+                    star(r.limited),
                 ]
             )
         return sheet(records[0].title, names, rows)

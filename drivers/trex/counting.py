@@ -5,7 +5,8 @@ Two ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
 * *trailer*: every frame is stamped (latency streams, software mode, one data path core); each
   class is counted for itself across translation and encapsulation, control frames are the rest;
 * *ports*: port counters less the control frames that a capture filter counted; any number of
-  cores and line rate, but the classes cannot be told apart.
+  cores and line rate, but the classes cannot be told apart. One core stamps some frames all the
+  same, which are compared.
 """
 
 from __future__ import annotations

@@ -153,7 +153,13 @@ def _checksum(header: bytes | bytearray) -> int:
 
 
 def bursts(
-    streams: StreamSet, trial: Trial, *, stamp: bool, part: int = 0, parts: int = 1
+    streams: StreamSet,
+    trial: Trial,
+    *,
+    stamp: bool,
+    part: int = 0,
+    parts: int = 1,
+    marks: int = 0,
 ) -> list[Burst]:
     """Exact bursts of one trial: each class its share of rate and frames (GEN-14).
 
@@ -167,6 +173,8 @@ def bursts(
         trial: what is asked of the direction.
         stamp: frames carry TRex's trailer as far as TRex can.
         part, parts: which of several pairs of ports this is, and how many there are.
+        marks: so many frames of each class are tagged where TRex cannot stamp every frame and
+            nothing is to be timed, so that some can be compared.
 
     Raises:
         UsageError: a timeout at a rate at which TRex cannot stamp every frame, or more tags than
@@ -178,19 +186,22 @@ def bursts(
     shares = counts(weights, frames)
     asked = trial.delays
     limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
-    every = stamp and trial.rate_fps <= limit_fps
+    # one way of counting within a search: its highest rate decides for all of its trials
+    most_fps = max(trial.rate_fps, trial.bound_fps or 0.0)
+    every = stamp and most_fps <= limit_fps
     if stamp and not every and trial.frame_timeout_s is not None:
         raise UsageError(
             f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, which a timeout for "
-            f"every frame needs; {trial.rate_fps:.0f} per direction are more",
+            f"every frame needs; {most_fps:.0f} per direction are more",
             "bound the search by the line_rate of the testbed",
         )
     tags = [0] * len(weights)
     if asked is not None and asked.tags:
         wanted = _share(asked.tags, part, parts)
         tags = counts(weights, wanted) if wanted else tags
-    elif asked is not None and stamp and not every:
-        tags = [share // math.ceil(trial.rate_fps / limit_fps) for share in shares]
+    elif stamp and not every:
+        most = frames if asked is not None else marks
+        tags = [min(most, share // math.ceil(trial.rate_fps / limit_fps)) for share in shares]
     found = []
     for index, (stream, share, position, tagged) in enumerate(
         zip(streams.streams, shares, first_positions(weights), tags, strict=True)
@@ -198,9 +209,9 @@ def bursts(
         rate = rate_fps * stream.weight / sum(weights)
         group = stream.stream_id if every else None
         whole = Burst(index, rate, share, 1e6 * position / rate_fps, group)
-        if tagged and asked is not None:
-            first = math.ceil(asked.first_tag_s * rate)
-            found += _timed(whole, stream, tagged, first)
+        if tagged:
+            first_s = 0.0 if asked is None else asked.first_tag_s
+            found += _timed(whole, stream, tagged, math.ceil(first_s * rate))
         else:
             found.append(whole)
     return found

@@ -224,7 +224,7 @@ class TrexTester:
         streams, cables = self._streams[direction], self._cables[direction]
         back = tuple(c.rx for c in cables)
         if len(cables) == 1:
-            burst = bursts(streams, trial, stamp=self._trailer)
+            burst = bursts(streams, trial, stamp=self._trailer, marks=self._options.sample)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         found = []
         for part, cable in enumerate(cables):
@@ -276,7 +276,8 @@ class TrexTester:
         stamp = all(one.stamped for one in sent)
         if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
             raise TesterError(
-                f"TRex cannot stamp {trial.rate_fps:.0f} frames per second and direction, and port "
+                f"TRex cannot stamp {trial.bound_fps or trial.rate_fps:.0f} frames per second and "
+                "direction, the most of this search, and port "
                 "counters cannot tell frames that must be dropped from others",
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
             )
@@ -299,7 +300,7 @@ class TrexTester:
             residual_s=trial.residual_wait_s,
             give_up_s=overtime_s,
             control="" if stamp else counting.control_filter(one.streams for one in sent),
-            samples=self._samples(sent, ipdv) if stamp else {},
+            samples=self._samples(sent, ipdv),
             recordings=dict(recording or {}),
         )
         answered = time.monotonic()
@@ -317,12 +318,16 @@ class TrexTester:
             return {}
         kept: dict[str, Any] = {}
         for one in sent:
-            longest = max(b.frames for b in one.bursts)
+            if not one.stamped_bursts:
+                continue
+            longest = max(b.frames for b in one.stamped_bursts)
             if ipdv:
                 pattern = counting.neighbours_filter(one.frames, samples.IPDV_FRAMES)
                 limit = 2 * samples.IPDV_FRAMES
             else:
-                pattern, _ = counting.sample_filter(longest, max(1, wanted // len(one.bursts)))
+                pattern, _ = counting.sample_filter(
+                    longest, max(1, wanted // len(one.stamped_bursts))
+                )
                 limit = 4 * wanted + 100
             kept[str(one.rx_port)] = {"filter": pattern, "limit": limit}
         return kept

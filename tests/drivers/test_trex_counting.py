@@ -250,6 +250,24 @@ def test_no_frame_is_stamped_beyond_what_trex_can_stamp(delays, tagged):
     assert None not in {b.pg_id for b in every}
 
 
+def test_some_frames_are_stamped_for_comparison_where_not_all_can_be():
+    asked = trial(2e6, 0.5, bound_fps=5e6)
+    found = bursts(STREAMS["forward"], asked, stamp=True, marks=200)
+    assert sum(b.frames for b in found) == asked.frames
+    assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(200, 0), (200, 1)]
+    few = bursts(STREAMS["forward"], trial(3e6, 1e-5, bound_fps=5e6), stamp=True, marks=200)
+    assert sum(b.frames for b in few) == 30
+    assert not any(b.pg_id for b in bursts(STREAMS["forward"], asked, stamp=False, marks=200))
+
+
+@pytest.mark.parametrize(("bound", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
+def test_all_trials_of_a_search_are_counted_alike(bound, every):
+    """Its upper bound decides, however low a trial's own rate is."""
+    for rate in (1000.0, 2e6, 2.5e6):
+        found = bursts(STREAMS["forward"], trial(rate, 0.5, bound_fps=bound), stamp=True)
+        assert {b.pg_id is not None for b in found} == {every}
+
+
 def test_pdv_beyond_that_times_as_many_frames_as_possible():
     found = bursts(STREAMS["forward"], trial(5e6, 1.0, delays=DelayRequest()), stamp=True)
     assert sum(b.frames for b in found if b.tags) == 2_500_000

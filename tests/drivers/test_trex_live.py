@@ -278,6 +278,10 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
         assert result.tester["counting"] == "ports"
         for counted in result.directions.values():
             assert counted.total("received") == counted.total("sent") == 4000
+            assert counted.checked == counted.matched > 50
+        below = valid(tester, replace(asked, rate_fps=1000.0, bound_fps=4000.0))
+        assert below.tester["counting"] == "ports"
+        assert valid(tester, replace(asked, rate_fps=1000.0)).tester["counting"] == "trailer"
         result = valid(tester, replace(asked, delays=DelayRequest()))
         for counted in result.directions.values():
             assert sum(d.frames for d in counted.delays.values()) == 2000
