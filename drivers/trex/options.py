@@ -114,7 +114,8 @@ class TrexOptions(BaseModel):
     cores: int = Field(default=1, ge=1, le=64)
     """Data path cores of a server that v6t starts."""
     core_list: tuple[int, ...] = ()
-    """CPU numbers: master, latency, then the data path cores; empty: chosen."""
+    """CPU numbers: master, latency, then the data path cores; empty: chosen. With one data path
+    core a CPU may stand for several threads."""
     socket: int = Field(default=0, ge=0, le=7)
     """NUMA node of the interfaces."""
     counting: Counting = "auto"
@@ -159,6 +160,8 @@ class TrexOptions(BaseModel):
             )
         if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
+        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
+            raise ValueError("threads can share a CPU with cores: 1 only")
         return self
 
     @classmethod

@@ -1,6 +1,7 @@
 """The matrix of testers, devices and benchmarks: what is run in every cell, or why it cannot be.
 
-``python -m v6t.tests.drivers.matrix`` writes ``docs/matrix.md``; ``test_matrix.py`` runs the cells.
+``python -m v6t.tests.drivers.matrix`` writes ``docs/matrix.md``; ``test_matrix.py`` runs the cells and,
+where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.registry import make_driver
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
+RECORD = Path(__file__).parent / "recorded" / "matrix.json"
 BEGIN, END = "<!-- begin: written from the code -->", "<!-- end -->"
 TESTERS = ("embedded", "trex")
 BENCHMARKS = ("throughput", "latency", "pdv")
@@ -152,9 +155,33 @@ def _table() -> Iterator[str]:
 
 
 def _cell(row: Row, tester: str) -> str:
-    said = [f"{', '.join(benchmarks(tester, row))}"] if benchmarks(tester, row) else []
+    ran = recorded().get(_key(tester, row))
+    said = [f"{ran['benchmarks']}: {ran['modes']}, {ran['date']}" if ran else "not run"]
     said += [f"no {b}: {row.cannot[tester, b]}" for b in BENCHMARKS if (tester, b) in row.cannot]
     return "; ".join(said)
+
+
+def _key(tester: str, row: Row) -> str:
+    return f"{tester} {row.device} {row.plugin}"
+
+
+def recorded() -> dict[str, dict[str, str]]:
+    """What passed, by tester, device and technology: benchmarks, modes and the day."""
+    found: dict[str, dict[str, str]] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+def note(tester: str, row: Row) -> None:
+    """Keep that a cell passed today, where this is asked for."""
+    if not os.environ.get("V6T_RECORD"):
+        return
+    kept = recorded()
+    kept[_key(tester, row)] = {
+        "benchmarks": ", ".join(benchmarks(tester, row)),
+        "modes": ", ".join(row.modes),
+        "date": date.today().isoformat(),
+    }
+    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main() -> None:

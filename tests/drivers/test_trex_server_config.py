@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server_config import PortConfig, linux_port, server_config
+from v6t.drivers.trex.server_config import PortConfig, core_plan, linux_port, server_config
+from v6t.profiles.errors import EnvironmentLacking
 
 
 def arguments(port):
@@ -41,7 +42,7 @@ def test_what_the_user_spelled_out_stays(own):
 def test_the_names_stand_in_the_configuration():
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     ports = [PortConfig(linux_port(n, name), *macs) for n, name in enumerate(("a0", "a1"))]
-    text = server_config(ports, [])
+    text = server_config(ports, [0, 1, 2])
     assert "net_af_packet0,iface=a0," in text and "net_af_packet1,iface=a1," in text
 
 
@@ -49,3 +50,24 @@ def test_the_names_stand_in_the_configuration():
 def test_rings_that_no_block_fits_are_refused(ring):
     with pytest.raises(ValidationError):
         TrexOptions(ring=ring)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "plan"),
+    [([4], [4, 4, 4]), ([0, 1], [0, 0, 1]), ([0, 1, 2], [0, 1, 2]), ([3, 5, 7, 9], [3, 5, 7])],
+)
+def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
+    assert core_plan(1, cpus) == plan
+    macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+    text = server_config([PortConfig("a0", *macs), PortConfig("a1", *macs)], plan)
+    # TRex starts with three CPUs, or with all threads on one
+    assert ("low_end: true" in text) == (len(cpus) < 3)
+    assert (f"threads: [{plan[2]}]" in text) == (len(cpus) >= 3)
+
+
+def test_several_data_path_cores_share_no_cpu():
+    with pytest.raises(EnvironmentLacking, match="2 data path cores need 4 CPUs"):
+        core_plan(2, [0, 1, 2], sharing=False)
+    with pytest.raises(ValidationError, match="cores: 1 only"):
+        TrexOptions(cores=2, core_list=(0, 0, 1, 2))
+    assert TrexOptions(core_list=(0, 0, 1)).core_list == (0, 0, 1)
