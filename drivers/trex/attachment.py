@@ -167,7 +167,9 @@ class Attachment:
 
     def _start_server(self) -> None:
         options = self._options
-        interfaces = (LEFT, RIGHT) if self._bed is not None else options.all_interfaces
+        interfaces = options.all_interfaces
+        if interfaces is None and self._bed is not None:
+            interfaces = (LEFT, RIGHT)
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and none can be started: its interfaces are not named",

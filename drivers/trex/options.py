@@ -110,7 +110,8 @@ class TrexOptions(BaseModel):
     pairs: tuple[Pair, ...] = Field(default=(), max_length=7)
     """Further pairs of ports; every pair sends its share of the frames."""
     lab: bool = False
-    """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``."""
+    """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``; with
+    memif ports as ``interfaces``, a VPP that runs already."""
     cores: int = Field(default=1, ge=1, le=64)
     """Data path cores of a server that v6t starts."""
     core_list: tuple[int, ...] = ()
@@ -144,8 +145,10 @@ class TrexOptions(BaseModel):
             raise ValueError(
                 "counting by trailer needs cores: 1 (TRex sends latency streams from one core)"
             )
-        if self.lab and (self.ssh or self.start == "never" or self.interfaces):
-            raise ValueError("lab: true starts TRex here, on the lab's own interfaces")
+        if self.lab and (self.ssh or self.start == "never"):
+            raise ValueError("lab: true starts TRex here")
+        if self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()):
+            raise ValueError("lab: true has interfaces of its own; only memif ports replace them")
         if self.lab and self.pairs:
             raise ValueError("the lab has one pair of cables")
         if len(set(self.all_ports)) < len(self.all_ports):

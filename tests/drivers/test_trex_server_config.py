@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server_config import PortConfig, core_plan, linux_port, server_config
 from v6t.profiles.errors import EnvironmentLacking
@@ -71,3 +72,12 @@ def test_several_data_path_cores_share_no_cpu():
     with pytest.raises(ValidationError, match="cores: 1 only"):
         TrexOptions(cores=2, core_list=(0, 0, 1, 2))
     assert TrexOptions(core_list=(0, 0, 1)).core_list == (0, 0, 1)
+
+
+def test_the_lab_has_its_own_interfaces_or_memif_ones():
+    memif = ("--vdev=net_memif0,id=0,role=client", "--vdev=net_memif1,id=1,role=client")
+    assert TrexOptions(lab=True, interfaces=memif).all_interfaces == memif
+    with pytest.raises(ValidationError, match="only memif ports replace them"):
+        TrexOptions(lab=True, interfaces=("eth1", "eth2"))
+    assert Trex({"lab": True}).loops_back
+    assert not Trex({"lab": True, "interfaces": list(memif)}).loops_back
