@@ -16,13 +16,15 @@ from v6t.drivers.trex.server_config import (
     PortConfig,
     core_plan,
     is_pci,
+    joined,
     linux_port,
     server_config,
     shared,
 )
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 
-VIRTUAL_DRIVERS = ("net_af_packet", "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+LINUX_DRIVER = "net_af_packet"
+VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _names = itertools.count()
 
 
@@ -125,6 +127,14 @@ class Attachment:
             found["displaced"] = self.displaced
         return found
 
+    @property
+    def cpu_limit(self) -> float:
+        """A data path busier than this says nothing about the device [%]."""
+        if self._options.cpu_limit is not None:
+            return self._options.cpu_limit
+        drivers = {self.facts["ports"][p]["driver"] for p in self._options.all_ports}
+        return 100.0 if drivers == {LINUX_DRIVER} else 85.0
+
     def namespace(self) -> int | None:
         """Process whose network namespace client and server run in; None: this one's."""
         lab = self._bed.lab if self._bed is not None else None
@@ -168,8 +178,10 @@ class Attachment:
     def _start_server(self) -> None:
         options = self._options
         interfaces = options.all_interfaces
-        if interfaces is None and self._bed is not None:
-            interfaces = (LEFT, RIGHT)
+        if self._bed is not None:
+            interfaces = interfaces or (LEFT, RIGHT)
+            if options.interfaces and self._bed.device is None:
+                interfaces = joined(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and none can be started: its interfaces are not named",

@@ -35,8 +35,8 @@ class Trex(TesterKind):
 
     @property
     def loops_back(self) -> bool:
-        """Real ports, and those of memif, have the device between them."""
-        return self.in_lab and self.options.interfaces is None
+        """Real ports have the device between them."""
+        return self.in_lab
 
     @property
     def shared(self) -> str:

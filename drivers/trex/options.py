@@ -134,8 +134,9 @@ class TrexOptions(BaseModel):
     traffic repeats after at most 8,192 frames anyway."""
     sample: int = Field(default=200, ge=0, le=10_000)
     """Received frames per direction and trial that are compared octet by octet, about."""
-    cpu_limit: float = Field(default=85.0, gt=0, le=100)
-    """A trial during which the data path was busier than this is invalid [%]."""
+    cpu_limit: float | None = Field(default=None, gt=0, le=100)
+    """A trial during which the data path was busier than this is invalid [%]; none: 85, and 100 for
+    Linux interfaces, whose sending CPU does the kernel's work as well."""
     extra_arguments: tuple[str, ...] = ()
     """Further arguments of ``t-rex-64``."""
 

@@ -18,6 +18,7 @@ _FRAME_OCTETS = 2048
 _LONG_FRAME_OCTETS = 16_384
 _BLOCK_OCTETS = 65_536
 
+_MEMIF_END = {"id", "role", "socket", "socket-abstract"}
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
@@ -54,6 +55,16 @@ def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int
         f"--vdev=net_af_packet{number},iface={interface},blocksz={_BLOCK_OCTETS},"
         f"framesz={slot},framecnt={ring}"
     )
+
+
+def joined(memif: Sequence[str]) -> tuple[str, ...]:
+    """The same two memif ports with each other at the other end, for the tester's self-test."""
+    made = []
+    for port, role in zip(memif, ("server", "client"), strict=True):
+        name, *words = port.split(",")
+        own = [w for w in words if w.partition("=")[0] not in _MEMIF_END]
+        made.append(",".join([name, "id=0", f"role={role}", "socket=v6t-cable", *own]))
+    return tuple(made)
 
 
 def core_plan(

@@ -345,7 +345,7 @@ class TrexTester:
             directions={
                 d: self._direction(trial, mine[d], raw, captured[d], found[d], stamp) for d in ways
             },
-            faults=tuple(counting.faults(raw, sent, self._options.cpu_limit)),
+            faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
             started=started,
             tester={
                 "counting": "trailer" if stamp else "ports",

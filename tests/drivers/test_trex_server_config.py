@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
-from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server_config import PortConfig, core_plan, linux_port, server_config
+from v6t.drivers.trex.server_config import PortConfig, core_plan, joined, linux_port, server_config
 from v6t.profiles.errors import EnvironmentLacking
 
 
@@ -79,5 +78,11 @@ def test_the_lab_has_its_own_interfaces_or_memif_ones():
     assert TrexOptions(lab=True, interfaces=memif).all_interfaces == memif
     with pytest.raises(ValidationError, match="only memif ports replace them"):
         TrexOptions(lab=True, interfaces=("eth1", "eth2"))
-    assert Trex({"lab": True}).loops_back
-    assert not Trex({"lab": True, "interfaces": list(memif)}).loops_back
+
+
+def test_memif_ports_are_joined_for_the_self_test():
+    ends = "socket=/run/vpp/memif.sock,socket-abstract=no,rsize=13"
+    memif = [f"--vdev=net_memif{n},id={n},role=client,{ends}" for n in (0, 1)]
+    one, other = (dict(w.split("=") for w in p.split(",")[1:]) for p in joined(memif))
+    assert (one.pop("role"), other.pop("role")) == ("server", "client")
+    assert one == other and one["socket"] != "/run/vpp/memif.sock" and one["rsize"] == "13"

@@ -173,6 +173,13 @@ def test_a_trial_is_counted(opened):
     assert opened.describe()["counting"] == "trailer"
 
 
+def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
+    assert opened.attachment.cpu_limit == 100
+    opened.attachment.facts["ports"][1]["driver"] = "net_i40e"
+    assert opened.attachment.cpu_limit == 85
+    assert a_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
+
+
 def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
     monkeypatch.setenv("FAKE_DIE", "1")
     made = a_tester(installation)
