@@ -139,17 +139,23 @@ class Worker(object):
         A server with too few CPUs for its threads starts with all of them on one.
         """
         found = [e for e in os.listdir("/proc") if prefix in (server_words(e) or ())]
-        tasks = [(e, t) for e in found for t in os.listdir("/proc/%s/task" % e)]
-        for entry, task in tasks:
-            with open("/proc/%s/task/%s/comm" % (entry, task)) as handle:
-                name = handle.read().lower().split()
+        moved = 0
+        for entry, task in [(e, t) for e in found for t in os.listdir("/proc/%s/task" % e)]:
             cpu = master
-            if name[:3] == ["trex", "dp", "core"]:
-                cpu = sending[(int(name[3]) - 1) % len(sending)]
-            elif name == ["trex", "rx"]:
-                cpu = latency
-            os.sched_setaffinity(int(task), [cpu])
-        return len(tasks)
+            try:
+                with open("/proc/%s/task/%s/comm" % (entry, task)) as handle:
+                    name = handle.read().lower().split()
+                if name[:3] == ["trex", "dp", "core"]:
+                    cpu = sending[(int(name[3]) - 1) % len(sending)]
+                elif name == ["trex", "rx"]:
+                    cpu = latency
+                os.sched_setaffinity(int(task), [cpu])
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # a thread that has just ended
+            except OSError as exc:
+                raise Trouble("cpu", "TRex cannot run on CPU %d: %s" % (cpu, exc.strerror))
+            moved += 1
+        return moved
 
     def shutdown(self):
         """End the server."""

@@ -299,6 +299,8 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert found.pop("Trex DP core 1") == {last}
         assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
         assert where(other) == before
+        with pytest.raises(client_worker.Trouble, match="TRex cannot run on CPU 1023"):
+            client_worker.Worker().place(**{**asked, "latency": 1023})
     finally:
         for process in (own, other):
             process.kill()
