@@ -134,16 +134,31 @@ class Worker(object):
 
     def server_flags(self):
         """Command line of the server if it runs on this host, else nothing."""
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                try:
-                    with open("/proc/%s/cmdline" % entry, "rb") as handle:
-                        words = handle.read().decode("utf-8", "replace").split("\0")
-                except OSError:
-                    continue
-                if os.path.basename(words[0]).startswith("_t-rex-64"):
-                    return words
-        return None
+        return next((w for w in map(server_words, os.listdir("/proc")) if w), None)
+
+    def place(self, prefix, master, latency, sending):
+        """Move the threads of the server with this prefix to CPUs; how many were moved.
+
+        A server with too few CPUs for its threads starts with all of them on one.
+        """
+        found = [e for e in os.listdir("/proc") if prefix in (server_words(e) or ())]
+        moved = 0
+        for entry, task in [(e, t) for e in found for t in os.listdir("/proc/%s/task" % e)]:
+            cpu = master
+            try:
+                with open("/proc/%s/task/%s/comm" % (entry, task)) as handle:
+                    name = handle.read().lower().split()
+                if name[:3] == ["trex", "dp", "core"]:
+                    cpu = sending[(int(name[3]) - 1) % len(sending)]
+                elif name == ["trex", "rx"]:
+                    cpu = latency
+                os.sched_setaffinity(int(task), [cpu])
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # a thread that has just ended
+            except OSError as exc:
+                raise Trouble("cpu", "TRex cannot run on CPU %d: %s" % (cpu, exc.strerror))
+            moved += 1
+        return moved
 
     def shutdown(self):
         """End the server."""
@@ -433,6 +448,18 @@ class Looking(object):
     def complete(self):
         """All frames were seen to have left."""
         return bool(self.seen) and all(n >= self.frames[p] for p, n in self.seen[-1][1].items())
+
+
+def server_words(entry):
+    """Command line of the TRex server behind an entry of /proc; None: it is another one's."""
+    if not entry.isdigit():
+        return None
+    try:
+        with open("/proc/%s/cmdline" % entry, "rb") as handle:
+            words = handle.read().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return None
+    return words if os.path.basename(words[0]).startswith("_t-rex-64") else None
 
 
 def clean(client):

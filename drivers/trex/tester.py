@@ -347,7 +347,7 @@ class TrexTester:
             self._ticks_hz = samples.tick_rate_hz(samples.marks(frames)) or self._ticks_hz
         return TrialResult(
             directions={d: self._direction(trial, mine[d], raw, captured[d], stamp) for d in ways},
-            faults=tuple(counting.faults(raw, sent, self._options.cpu_limit)),
+            faults=tuple(counting.faults(raw, sent, self.attachment.cpu_limit)),
             started=started,
             tester={
                 "counting": "trailer" if stamp else "ports",

@@ -201,6 +201,13 @@ def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, o
         made.close()
 
 
+def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
+    assert opened.attachment.cpu_limit == 100
+    opened.attachment.facts["ports"][1]["driver"] = "net_i40e"
+    assert opened.attachment.cpu_limit == 85
+    assert a_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
+
+
 def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
     monkeypatch.setenv("FAKE_DIE", "1")
     made = a_tester(installation)
@@ -280,6 +287,52 @@ def test_what_was_started_is_stopped(tmp_path):
     processes = faketrex.children(server.pid)
     server.close()
     assert all(faketrex.gone(p) for p in processes)
+
+
+THREADS = """
+import sys, threading
+name = lambda words: open("/proc/thread-self/comm", "w").write(words)
+def run(words):
+    name(words)
+    there.wait()
+    threading.Event().wait()
+there = threading.Barrier(3)
+for words in ("TRex RX", "Trex DP core 1"):
+    threading.Thread(target=run, args=(words,), daemon=True).start()
+there.wait()
+print("all there", flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_threads_of_one_server_are_moved_and_no_others():
+    first, *_, last = sorted(os.sched_getaffinity(0))
+
+    def a_server(prefix):
+        words = ["_t-rex-64", "-c", THREADS, "--prefix", prefix]
+        return subprocess.Popen(words, executable=sys.executable, stdout=subprocess.PIPE, text=True)
+
+    def where(process):
+        tasks = Path(f"/proc/{process.pid}/task").iterdir()
+        return {(t / "comm").read_text().strip(): os.sched_getaffinity(int(t.name)) for t in tasks}
+
+    own, other = a_server("v6t1n0"), a_server("v6t1n1")
+    try:
+        assert own.stdout.readline() == other.stdout.readline() == "all there\n"
+        before = where(other)
+        asked = {"prefix": "v6t1n0", "master": first, "latency": first, "sending": [last]}
+        assert client_worker.Worker().place(**asked) == 3
+        found = where(own)
+        assert found.pop("Trex DP core 1") == {last}
+        assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
+        assert where(other) == before
+        with pytest.raises(client_worker.Trouble, match="TRex cannot run on CPU 1023"):
+            client_worker.Worker().place(**{**asked, "latency": 1023})
+    finally:
+        for process in (own, other):
+            process.kill()
+            process.communicate()
 
 
 def test_a_server_does_not_outlive_its_guard(tmp_path):
