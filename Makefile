@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test test-jool docs lint types contracts quick unit clean
+.PHONY: demo check test test-jool test-trex-vm docs lint types contracts quick unit clean
 
 # tests that time frames, or make namespaces, go one after the other; the others share the cores
 JOBS ?= $(shell nproc)
@@ -51,6 +51,10 @@ docs: $(VENV)/.developed
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
 test-jool: $(VENV)/.developed
 	V6T_JOOL=1 $(BIN)/pytest -m jool tests/jool
+
+# TRex of TREX_DIR on emulated NICs; the first time, the image of Debian's kernel is made
+test-trex-vm: $(VENV)/.developed
+	V6T_TREX_VM=1 $(BIN)/pytest -m trexvm tests/trexvm
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

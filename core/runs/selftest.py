@@ -36,6 +36,7 @@ def measure_ceilings(bound: BoundRun, say: Callable[[str], None]) -> list[dict[s
                         "ceiling_fps": ceiling.rate_fps,
                         "usable_fps": usable_fps(ceiling.rate_fps, run.procedure.selftest_margin),
                         "media_fps": media,
+                        "bounded_by": "line_rate" if ceiling.rate_fps >= media else "tester",
                         "trials": len(ceiling.keys),
                         "first_fault_above": ceiling.faults[0] if ceiling.faults else None,
                     }
