@@ -23,14 +23,14 @@ from v6t.drivers.oracle.connection_oracle import (
     plugin_of,
 )
 from v6t.drivers.oracle.replay import Order, Replay
-from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable, tuple_at
+from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
 from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex.recording import read_frames, sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import Burst, stamped
 from v6t.procedures.connection_types import Connections, Reading
 from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles import inet
+from v6t.profiles.ends import ends_of
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Direction
@@ -161,8 +161,8 @@ class Connecting:
                     continue
                 recorded += len(rows)
                 seen[numbers[rows]] = True
-                where = tuple_at(inet.headers_of(np.asarray(frames[rows[0]])))
-                table.learn(numbers[rows], frames[rows, where])
+                where = ends_of(np.asarray(frames[rows[0]])).row
+                table.learn(numbers[rows], frames[:, where][rows])
         self._attachment.ask("forget", path=self._path)
         self._recorded, self._fresh = recorded, int(np.count_nonzero(seen))
 

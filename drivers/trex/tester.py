@@ -376,7 +376,7 @@ class TrexTester:
         some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
         known = [s for one in sent for s in one.streams.streams]
         streams = StreamSet(sent[0].streams.direction, tuple(known))
-        oracle, source = self._judge_of(streams.direction), _sources(sent)
+        oracle, source = self._oracle_of(streams.direction), _sources(sent)
         compared = samples.compare(some, streams, oracle, source)
         return DirectionResult(
             classes=counted.classes,
@@ -395,7 +395,7 @@ class TrexTester:
             else None,
         )
 
-    def _judge_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:
+    def _oracle_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:
         def oracle(stream: Stream) -> Oracle | None:
             return self._connecting.oracle(direction, stream) or self._oracle
 
