@@ -17,7 +17,7 @@ _PAGES = {2048: "2M", 1048576: "1G"}
 def machine_facts(worker: ClientWorker, options: TrexOptions) -> dict[str, Any]:
     """What the worker's host says of itself; see ``machine`` of the worker."""
     named = [full_address(n) if is_pci(n) else n for n in options.all_interfaces or ()]
-    return dict(worker.ask("machine", interfaces=named))
+    return dict(worker.ask("machine", deadline_s=options.start_deadline_s, interfaces=named))
 
 
 def examine_machine(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:

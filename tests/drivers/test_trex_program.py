@@ -140,7 +140,7 @@ def test_hugepages_without_their_mount_are_none():
     ],
 )
 def test_open_ports_are_said(options, nft, state, text):
-    found = machine._fence({"nft": nft}, TrexOptions.from_mapping(options))
+    found = machine._fence({"nft": nft}, TrexOptions.model_validate(options))
     assert found[1] == state
     assert text in found[2]
 
