@@ -383,14 +383,13 @@ def interface_facts(name):
     """Of a NIC by PCI address, or of an interface of Linux; nothing if it is not there."""
     pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name
     if os.path.isdir(pci):
-        driver = os.path.join(pci, "driver")
-        bound = os.path.basename(os.readlink(driver)) if os.path.exists(driver) else "none"
-        names = os.path.join(pci, "net")
-        names = sorted(os.listdir(names)) if os.path.isdir(names) else []
-        return {"driver": bound, "numa": read(pci, "numa_node"), "names": names}
-    if os.path.exists(net):
-        return {"state": read(net, "operstate")}
-    return None
+        driver, own = os.path.join(pci, "driver"), os.path.join(pci, "net")
+        return {
+            "driver": os.path.basename(os.readlink(driver)) if os.path.exists(driver) else "none",
+            "numa": read(pci, "numa_node"),
+            "names": sorted(os.listdir(own)) if os.path.isdir(own) else [],
+        }
+    return {"state": read(net, "operstate")} if os.path.exists(net) else None
 
 
 def kib(text):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from v6t.drivers.tester_kind import Finding
 from v6t.drivers.trex.channel import ClientWorker
-from v6t.drivers.trex.machine import examine_machine
+from v6t.drivers.trex.machine import examine_interfaces, examine_machine
 from v6t.drivers.trex.options import TrexOptions
 from v6t.profiles.errors import TesterError, V6tError
 
@@ -50,6 +50,7 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
     worker = ClientWorker(options.python or "python3", remote=remote)
     try:
         yield from examine_machine(worker, options)
+        yield from examine_interfaces(worker, options)
         said_hello = worker.ask(
             "hello", trex_dir=options.trex_dir, deadline_s=options.start_deadline_s
         )
