@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test test-jool fuzz kills faults docs lint types contracts quick unit clean
+.PHONY: demo check test test-jool test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: two more of them than there are cores
@@ -69,6 +69,10 @@ kills: $(VENV)/.developed
 # every fault at every step of the drivers that run here, over a real sshd
 faults: $(VENV)/.developed
 	V6T_FAULTS=all $(BIN)/pytest -q --timeout 7200 tests/drivers/duts/test_fault_matrix.py
+
+# TRex of TREX_DIR on emulated NICs; the first time, the image of Debian's kernel is made
+test-trex-vm: $(VENV)/.developed
+	V6T_TREX_VM=1 $(BIN)/pytest -m trexvm tests/trexvm
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

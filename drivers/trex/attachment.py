@@ -10,11 +10,13 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.installation import find_interpreter, require
+from v6t.drivers.trex.machine import machine_facts, unmounted
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.server_config import (
     PortConfig,
     core_plan,
+    full_address,
     is_pci,
     joined,
     linux_port,
@@ -84,8 +86,7 @@ class Attachment:
             TesterError: with its last words.
         """
         if self.server is not None and not self.server.alive:
-            words = self.server.last_words()
-            raise TesterError(f"the TRex server ended during a trial: {words}")
+            raise self.server.failure("the TRex server ended during a trial")
 
     def ask(self, op: str, /, **arguments: Any) -> Any:
         """A request to the worker; see :meth:`ClientWorker.ask`."""
@@ -121,6 +122,7 @@ class Attachment:
             ],
             "client": {k: self.client.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
+            "reached_by": self._reached_by(),
             "server_arguments": self.started,
         }
         if self.displaced:
@@ -134,6 +136,14 @@ class Attachment:
             return self._options.cpu_limit
         drivers = {self.facts["ports"][p]["driver"] for p in self._options.all_ports}
         return 100.0 if drivers == {LINUX_DRIVER} else 85.0
+
+    def _reached_by(self) -> str:
+        """Who can command the server, which asks nobody for a password."""
+        if self._bed is not None:
+            return "the lab's namespace only"
+        if self.server is not None and self.server.fenced:
+            return "its own host only"
+        return "whoever reaches its host" + ("" if self.server else ", as far as v6t knows")
 
     def namespace(self) -> int | None:
         """Process whose network namespace client and server run in; None: this one's."""
@@ -152,7 +162,7 @@ class Attachment:
             python, _ = find_interpreter(installation, options.python)
         self.directory = trex_dir
         self.worker = ClientWorker(python, remote=options.remote, namespace_pid=self.namespace())
-        self.client = self.ask("hello", deadline_s=60, trex_dir=trex_dir)
+        self.client = self.ask("hello", deadline_s=options.start_deadline_s, trex_dir=trex_dir)
 
     def _connect(self) -> None:
         o = self._options
@@ -223,11 +233,20 @@ class Attachment:
             self.directory,
             config,
             self.started,
-            wrapper=any(is_pci(name) for name in interfaces),
+            nics=[full_address(name) for name in interfaces if is_pci(name)],
+            fence=(options.rpc_port, options.pub_port) if options.fence else (),
             namespace_pid=self.namespace(),
             remote=options.remote,
         )
-        self.server.wait(self._answers)
+        try:
+            self.server.wait(self._answers, options.start_deadline_s)
+        except TesterError as exc:
+            mount = unmounted(machine_facts(self.worker, options)) if self.worker else ""
+            if mount and any(is_pci(name) for name in interfaces):
+                raise TesterError(
+                    exc.message, f"hugepages are not mounted: {mount}; {exc.hint}"
+                ) from exc
+            raise
         if shared(plan):
             master, latency, *sending = plan
             self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)

@@ -28,6 +28,8 @@ from typing import Any, Dict, List
 EARLY_S = 0.03
 """So much before and after the moment of the start the first frame is looked for."""
 
+HUGEPAGES = "/sys/kernel/mm/hugepages"
+CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
 
@@ -82,6 +84,29 @@ class Worker(object):
             "cpus": sorted(os.sched_getaffinity(0)),
             "scapy": scapy.__file__,
             "zmq": getattr(zmq, "__file__", ""),
+        }
+
+    def machine(self, interfaces):
+        """What of this host decides whether a server can be started: nothing of TRex is needed.
+
+        interfaces: PCI addresses (with domain) and names.
+        """
+        pages = []
+        for entry in sorted(os.listdir(HUGEPAGES)) if os.path.isdir(HUGEPAGES) else []:
+            place = os.path.join(HUGEPAGES, entry)
+            pages.append([int(entry.split("-")[1][:-2]), int(read(place, "nr_hugepages") or 0)])
+        mounted = []
+        for line in read("/proc/mounts").splitlines():
+            words = line.split()
+            if len(words) > 3 and words[2] == "hugetlbfs":
+                size = [o[9:] for o in words[3].split(",") if o.startswith("pagesize=")]
+                mounted.append([words[1], kib(size[0]) if size else 0])
+        return {
+            "hugepages": pages,
+            "hugetlbfs": mounted,
+            "clock": read(CLOCK),
+            "nft": shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or "",
+            "interfaces": {name: interface_facts(name) for name in interfaces},
         }
 
     def connect(self, server, rpc_port, pub_port, timeout_s):
@@ -460,6 +485,33 @@ def server_words(entry):
     except OSError:
         return None
     return words if os.path.basename(words[0]).startswith("_t-rex-64") else None
+
+
+def interface_facts(name):
+    """Of a NIC by PCI address, or of an interface of Linux; nothing if it is not there."""
+    pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name
+    if os.path.isdir(pci):
+        driver, own = os.path.join(pci, "driver"), os.path.join(pci, "net")
+        return {
+            "driver": os.path.basename(os.readlink(driver)) if os.path.exists(driver) else "none",
+            "numa": read(pci, "numa_node"),
+            "names": sorted(os.listdir(own)) if os.path.isdir(own) else [],
+        }
+    return {"state": read(net, "operstate")} if os.path.exists(net) else None
+
+
+def kib(text):
+    """A page size as mount options have it, in KiB."""
+    return int(text[:-1]) * {"K": 1, "M": 1024, "G": 1024 * 1024}[text[-1]]
+
+
+def read(*path):
+    """A small file's text without its end of line; empty if it cannot be read."""
+    try:
+        with open(os.path.join(*path), encoding="utf-8") as handle:
+            return handle.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def clean(client):

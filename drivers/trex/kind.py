@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ class Trex(TesterKind):
     title = "Cisco TRex, on real ports or in the lab"
     options_model = TrexOptions
     sending_error_s = LOOK_S
-    no_matter = frozenset({"force", "restart", "sample", "python"})
+    no_matter = frozenset({"force", "restart", "sample", "python", "fence", "start_deadline_s"})
 
     @property
     def in_lab(self) -> bool:
@@ -96,7 +97,8 @@ class Trex(TesterKind):
 
 def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
     """Where a server must be started: whether that is possible."""
-    from v6t.drivers.trex.remote_checks import examine_interfaces
+    from v6t.drivers.trex.channel import ClientWorker
+    from v6t.drivers.trex.machine import examine_interfaces
 
     for what, state, text in found:
         silent = what == "TRex server" and state == "note"
@@ -112,4 +114,8 @@ def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
             )
         else:
             yield what, state, text
-            yield from examine_interfaces(given)
+            worker = ClientWorker(given.python or sys.executable, remote=given.remote)
+            try:
+                yield from examine_interfaces(worker, given)
+            finally:
+                worker.close()

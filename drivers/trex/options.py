@@ -80,6 +80,11 @@ class TrexOptions(StrictModel):
     """Directory that holds ``t-rex-64``; default: ``$TREX_DIR``, else the newest /opt/trex/v*."""
     start: Start = "auto"
     """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
+    start_deadline_s: float = Field(default=120.0, gt=0, le=3600)
+    """How long a server that v6t starts may take until it answers [s]."""
+    fence: bool = True
+    """Other hosts cannot reach a server that v6t starts on interfaces (by nftables): TRex asks nobody
+    for a password."""
     server: str = "127.0.0.1"
     """Host of the server to attach to."""
     ssh: Annotated[SshOptions | None, BeforeValidator(_way)] = None

@@ -36,6 +36,11 @@ def is_pci(interface: str) -> bool:
     return _PCI.fullmatch(interface) is not None
 
 
+def full_address(interface: str) -> str:
+    """A PCI address with its domain, as the kernel writes it."""
+    return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
+
+
 def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int = 1500) -> str:
     """How TRex is told of an interface: those of Linux get rings long enough for a busy machine.
 

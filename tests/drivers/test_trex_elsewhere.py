@@ -12,7 +12,8 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.remote import Remote, until_input_ends
+from v6t.drivers.trex.program import until_input_ends
+from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
