@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 def quiet(text: str) -> None:
     """For whoever need not be told."""
-    del text
 
 
 NEARLY_EMPTY = 10

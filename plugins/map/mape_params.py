@@ -1,4 +1,4 @@
-"""Parameters of the MAP-E border relay, and where Mapperf's configuration went."""
+"""Parameters of the MAP-E border relay."""
 
 from __future__ import annotations
 

@@ -43,7 +43,6 @@ class StatelessTranslator(StatelessTechnology):
 
     overhead = 20
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: TranslatorParams
 

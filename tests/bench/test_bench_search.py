@@ -5,6 +5,8 @@ from typing import get_args
 import pytest
 from v6t.tests.bench import bench_search
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lines():

@@ -15,6 +15,8 @@ from v6t.profiles.errors import UsageError
 
 from .support import complaint, v6t
 
+pytestmark = pytest.mark.slow
+
 EARLIER = Path(__file__).parents[1] / "earlier"
 RUNS = ("mape-br", "nat44")
 

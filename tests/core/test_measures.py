@@ -24,6 +24,8 @@ from v6t.procedures.trial import Event, Trial
 from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError
 from v6t.tests.core.support import SIM, v6t
 
+pytestmark = pytest.mark.slow
+
 SIX = ("throughput", "latency", "pdv", "ipdv", "frame-loss", "back-to-back")
 ALL = (
     *SIX,

@@ -29,6 +29,8 @@ from v6t.procedures.trial import result_from_json, result_to_json
 from .reportruns import EVERYTHING, made
 from .support import COMMAND, SIM, complaint, tree, v6t
 
+pytestmark = pytest.mark.slow
+
 
 def parsed(path):
     """The root of an XML file that this test suite has written."""

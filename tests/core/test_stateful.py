@@ -17,6 +17,8 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import DutError, TranslationError, UsageError
 
+pytestmark = pytest.mark.slow
+
 EVERYTHING = (
     *("connection-rate", "throughput", "frame-loss", "latency", "pdv", "ipdv"),
     *("teardown", "capacity"),

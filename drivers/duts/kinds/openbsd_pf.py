@@ -50,7 +50,6 @@ class OpenBsdPf(Driver):
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Of UDP states."""
-        del intent
         return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:
@@ -141,7 +140,6 @@ class OpenBsdPf(Driver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and PF's counters."""
-        del intent
         return {"cpu": Reading("sysctl kern.cp_time2", cpu), "pf": Reading("pfctl -si", info)}
 
     def _rules(self, intent: Intent) -> list[Step]:

@@ -175,9 +175,10 @@ def conntrack_statistics(text: str) -> Mapping[str, float]:
     return found
 
 
-def nft_table(rules: Sequence[str]) -> str:
+def nft_table(rules: Sequence[str], family: str = "ip") -> str:
     """Text of v6t's own table, replacing an earlier one in the same transaction."""
-    lines = ["add table ip v6t", "delete table ip v6t", "table ip v6t {"]
+    name = f"table {family} v6t"
+    lines = [f"add {name}", f"delete {name}", f"{name} {{"]
     lines += ["  chain post {", "    type nat hook postrouting priority srcnat; policy accept;"]
     lines += [f"    {rule}" for rule in rules]
     return "\n".join([*lines, "  }", "}"]) + "\n"
