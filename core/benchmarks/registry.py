@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks.settings import flags_in
 from v6t.profiles.errors import ExtensionError
 from v6t.profiles.extensions import OWN, Extensions, Listed
 
@@ -76,6 +75,8 @@ def sections() -> dict[str, type[StrictModel]]:
 
 def flags() -> dict[str, list[str]]:
     """Flags of the command line that benchmarks ask for, with the settings each stands for."""
+    from v6t.core.benchmarks.settings import flags_in
+
     found: dict[str, list[str]] = {}
     for section, model in sections().items():
         for flag, name in flags_in(model, f"{section}."):

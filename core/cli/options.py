@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.settings import flags_in
 from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.drivers.testers import AUTOMATIC, TESTERS
@@ -163,6 +162,7 @@ def _of_settings(taken: Collection[str]) -> Iterator[Callable[[Any], Any]]:
 
 
 def _flags() -> dict[str, list[str]]:
+    from v6t.core.benchmarks.settings import flags_in
     from v6t.core.config.settings import ProcedureSettings
 
     own = {flag: [name] for flag, name in flags_in(ProcedureSettings)}
