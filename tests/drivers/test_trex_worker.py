@@ -130,7 +130,7 @@ def test_deadline(installation, monkeypatch):
     made = a_tester(installation)
     made.open()
     try:
-        made.attachment.worker.ask("load", port=0, streams=[{"flow_stats": {}}])
+        made.attachment.worker.ask("load", port=0, streams=[{"name": "fg"}])
         burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "times": 1}
         with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
             made.attachment.worker.ask(
