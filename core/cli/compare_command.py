@@ -31,6 +31,15 @@ def command(
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
     """
+    from v6t.core.runs.rundir import reading
+
+    with reading(directories[-1]):
+        _compare(directories, anyway, published, output, as_json)
+
+
+def _compare(
+    directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
+) -> None:
     from v6t.core.reporting.compare import comparison_document, comparison_of, published_document
 
     if len(directories) == 1 and not published:

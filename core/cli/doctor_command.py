@@ -7,6 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from v6t.core.cli.shell_completion import plugin_names
+from v6t.profiles.errors import UsageError
 from v6t.profiles.plain_text import in_one_line
 
 
@@ -14,11 +16,20 @@ from v6t.profiles.plain_text import in_one_line
 @click.option(
     "--testbed",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Check the tester that this file names.",
+    help="Check the tester and the device that this file names.",
+)
+@click.option(
+    "--plugin",
+    shell_complete=plugin_names,
+    help="What the device shall be; default: something that its driver can make of it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(testbed: Path | None, as_json: bool) -> int:
-    """Check this machine; exit status 3 if the lab or the testbed's tester cannot work here."""
+def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
+    """Check this machine, and with --testbed whether a run on it would start.
+
+    Exit status 3: the lab, or the testbed's tester or device, cannot be used as it is. The device is
+    logged in to and looked at; nothing on it is changed.
+    """
     from v6t.core.runs.doctor import examine
 
     tester = None
@@ -26,7 +37,13 @@ def command(testbed: Path | None, as_json: bool) -> int:
         from v6t.core.config.resolve import tester_of
 
         tester = tester_of(testbed)
+    elif plugin is not None:
+        raise UsageError("--plugin is for the device of a testbed", "add --testbed FILE")
     findings = examine(tester)
+    if testbed is not None:
+        from v6t.core.runs.device_check import examine_device
+
+        findings += examine_device(testbed, plugin)
     if as_json:
         click.echo(json.dumps([asdict(f) for f in findings], indent=1))
     else:

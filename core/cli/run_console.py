@@ -91,7 +91,7 @@ def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
     from v6t.core.cli.progress import Silent
     from v6t.core.config.bound import bind
     from v6t.core.runs.results_file import COMPLETE, read_results
-    from v6t.core.runs.rundir import RunDir
+    from v6t.core.runs.rundir import RunDir, reading
     from v6t.core.runs.runner import resume
 
     directory = RunDir(path, new=False)
@@ -104,7 +104,8 @@ def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
         outcome = resume(path, Silent())
         print("this run was complete already; nothing was measured", file=sys.stderr)
         page = path / "report.html"
-        _show(run, path, outcome, as_json, page if page.exists() else None)
+        with reading(path):
+            _show(run, path, outcome, as_json, page if page.exists() else None)
         return
     bound = bind(run)
     bound.tester.prepare()

@@ -100,14 +100,14 @@ def flow_value(text: str) -> Any:
     """A list or mapping in one line, as plain values.
 
     Raises:
-        ValueError: it is no YAML, or no setting.
+        ValueError: it is no YAML, or no setting; the text says so of it.
     """
     try:
         return _plain(_bounded("safe").load(text), ())
-    except _Refused:
-        raise
+    except _Refused as exc:
+        raise ValueError(f"cannot be used: {exc}") from exc
     except Exception as exc:  # the parser fails in many ways on odd scalars
-        raise ValueError("it is no YAML value") from exc
+        raise ValueError("is no YAML value") from exc
 
 
 def _bounded(kind: str) -> Any:

@@ -9,8 +9,10 @@ from v6t.analysis.blocks import Block, Document, Items, Section, Text
 from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets
 from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
+from v6t.analysis.rundata import RunData
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
+from v6t.core.runs.rundir import reading
 from v6t.profiles.errors import UsageError
 
 
@@ -20,7 +22,7 @@ def comparison_of(directories: Sequence[Path], anyway: bool) -> Comparison:
     Raises:
         UsageError: no run, or nothing in them is like.
     """
-    runs = [load(path) for path in directories]
+    runs = [_loaded(path) for path in directories]
     found = compare(runs[0], runs[1:], presentations(), anyway=anyway)
     if found.unlike and not anyway:
         name, differing = next(iter(found.unlike.items()))
@@ -35,6 +37,11 @@ def comparison_of(directories: Sequence[Path], anyway: bool) -> Comparison:
             f"nothing in these runs can be compared: {why}", "--anyway compares what it can"
         )
     return found
+
+
+def _loaded(path: Path) -> RunData:
+    with reading(path):
+        return load(path)
 
 
 def comparison_document(found: Comparison) -> Document:
@@ -67,7 +74,7 @@ def published_document(directories: Sequence[Path]) -> Document:
     """Published results beside runs, where their conditions are the same."""
     sections, known = [], presentations()
     for number, path in enumerate(directories, 1):
-        data = load(path)
+        data = _loaded(path)
         facts = facts_of(data.config, data.params, simulated=data.simulated)
         found = [(r, ref) for r in data.records for ref in references(r, facts, known)]
         alike = [(r, ref) for r, ref in found if ref.alike]

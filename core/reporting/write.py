@@ -91,8 +91,9 @@ def write(
 
     if paper is not None and paper not in sources():
         raise UsageError(f"there is no paper '{paper}'", "one of " + ", ".join(sources()))
-    data = load(path)
-    texts = _texts(path, data, paper, figures)
+    with names.reading(path):
+        data = load(path)
+        texts = _texts(path, data, paper, figures)
     place = output or path
     written = []
     try:
@@ -100,7 +101,9 @@ def write(
         for kind in formats:
             target = place / FILES[kind]
             if kind != "csv" or output is not None:
-                replace_text(target, texts[kind]())
+                with names.reading(path):
+                    text = texts[kind]()
+                replace_text(target, text)
             written.append(target)
     except OSError as exc:
         raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc

@@ -6,18 +6,22 @@ import fcntl
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from v6t.core.config.settings import ResolvedRun, saved_run
 from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import blame
 from v6t.profiles.files import read_json
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
-_BEGINNINGS = {".lock", MANIFEST, f".{MANIFEST}.part", f".{CONFIG}.part"}
-"""What a run leaves that was killed before it had begun: such a directory is as good as empty."""
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
+_WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS)
+_BEGINNINGS = {".lock", "log.txt", *_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
+"""What a run leaves that ended before its first trial: such a directory is as good as empty."""
 
 
 class RunDir:
@@ -47,6 +51,12 @@ class RunDir:
         except OSError as exc:
             os.close(self._lock)
             raise UsageError(f"another v6t is at work in {path}") from exc
+        if new:
+            try:
+                self._empty()
+            except BaseException:
+                self.close()
+                raise
 
     def write_json(self, name: str, value: Any) -> None:
         """Replace a file by JSON, atomically and durably."""
@@ -96,16 +106,52 @@ class RunDir:
             self._lock = -1
 
     def _make(self) -> None:
-        if (self.path / CONFIG).exists():
+        try:
+            if self.path.exists():
+                self._check_free()
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as exc:
+            raise UsageError(f"{self.path} cannot be made: {exc.strerror or exc}") from exc
+
+    def _check_free(self) -> None:
+        """Nothing is here, or a run that has measured nothing and left no device configured."""
+        found = {p.name: p for p in self.path.iterdir()}
+        begun = JOURNAL in found and found[JOURNAL].stat().st_size > 0
+        if CONFIG in found and (begun or not found.keys() <= _BEGINNINGS):
             raise UsageError(
                 f"{self.path} holds a run already", f"v6t resume {self.path}, or choose another -o"
             )
-        try:
-            if self.path.exists() and any(p.name not in _BEGINNINGS for p in self.path.iterdir()):
-                raise UsageError(f"{self.path} is not empty", "choose another directory with -o")
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except (OSError, NotADirectoryError) as exc:
-            raise UsageError(f"{self.path} cannot be made: {exc.strerror or exc}") from exc
+        if begun or not found.keys() <= _BEGINNINGS:
+            raise UsageError(f"{self.path} is not empty", "choose another directory with -o")
+
+    def _empty(self) -> None:
+        """Take away what a run left that never began; the lock is held."""
+        self._check_free()
+        for name in _BEGINNINGS - {".lock", "log.txt"}:
+            (self.path / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(directory: Path) -> Iterator[None]:
+    """What files of a run say may have been changed by hand, and be anything.
+
+    Raises:
+        UsageError: it could not be used as what v6t writes.
+    """
+    try:
+        yield
+    except (
+        *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError),
+        *(RecursionError, AssertionError),
+    ) as exc:
+        if blame(exc) is not None:  # an extension's fault
+            raise
+        raise UsageError(
+            f"{directory} cannot be read: a file in it is not as v6t writes it "
+            f"({type(exc).__name__}: {exc})",
+            "put back what was changed; if nothing was, this is a defect of v6t and "
+            "`v6t --debug ...` shows where",
+        ) from exc
 
 
 def default_path(run: ResolvedRun) -> Path:

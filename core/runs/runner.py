@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -29,7 +30,7 @@ from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
 from v6t.core.runs.raw_tables import as_csv, trial_rows
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
-from v6t.core.runs.rundir import RunDir
+from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
 from v6t.procedures.conditions import Progress
@@ -98,6 +99,7 @@ class _State:
     status: str = RUNNING
     measured: int = 0
     finding: dict[str, Any] | None = None
+    next_write: float = 0.0
 
     @property
     def run(self) -> ResolvedRun:
@@ -140,11 +142,12 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
     directory = RunDir(path, new=False)
     try:
         run = directory.config()
-        done = finished(directory)
-        if done is not None:
-            results, trials = done
-            records = records_of(path, results)
-            return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
+        with reading(path):
+            done = finished(directory)
+            if done is not None:
+                results, trials = done
+                records = records_of(path, results)
+                return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         with logged(watch, path) as log:
             return _carry_out(bound or bind(run), directory, log)
     finally:
@@ -277,7 +280,7 @@ def _measure_point(
         if state.run.procedure.means:
             add_means(record)
         state.done.append(_Done(record, measured.rows, benchmark.csv_file))
-        _write_results(state)
+        _write_meanwhile(state)
     return found
 
 
@@ -421,6 +424,15 @@ def _conditions(bound: BoundRun, capacity: TesterCapacity, source: str) -> dict[
         "ceiling": source,
         "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
     }
+
+
+def _write_meanwhile(state: _State) -> None:
+    """Write results unless that takes more than a twentieth of the time: each writes them all."""
+    began = time.monotonic()
+    if began >= state.next_write:
+        _write_results(state)
+        ended = time.monotonic()
+        state.next_write = ended + 19 * (ended - began)
 
 
 def _write_results(state: _State) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
+from v6t.drivers import clock
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.sender import Pace, longest_frame
 from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
@@ -164,6 +165,7 @@ class EmbeddedTester:
                 table=load.table,
                 learn=load.learn,
             )
+        offset_s = clock.offset_s()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         for direction in directions:
@@ -182,7 +184,10 @@ class EmbeddedTester:
         self._bed.check()
         return TrialResult(
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
-            faults=tuple(f for d in directions for f in _faults(d, reports[d])),
+            faults=(
+                *(f for d in directions for f in _faults(d, reports[d])),
+                *clock.fault_since(offset_s),
+            ),
             started=started,
             tester={
                 d: {
@@ -199,10 +204,6 @@ class EmbeddedTester:
     def device(self) -> LabDevice | None:
         """What stands between the cables."""
         return self._bed.device
-
-    def device_report(self) -> dict[str, Any]:
-        """The device's own counters; empty in loopback."""
-        return self._bed.report()
 
     def namespaces(self) -> dict[str, int]:
         """Process ids whose network namespaces are the lab's, for ``nsenter -t PID -n``."""

@@ -71,6 +71,14 @@ class LabDevice(ABC):
             ExtensionError: a plugin failed in it.
         """
 
+    def look(self) -> list[str]:
+        """What of it is on this machine, one line for each part; nothing is set up for long.
+
+        Raises:
+            V6tError: something it needs is missing.
+        """
+        return []
+
     @abstractmethod
     def report(self) -> dict[str, Any]:
         """Its own counters."""

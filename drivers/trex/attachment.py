@@ -18,12 +18,15 @@ from v6t.drivers.trex.server_config import (
     core_plan,
     full_address,
     is_pci,
+    joined,
     linux_port,
     server_config,
+    shared,
 )
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 
-VIRTUAL_DRIVERS = ("net_af_packet", "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+LINUX_DRIVER = "net_af_packet"
+VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _names = itertools.count()
 
 
@@ -126,6 +129,14 @@ class Attachment:
             found["displaced"] = self.displaced
         return found
 
+    @property
+    def cpu_limit(self) -> float:
+        """A data path busier than this says nothing about the device [%]."""
+        if self._options.cpu_limit is not None:
+            return self._options.cpu_limit
+        drivers = {self.facts["ports"][p]["driver"] for p in self._options.all_ports}
+        return 100.0 if drivers == {LINUX_DRIVER} else 85.0
+
     def _reached_by(self) -> str:
         """Who can command the server, which asks nobody for a password."""
         if self._bed is not None:
@@ -176,18 +187,25 @@ class Attachment:
 
     def _start_server(self) -> None:
         options = self._options
-        interfaces = (LEFT, RIGHT) if self._bed is not None else options.all_interfaces
+        interfaces = options.all_interfaces
+        if self._bed is not None:
+            interfaces = interfaces or (LEFT, RIGHT)
+            if options.interfaces and self._bed.device is None:
+                interfaces = joined(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and none can be started: its interfaces are not named",
                 "name them in the testbed (tester.options.interfaces), or start TRex yourself",
             )
-        available = self.client["cpus"]
         mtu = max(self._links.left.mtu, self._links.right.mtu)
         pairs = 1 + len(options.pairs)
         plan = core_plan(
-            options.cores * pairs, available, options.core_list, low_end=options.cores == 1
+            options.cores * pairs,
+            self.client["cpus"],
+            options.core_list,
+            sharing=options.cores == 1,
         )
+        prefix = f"v6t{os.getpid()}n{next(_names)}"
         config = server_config(
             [
                 PortConfig(linux_port(n, name, ring=options.ring, mtu=mtu), *macs)
@@ -199,17 +217,16 @@ class Attachment:
             socket=options.socket,
             rpc_port=options.rpc_port,
             pub_port=options.pub_port,
-            prefix=f"v6t{os.getpid()}n{next(_names)}",
-            available=available,
+            prefix=prefix,
         )
         # software mode finds the trailer whatever the headers became; one core keeps sequence
         # numbers and histograms whole (TRX-03)
         by_trailer = options.by_trailer is not False and options.cores == 1
         mode = ["--software", "--hdrh"] if by_trailer else []
-        if not plan:  # all threads share one CPU: TRex would take waiting for a lock-up
+        if shared(plan):  # TRex would take a thread's waiting for its CPU for a lock-up
             mode.append("--no-watchdog")
         self.started = [
-            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores),
+            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores), "--prefix", prefix,
             *options.extra_arguments,
         ]  # fmt: skip
         self.server = Server(
@@ -230,6 +247,9 @@ class Attachment:
                     exc.message, f"hugepages are not mounted: {mount}; {exc.hint}"
                 ) from exc
             raise
+        if shared(plan):
+            master, latency, *sending = plan
+            self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)
 
     def _answers(self) -> bool:
         try:

@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from itertools import product
 
@@ -153,10 +154,7 @@ def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
     if period > _LISTED_BITS:
         variable = Variable("tuple_bits", period, Kind.PERMUTATION)
     else:
-        chance = random.Random(f"{seed}/bits")  # noqa: S311
-        orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
-        values = [orders[j % (1 << even)][j >> even] for j in range(1 << period)]
-        variable = Variable("tuple_bits", width, Kind.LIST, values=values)
+        variable = Variable("tuple_bits", width, Kind.LIST, values=_shuffled(width, even, seed))
     bindings, used = [], 0
     for s in splits:
         f = s.field
@@ -165,6 +163,13 @@ def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
         )
         used += s.low
     return [variable], bindings
+
+
+@lru_cache(maxsize=8)  # every frame size and every direction has the same
+def _shuffled(width: int, even: int, seed: int) -> tuple[int, ...]:
+    chance = random.Random(f"{seed}/bits")  # noqa: S311
+    orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
+    return tuple(orders[j % (1 << even)][j >> even] for j in range(1 << width + even))
 
 
 def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:

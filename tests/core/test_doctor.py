@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import socket
 import sys
 
 import pytest
 from v6t.core.runs import doctor
+from v6t.drivers.duts.kinds.linux.router import LinuxRouter
 from v6t.drivers.lab import privilege
 from v6t.drivers.testers import kind_of
 from v6t.drivers.trex import installation
@@ -148,3 +150,33 @@ def test_this_machine_is_judged_like_its_lab(monkeypatch, tmp_path):
     rows = {r["what"]: r for r in json.loads(done.out)}
     assert (rows["embedded lab"]["state"] == "ok") is can
     assert done.status == (0 if can and platform.system() == "Linux" else 3)
+
+
+def test_a_testbeds_device_is_looked_at(machine, tmp_path, monkeypatch):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("tester: {kind: sim}")
+    assert "ok      device: simulated\n" in v6t("doctor", "--testbed", bed).out
+    bed.write_text("{}")
+    done = v6t("doctor", "--testbed", bed)
+    assert "ok      device: nobody configures it" in done.out
+    assert done.status == 0
+    assert "add --testbed FILE" in complaint(v6t("doctor", "--plugin", "nat44"))
+    bed.write_text("dut: {driver: nftables}")
+    said = v6t("doctor", "--testbed", bed, "--plugin", "siit")
+    assert "the nftables driver cannot make a device for siit" in said.out
+    assert said.status == 3
+
+
+@pytest.mark.lab
+def test_a_lab_devices_programs_are_looked_for(tmp_path, monkeypatch):
+    can, why = privilege.available()
+    if not can or os.geteuid():
+        pytest.skip(f"needs the lab as root: {why}")
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("dut: {driver: linux-router}")
+    assert "ok      device: linux-router" in v6t("doctor", "--testbed", bed).out
+    monkeypatch.setattr(LinuxRouter, "programs", {"no-such-program": "its-package"})
+    done = v6t("doctor", "--testbed", bed)
+    assert "MISSING device: the device lacks the program no-such-program" in done.out
+    assert "apt-get install its-package" in done.out
+    assert done.status == 3

@@ -7,8 +7,11 @@ import json
 import pytest
 from v6t.core.cli import main as main_module
 from v6t.profiles import errors
+from v6t.profiles.errors import DutError
 
 from .support import SIM, bound_by_permissions, complaint, tree, v6t, v6t_process
+
+pytestmark = pytest.mark.slow
 
 MAP = ["calc", "map", "--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24"]
 COMPILE = ["compile", "--plugin", "mape-br"]
@@ -48,12 +51,12 @@ BAD = {
     "frame size is given twice": [*SIM, "--frame-size", "104", "--frame-size", "104"],
     # the procedure
     "procedure.repetitions": [*SIM, "--reps", "0"],
-    "'1.5' is not a valid integer": [*SIM, "--reps", "1.5"],
+    "repetitions: a whole number is wanted ('1.5' given)": [*SIM, "--reps", "1.5"],
     "procedure.trial_duration_s": [*SIM, "--duration", "0"],
-    "(nan given)": [*SIM, "--duration", "nan"],
-    "(inf given)": [*SIM, "--duration", "inf"],
-    "(-1.0 given)": [*SIM, "--duration", "-1"],
-    "(1e-09 given)": [*SIM, "--duration", "1e-9"],
+    "('nan' given)": [*SIM, "--duration", "nan"],
+    "('inf' given)": [*SIM, "--duration", "inf"],
+    "('-1' given)": [*SIM, "--duration", "-1"],
+    "('1e-9' given)": [*SIM, "--duration", "1e-9"],
     "procedure.resolution_fps": [*SIM, "--resolution", "0"],
     "resolution_fps: a finite number is wanted": [*SIM, "--resolution", "inf"],
     "procedure.loss_tolerance": [*SIM, "--loss-tolerance", "1"],
@@ -106,7 +109,7 @@ BAD = {
     # files and directories
     "nope.yaml cannot be read": ["run", "nope.yaml"],
     ". cannot be read: Is a directory": ["run", "."],
-    "/dev/null holds no settings": [*SIM, "--testbed", "/dev/null"],
+    "/dev/null is a device, not a file": [*SIM, "--testbed", "/dev/null"],
     "/dev/null/x cannot be made": [*SIM, "-o", "/dev/null/x"],
     "/proc/x cannot be made": [*SIM, "-o", "/proc/x"],
     "nope holds no run": ["resume", "nope"],
@@ -147,6 +150,28 @@ def test_a_directory_that_holds_a_run_is_left_alone(tmp_path, monkeypatch):
     assert "out holds a run already" in said
     assert "v6t resume out" in said
     assert tree(tmp_path) == before
+
+
+def test_a_run_that_could_not_start_does_not_block_its_repetition(tmp_path, monkeypatch):
+    """Its device lacked a program, say: nothing was measured, and the same line works afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "v6t.core.runs.runner._measure_all",
+        lambda state: (_ for _ in ()).throw(DutError("the device lacks the program conntrack")),
+    )
+    words = [*SIM, "--reps", 1, "--mode", "forward", "-o", "out"]
+    assert v6t(*words).status == 4
+    assert (tmp_path / "out" / "config.json").exists()
+    (tmp_path / "out" / "dut-undo.json").touch()  # its device may still be configured
+    assert "out holds a run already" in complaint(v6t(*words))
+    (tmp_path / "out" / "dut-undo.json").unlink()
+    (tmp_path / "out" / "mine").touch()
+    assert "out holds a run already" in complaint(v6t(*words))
+    (tmp_path / "out" / "mine").unlink()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert v6t(*words).status == 0
+    assert "out holds a run already" in complaint(v6t(*words))
 
 
 def test_a_directory_that_holds_anything_is_left_alone(tmp_path):

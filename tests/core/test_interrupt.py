@@ -16,6 +16,8 @@ from v6t.drivers.lab import privilege
 
 from .support import COMMAND, RUN_FILES, SIM, v6t
 
+pytestmark = pytest.mark.slow
+
 SHAPE = ["--reps", "2", "--mode", "forward"]
 SLOW = ["--set-tester", "trial_delay_s=0.05", "--set-tester", "capacity_noise=0.05"]
 ENOUGH_TRIALS = 6
@@ -235,3 +237,38 @@ def test_an_interrupted_lab_is_removed(number, everyone, tmp_path):
     assert [r["direction"] for r in content["results"]] == ["forward"]
     assert trials(out)[: len(before)] == before
     assert len(set(trials(out))) == len(trials(out))
+
+
+def test_a_run_that_sleeps_and_wakes(tmp_path, whole):
+    """A closed lid, or Ctrl-Z: the run goes on where it was, with the same results."""
+    out = tmp_path / "out"
+    process = started(out, *SIM, *SHAPE, *SLOW)
+    for count in (2, ENOUGH_TRIALS):
+        wait_for_trials(process, out, count)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.0)
+        known = trials(out)
+        process.send_signal(signal.SIGCONT)
+        assert trials(out)[: len(known)] == known
+    said = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode == 0, said
+    assert comparable(out) == comparable(whole)
+    assert trials(out) == trials(whole)
+
+
+def test_durations_are_counted_by_a_clock_that_nobody_steps():
+    """Time of day is for stamps that people read, and for those in frames (see drivers/clock.py)."""
+    root = Path(__file__).parents[2]
+    stamps = {
+        *("core/runs/log.py", "core/runs/rundir.py", "core/runs/manifest.py"),
+        *("drivers/duts/session.py", "drivers/embedded/tester.py", "drivers/trex/tester.py"),
+        *("drivers/embedded/sender.py", "drivers/clock.py"),
+    }
+    words = ("time.time()", "time.time_ns(", "datetime.now", "utcnow")
+    found = {
+        path.relative_to(root).as_posix()
+        for room in ("core", "drivers", "procedures", "plugins", "profiles", "analysis")
+        for path in (root / room).rglob("*.py")
+        if any(word in path.read_text() for word in words)
+    }
+    assert found == stamps

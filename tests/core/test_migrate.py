@@ -11,6 +11,8 @@ from v6t.core.migrate import maptperf, siitperf
 
 from .support import complaint, tree, v6t
 
+pytestmark = pytest.mark.slow
+
 SIITPERF = """\
 # the sample of siitperf
 IP-L-Vers 6
@@ -399,7 +401,10 @@ def test_a_parameter_that_is_not_known_is_said(tmp_path):
         ("Stateful 2\n", "the Initiator is on the right"),
         ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "from IPv4 to IPv6 cannot be taken over"),
         ("Stateful 3\n", "siitperf.conf:1: Stateful cannot be 3"),
-        ("Stateful 1\nIPv6-R-Virt x\n", "IPv6-R-Virt is no address: x"),
+        ("Stateful 1\nIPv6-R-Virt x\n", "siitperf.conf:2: IPv6-R-Virt is no IPv6 address: x"),
+        ("IPv4-R-Real ::\nStateful 1\n", "siitperf.conf:1: IPv4-R-Real is no IPv4 address: ::"),
+        ("IPv4-R-Real .inf\nStateful 1\n", "siitperf.conf:1: IPv4-R-Real is no IPv4 address: .inf"),
+        ("IPv6-L-Real 1.2.3.4\nStateful 1\n", "siitperf.conf:1: IPv6-L-Real is no IPv6 address"),
         ("IP-L-Vers\n", "siitperf.conf:1: a parameter and its value"),
         ("Hello world\n", "holds no parameter that is known"),
         ("IPv6-L-Real nonsense\n", "makes no run of v6t"),

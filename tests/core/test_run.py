@@ -14,6 +14,8 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import TesterError, TranslationError, UsageError
 
+pytestmark = pytest.mark.slow
+
 KEYS = [
     *("benchmark", "direction", "convention", "frame_sizes", "repetitions", "median", "p1", "p99"),
     *("dispersion", "loss", "matched", "tester_limited", "trials", "invalid_trials"),

@@ -16,6 +16,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
+from v6t.drivers import clock
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import Starts, Trial
 from v6t.procedures.validity import assess_trial
@@ -25,6 +26,7 @@ from . import faketrex
 LAB, WHY = available()
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.alone,
     pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
 ]
 
@@ -328,3 +330,23 @@ def _hidden(paths):
         if not any(path.startswith(other + "/") for other in found):
             found.append(path)
     return found
+
+
+def test_a_stepped_clock_makes_a_trial_invalid(monkeypatch):
+    """Frames are stamped with the time of day: what was under way has a wrong delay."""
+    real = time.time_ns
+    with Bench(loopback=True) as bench:
+        assert bench.passes() is not None
+        calls = []
+
+        def stepped():
+            calls.append(1)
+            return real() + (3_000_000_000 if len(calls) > clock.READINGS else 0)
+
+        monkeypatch.setattr(time, "time_ns", stepped)
+        asked, result = bench.measure()
+        verdict = assess_trial(asked, result)
+        assert not verdict.valid
+        assert any("the clock was stepped by +3.000 s" in fault for fault in result.faults)
+        monkeypatch.undo()
+        assert bench.passes() is not None, "the next trial is as good as ever"

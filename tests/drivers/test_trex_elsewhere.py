@@ -21,12 +21,13 @@ from v6t.profiles.errors import TesterError
 
 from .duts import sshserver
 
-pytestmark = pytest.mark.lab  # one server of a name at a time
+pytestmark = pytest.mark.lab
 needs_sshd = pytest.mark.skipif(
     sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
 )
 needs_trex = [
     pytest.mark.trex,
+    pytest.mark.alone,
     pytest.mark.skipif(
         not os.environ.get("TREX_DIR"),
         reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
@@ -138,6 +139,7 @@ def passed(tester, **changes):
 @needs_sshd
 @needs_lab
 @pytest.mark.trex
+@pytest.mark.alone
 @needs_trex[1]
 @pytest.mark.parametrize(
     "pairs",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import resource
 import shutil
 import signal
 import tempfile
@@ -32,7 +31,7 @@ class Outcome:
         status: exit status; -1: a hang that was broken off.
         said: on standard error.
         seconds: of processor time.
-        peak_mib: the most memory this process ever had.
+        peak_mib: the most memory this process had meanwhile, with that of the attack itself.
         lost: a result of the finished run that is less than before.
     """
 
@@ -87,10 +86,11 @@ class Place:
         words = [{"RUN": str(run), "WHOLE": str(self._whole)}.get(w, w) for w in given.words]
         os.chdir(here)
         try:
+            _forget_peak()
             status, said, seconds = _carry_out(words)
+            peak = _peak_mib()
         finally:
             os.chdir("/")
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         lost = ""
         if status and "RUN" in given.words and "results.json" not in given.damage:
             now = (run / "results.json").read_bytes()
@@ -122,6 +122,19 @@ def _carry_out(words: list[str]) -> tuple[int, str, float]:
             status = -1
     seconds = time.process_time() - began
     return status if isinstance(status, int) else 1, err.getvalue(), seconds
+
+
+def _forget_peak() -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_mib() -> float:
+    """Of this program: what getrusage says includes whoever started it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
 
 
 @contextlib.contextmanager

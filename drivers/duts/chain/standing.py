@@ -63,6 +63,10 @@ class LabChain(LabDevice):
         for each in self._parts:
             each.made.check()
 
+    def look(self) -> list[str]:
+        """See the base class."""
+        return [f"{p.part.name}: {line}" for p in self._parts for line in p.made.look()]
+
     def report(self) -> dict[str, Any]:
         """Counters of each part by its name."""
         return {each.part.name: each.made.report() for each in self._parts}

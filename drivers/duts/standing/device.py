@@ -86,16 +86,29 @@ class LabDut(LabDevice):
                 self._server = LabSsh(login.lab)
                 self._pid = self._server.start()
         except OSError as exc:
-            raise EnvironmentLacking(
-                f"the lab's device could not be made: {exc}",
-                "it needs process and mount namespaces; root has them",
-            ) from exc
+            raise _no_namespaces(exc) from exc
         self._await_free()
         return self._pid
 
+    def look(self) -> list[str]:
+        """Survey namespaces like those it will stand in; programs are this machine's."""
+        login = self.driver.options.ssh
+        if login is not None:
+            LabSsh(login.lab)  # an sshd is there, and may be started
+        try:
+            process, pid = host.start(persistent=False)
+        except OSError as exc:
+            raise _no_namespaces(exc) from exc
+        try:
+            transport = NamespaceTransport(pid, f"lab device ({self.driver.name})")
+            facts = Session(self.driver, transport, self.intent).survey()
+        finally:
+            process.kill()
+            process.communicate()
+        return [f"{self.driver.name} {facts.version}".rstrip()]
+
     def start_in(self, pid: int) -> None:
         """Configure and verify it like a device elsewhere; its namespace is its own."""
-        del pid
         session = Session(self.driver, self._transport(), self.intent, self._keep, self._say)
         session.open()
         self._session = session
@@ -170,3 +183,10 @@ class LabDut(LabDevice):
         done = NamespaceTransport(self._pid).run(" && ".join(lines))
         if done.status:
             raise EnvironmentLacking(f"the lab's device interfaces cannot be set: {done.words}")
+
+
+def _no_namespaces(exc: OSError) -> EnvironmentLacking:
+    return EnvironmentLacking(
+        f"the lab's device could not be made: {exc}",
+        "it needs process and mount namespaces; root has them",
+    )

@@ -1,0 +1,139 @@
+"""Files that are none, or that cost more than they are worth: one sentence, and no waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+from v6t.profiles import files
+from v6t.profiles.errors import UsageError
+
+from .reportruns import made
+from .support import complaint, v6t
+
+BOMB = "a: &a [1, 2]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)
+)
+TEXTS = {
+    "zz: " + "{" * 16 + "}" * 16: "a list or mapping stands where a name is wanted",
+    "zz: " + "[" * 3000: "run.yaml:1: this is nested too deeply",
+    "zz: " + "{a: " * 300 + "}" * 300: "run.yaml:1: this is nested too deeply",
+    "".join("  " * n + "a:\n" for n in range(300)): "this is nested too deeply",
+    "- " * 300 + "1": "run.yaml:1: this is nested too deeply",
+    BOMB: "more than 100,000 values",
+    "a: &a [*a]": "run.yaml:1: this is a part of itself",
+    "seed: 0x" + "f" * 5000: "run.yaml:1: no setting is a number of so many digits",
+    "seed: " + "9" * 5000: "run.yaml",
+    "seed: .nan": "seed",
+    "label: \x00": "the character U+0000 cannot stand here",
+    "x" * 300_000: "run.yaml is larger than 256 KiB",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_a_file_of_settings_that_is_none(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.yaml").write_text(text)
+    for command in (
+        ("run", "run.yaml"),
+        ("campaign", "run.yaml", "-o", "x"),
+        ("dut", "plan", "run.yaml"),
+    ):
+        assert TEXTS[text] in complaint(v6t(*command))
+
+
+def odd(path, kind):
+    """Something in a file's place that has no end, or never begins."""
+    if path.is_file():
+        path.unlink()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a device":
+        path.symlink_to("/dev/zero")
+    elif kind == "larger":
+        with path.open("wb") as out:
+            out.truncate(2 << 30)
+    else:
+        path.mkdir()
+
+
+KINDS = ("a pipe", "a device", "larger", "a folder")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("words", [
+    ("run", "it"), ("run", "--plugin", "nat44", "--testbed", "it"), ("campaign", "it", "-o", "x"),
+    ("init", "--from-siitperf", "it"), ("init", "--from-maptperf", "it"), ("doctor", "--testbed", "it"),
+    ("run", "--plugin", "siit", "--set", "mapping=eam", "--set", "eam_file=it", "--dry-run"),
+    ("run", "--plugin", "lw4o6", "--set", "table={file: it}", "--dry-run"),
+])  # fmt: skip
+def test_what_is_no_file(words, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    odd(tmp_path / "it", kind)
+    said = complaint(v6t(*words))
+    if "--set" not in words:
+        assert any(words in said for words in (kind, "cannot be read", "is a directory"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("input") / "run"
+    made(path, "throughput", modes=("forward",), procedure={"repetitions": 1})
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["config.json", "manifest.json", "results.json", "journal.jsonl"])
+def test_a_run_whose_file_is_none(name, kind, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
+    odd(tmp_path / "run" / name, kind)
+    for command in (("resume",), ("report", "--format", "md"), ("compare", whole)):
+        done = v6t(*command, tmp_path / "run")
+        assert done.status in (0, 2), done  # a report needs no manifest
+        assert "internal error" not in done.err
+
+
+EDITS = {
+    "results.json": (
+        lambda r: {**r, "results": 5}, lambda r: {**r, "results": [5]}, lambda r: {**r, "caveats": 7},
+        lambda r: {**r, "results": [{**r["results"][0], "rates": "many"}]}, lambda r: [], lambda r: {},
+        lambda r: {**r, "results": [{**r["results"][0], "median": None, "trials": 3}]},
+        lambda r: {**r, "status": ["complete"]}, lambda r: {**r, "bottleneck": [1]},
+        lambda r: {**r, "finding": 3}, lambda r: {**r, "label": {"a": 1}},
+    ),
+    "manifest.json": (
+        lambda m: [], lambda m: {}, lambda m: dict.fromkeys(m, 3), lambda m: {k: [] for k in m},
+        lambda m: {k: {} for k in m}, dict.fromkeys, lambda m: dict.fromkeys(m, "x"),
+    ),
+    "config.json": (
+        lambda c: [], lambda c: {}, lambda c: {**c, "params": []}, lambda c: {**c, "plugin": "none"},
+        lambda c: {**c, "frame_sizes": [10**30]}, lambda c: {**c, "procedure": {}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_run_edited_by_hand(name, whole, tmp_path):
+    """One sentence, or what can still be said; never a word about a defect of v6t."""
+    for number, change in enumerate(EDITS[name]):
+        path = tmp_path / f"{number}"
+        shutil.copytree(whole, path)
+        (path / name).write_text(json.dumps(change(json.loads((path / name).read_text()))))
+        for command in (
+            ("resume", "--no-report"),
+            ("report", "--format", "md,json,junit"),
+            ("compare", whole),
+        ):
+            done = v6t(*command, path)
+            assert done.status in (0, 2), (number, command, done)
+
+
+def test_json_has_no_number_that_is_none(tmp_path):
+    for text in ("NaN", "[Infinity]", "1e999", "[" * 100_000, "9" * 5000):
+        (tmp_path / "x").write_text(text)
+        with pytest.raises(UsageError, match="it is no JSON"):
+            files.read_json(tmp_path / "x")
+    with pytest.raises(UsageError, match="no name of a file"):
+        files.read_json(tmp_path / "a\0b")

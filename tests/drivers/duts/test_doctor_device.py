@@ -1,0 +1,89 @@
+"""``v6t doctor`` and a device in the field: reached, read, nothing changed; and what it says, on a terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from . import field, sshserver
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
+ELSEWHERE = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = field.Field("doctor", tmp_path_factory.mktemp("field"))
+    yield made
+    made.close()
+
+
+def bed(site, driver="linux-router", **options):
+    path = site.testbed(driver, **options)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tester": ELSEWHERE}))
+    return path
+
+
+def looked(site, path, *words):
+    done = site.v6t(
+        "doctor", "--testbed", path, "--json", *words, status=3
+    )  # there is no such TRex
+    return [(f["state"], f["text"]) for f in json.loads(done) if f["what"] == "device"]
+
+
+def test_a_device_that_can_be_used(site):
+    before = site.state()
+    rows = looked(site, bed(site), "--plugin", "ipv4-router")
+    assert {state for state, _ in rows} == {"ok"}
+    said = "\n".join(text for _, text in rows)
+    assert "logged in, nobody else is at work on it" in said
+    assert "Linux" in said
+    assert "not touched: " in said
+    assert "mgmt (it carries this connection)" in said
+    assert "can be configured as ipv4-router, and its way here stays" in said
+    assert site.state() == before
+
+
+def test_a_device_that_cannot(site):
+    assert "MAC" in looked(site, bed(site, left="right-cable"))[-1][1]
+    rows = looked(site, bed(site, left="mgmt"))
+    assert rows[-1][0] == "missing"
+    assert "the left interface mgmt is not touched: it carries this connection" in rows[-1][1]
+    path = bed(site, "nftables", ssh={"port": 9})
+    ((state, text),) = looked(site, path)
+    assert state == "missing"
+    assert "cannot be reached" in text
+
+
+def test_a_device_that_somebody_works_on_or_left_configured(site):
+    path = bed(site, undo_after_s=0)
+    site.v6t("dut", "apply", "--testbed", path, "--plugin", "ipv4-router")
+    rows = looked(site, path)
+    assert "note" in {state for state, _ in rows}, rows
+    assert "a run puts it back first" in str(rows)
+    site.v6t("dut", "restore", "--testbed", path)
+
+
+def test_what_a_device_says_does_not_steer_the_terminal(site):
+    """A step of a device that is not ours alone: it renames the window, clears the screen."""
+    step = {
+        "command": "printf '\\033]0;pwned\\007\\033[2J\\302\\2332J' >&2; exit 3",
+        "why": "a step",
+        "undo": "",
+    }
+    path = site.testbed("command", base=False, steps=[step])
+    said = site.v6t("dut", "apply", "--testbed", path, "--plugin", "ipv4-router", status=4)
+    assert "pwned" in said
+    assert "\\x1b]0;pwned\\x07\\x1b[2J" in said
+    assert not any(c in said for c in "\x1b\x07\x9b")
+
+
+def test_a_device_that_talks_without_end(site):
+    step = {"command": "yes", "why": "a step", "undo": "", "deadline_s": 60}
+    path = site.testbed("command", base=False, steps=[step])
+    said = site.v6t("dut", "apply", "--testbed", path, "--plugin", "ipv4-router", status=4)
+    assert "said more than 32 MiB" in said

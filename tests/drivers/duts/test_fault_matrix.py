@@ -1,0 +1,206 @@
+"""Faults at every step of real drivers, over real SSH, to a device behind a router.
+
+What the device's console shows at the end is what it showed before: v6t has put it back, or the
+device's own timer, or the command that v6t names. A few cells are tried by `make test`, all by
+`make faults`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
+from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import DutError
+
+from . import field, intents, sshserver
+from .field import until
+from .test_devices import missing
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
+
+CELLS = os.environ.get("V6T_FAULTS", "8")
+"""How many cells, or ``all``."""
+LIMIT_S = 2
+DISK = "/run/disk"
+OPTIONS = {"undo_after_s": LIMIT_S, "state_dir": f"{DISK}/v6t"}
+DEVICES = {
+    "linux-router": intents.ROUTER4,
+    "nftables": intents.nat44(),
+    "iptables": intents.nat44(),
+    "tayga": intents.SIIT,
+    "tayga-nftables": intents.nat64(),
+}
+FAULTS = (
+    "the session is killed",
+    "sshd is killed",
+    "the route is cut",
+    "the disk is full",
+    "the disk is read-only",
+    "a second operator",
+)
+PHASES = ("apply", "verify", "flush", "restore")
+STATE = (
+    field.STATE
+    + "; iptables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'; ps -eo args | grep '[t]ayga'; true"
+)
+OURS = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
+
+
+class FaultyTransport(SshTransport):
+    """Before the numbered command of a phase, something happens."""
+
+    def __init__(self, site):
+        ssh = {
+            "host": field.DEVICE, "port": field.PORT, "user": "root", "config": "",
+            "identity": (str(site.device.place / "id"),), "known_hosts": str(site.directory / "known"),
+            "connect_deadline_s": 2.0, "command_deadline_s": 4.0,
+        }  # fmt: skip
+        super().__init__(SshOptions(**ssh), ["nsenter", "-t", str(site.operator.pid), "-n", "--"])
+        self.options = ssh
+        self.left, self.fault = -1, lambda: None
+        self.happened = False
+
+    def arm(self, number, fault):
+        self.left, self.fault, self.happened = number, fault, False
+
+    def run(self, command, text="", deadline_s=None):
+        if self.left == 0:
+            self.happened = True
+            self.fault()
+        self.left -= 1
+        return super().run(command, text, min(deadline_s or 4.0, 8.0))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = field.Field("matrix", tmp_path_factory.mktemp("field"))
+    made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size=256k,mode=700 disk {DISK}")
+    # iptables leaves its tables' empty chains when it was used once
+    made.device.shell(
+        "for c in 'nat POSTROUTING' 'filter FORWARD' 'mangle FORWARD'; do "
+        "iptables -t ${c% *} -A ${c#* } -j ACCEPT && iptables -t ${c% *} -D ${c#* } -j ACCEPT; done"
+    )
+    yield made
+    made.close()
+
+
+def state(site):
+    return [line for line in site.device.shell(STATE).splitlines() if line not in OURS]
+
+
+def do(site, fault, session):
+    """Make it happen."""
+    kill = "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done; true"
+    if fault == "the session is killed":
+        site.device.shell(kill)
+    elif fault == "sshd is killed":
+        site.device.shell("kill $(cat /run/sshd-field.pid); " + kill)
+    elif fault == "the route is cut":
+        site.cut()
+    elif fault == "the disk is full":
+        site.device.shell(f"head -c 2m /dev/zero >{DISK}/filler 2>/dev/null; true")
+    elif fault == "the disk is read-only":
+        site.device.shell(
+            f"for i in $(seq 50); do mount -o remount,ro {DISK} && exit 0; sleep 0.1; done; exit 1"
+        )
+    else:
+        with pytest.raises(DutError, match="is in use by"):
+            another(site, session.intent, session.driver.name).open()
+
+
+def mend(site, fault):
+    """As an operator would."""
+    if fault == "the disk is full":
+        site.device.shell(f"rm -f {DISK}/filler")
+    elif fault == "the disk is read-only":
+        site.device.shell(f"mount -o remount,rw {DISK}")
+    elif fault == "the route is cut":
+        site.mend()
+    elif fault == "sshd is killed":
+        site.configure_sshd(field.SSHD)
+
+
+def another(site, intent, name):
+    transport = FaultyTransport(site)
+    driver = make_driver(name, {"ssh": transport.options, **OPTIONS})
+    made = Session(driver, transport, intent)
+    made._owner = lambda: "somebody@elsewhere process 1"
+    return made
+
+
+def attempt(work):
+    try:
+        work()
+    except DutError as exc:
+        return f"{exc.message} | {exc.hint}"
+    return ""
+
+
+def cells():
+    """Every driver, fault, phase; of the steps all, or one each."""
+    dice = random.Random(int(os.environ.get("V6T_SEED", "16")))
+    found = []
+    for name, intent in DEVICES.items():
+        driver = make_driver(name, {})
+        plan = driver.plan(intent, driver.example(intent))
+        many = {
+            "apply": len(plan.steps) + 3,
+            "verify": 1,
+            "flush": 2 * len(plan.flush),
+            "restore": 5,
+        }
+        for phase in PHASES:
+            for fault in FAULTS:
+                found += [(name, fault, phase, step) for step in range(many[phase])]
+    return found if CELLS == "all" else dice.sample(found, int(CELLS))
+
+
+@pytest.mark.parametrize(("name", "fault", "phase", "step"), cells())
+def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch):
+    if package := missing(name, "over ssh"):
+        pytest.skip(f"needs {package}")
+    monkeypatch.setattr("v6t.drivers.duts.session.FLUSH_TRIES", 10)
+    before = state(site)
+    transport = FaultyTransport(site)
+    driver = make_driver(name, {"ssh": transport.options, **OPTIONS})
+    session = Session(driver, transport, DEVICES[name])
+    session.open()
+    try:
+        if phase == "apply":
+            transport.arm(step, lambda: do(site, fault, session))
+            told = attempt(session.apply)
+        else:
+            session.apply()
+            if phase != "restore":
+                session.verify()
+            transport.arm(step, lambda: do(site, fault, session))
+            told = attempt(getattr(session, phase))
+        if not transport.happened:
+            pytest.skip(f"{phase} has no command {step}")
+        if fault == "a second operator":
+            assert told == "", "somebody else's attempt disturbs nobody"
+    finally:
+        session.close()
+    if fault in ("sshd is killed", "the route is cut") and phase != "restore":
+        # nobody can log in: the device helps itself, unless nothing was changed yet
+        until(lambda: state(site) == before, "the device's own timer", 30)
+    mend(site, fault)
+    if state(site) != before:
+        told = told or "it stands, as it should: nothing failed"
+        last = another(site, DEVICES[name], name)
+        last.open()
+        try:
+            done = attempt(last.restore)
+        finally:
+            last.close()
+        assert done == "", (told, done)
+    assert sorted(set(state(site)) ^ set(before)) == [], told
+    site.device.shell(f"rm -rf {DISK}/v6t")

@@ -1,0 +1,153 @@
+"""kill -9 at random moments: what is resumed ends as if nothing had happened.
+
+Some moments are tried by `make test`; V6T_KILLS says how many (`make kills`: 100).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from v6t.drivers.lab.privilege import available
+from v6t.tests.core.support import COMMAND
+
+pytestmark = pytest.mark.slow
+
+KILLS = int(os.environ.get("V6T_KILLS", "6"))
+SEED = int(os.environ.get("V6T_SEED", "16"))
+SIM = (
+    *("--plugin", "mape-br", "--tester", "sim", "--set-tester", "capacity_noise=0.05"),
+    *("--reps", "3", "--mode", "forward", "--no-report", "--measure", "throughput,frame-loss"),
+    *("--set-tester", "trial_delay_s=0.01"),
+)
+LAB = (
+    *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "1"),
+    *("--duration", "0.2", "--resolution", "50000", "--no-report"),
+)
+
+
+def whole(path):
+    """The results as they must be again; they name no time."""
+    return (path / "results.json").read_bytes(), (path / "results.csv").read_text().count("\n")
+
+
+def kill_at_random(words, path, dice, longest_s):
+    """Start, kill after a while unless it has ended, and look at what is left; whether it ended."""
+    process = subprocess.Popen(
+        [*COMMAND, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        err = process.communicate(timeout=dice.uniform(0, longest_s))[1]
+        assert process.returncode == 0, err
+        ended = True
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        ended = process.returncode == 0
+    for made in path.glob("*.json"):
+        json.loads(made.read_text())  # a file is whole, or not there
+    return ended
+
+
+def carried_out(words, path, dice, longest_s, kills):
+    """Killed and taken up again until it ends; the number of kills."""
+    count = 0
+    while True:
+        begun = (path / "config.json").exists()
+        again = ["resume", str(path), "--no-report"] if begun else ["run", *words, "-o", str(path)]
+        if count >= kills:
+            done = subprocess.run([*COMMAND, *again], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            return count
+        if kill_at_random(again, path, dice, longest_s):
+            return count
+        count += 1
+
+
+def test_a_rehearsal_killed_at_random(tmp_path):
+    """Octet for octet what an undisturbed run gives."""
+    dice = random.Random(SEED)
+    began = time.monotonic()
+    subprocess.run(
+        [*COMMAND, "run", *SIM, "-o", str(tmp_path / "whole")], check=True, capture_output=True
+    )
+    longest_s = time.monotonic() - began
+    expected, count, runs = whole(tmp_path / "whole"), 0, 0
+    while count < KILLS:
+        path = tmp_path / f"{runs}"
+        count += carried_out(SIM, path, dice, longest_s, KILLS - count)
+        assert whole(path) == expected
+        runs += 1
+    print(f"{count} kills, {runs} runs, all results equal")
+
+
+def leftovers():
+    """Processes of v6t's lab that nobody owns any more, and temporary directories are looked at by name."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                with open(f"/proc/{entry.name}/cmdline", "rb") as file:
+                    words = file.read()
+                with open(f"/proc/{entry.name}/environ", "rb") as file:
+                    if MARK.encode() in file.read() and b"python" in words:
+                        found.append(words.replace(b"\0", b" "))
+            except OSError:
+                continue
+    return found
+
+
+MARK = f"V6T_TEST_KILLS={os.getpid()}"
+
+
+@pytest.mark.lab
+def test_a_lab_killed_at_random(tmp_path, monkeypatch):
+    """Trials on disk are never measured again; nothing of the lab is left."""
+    can, why = available()
+    if not can:
+        pytest.skip(f"no network namespaces here: {why}")
+    monkeypatch.setenv(*MARK.split("="))
+    dice = random.Random(SEED + 1)
+    count, runs = 0, 0
+    wanted = max(2, KILLS // 2)
+    while count < wanted:
+        path = tmp_path / f"{runs}"
+        known: list[bytes] = []
+        while True:
+            begun = (path / "config.json").exists()
+            words = (
+                ["resume", str(path), "--no-report"] if begun else ["run", *LAB, "-o", str(path)]
+            )
+            ended = kill_at_random(words, path, dice, 12.0) if count < wanted else True
+            if count >= wanted:
+                subprocess.run([*COMMAND, *words], check=True, capture_output=True)
+            count += not ended
+            journal = path / "journal.jsonl"
+            lines = journal.read_bytes().split(b"\n")[:-1] if journal.exists() else []
+            assert lines[: len(known)] == known, "a finished trial was lost or measured again"
+            known = lines
+            end = time.monotonic() + 20
+            while (left := leftovers()) and time.monotonic() < end:
+                time.sleep(0.1)
+            assert left == []
+            if ended:
+                break
+        results = json.loads((path / "results.json").read_text())
+        assert results["status"] == "complete"
+        before = whole(path)
+        again = subprocess.run(
+            [*COMMAND, "resume", str(path), "--no-report"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert again.returncode == 0
+        assert "nothing was measured" in again.stderr
+        assert whole(path) == before
+        runs += 1
+    print(f"{count} kills, {runs} runs, nothing lost")
