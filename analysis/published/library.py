@@ -104,8 +104,8 @@ def _cores(options: Mapping[str, Any]) -> int | None:
     Bazsó 2024, section 3.2.3, limitation 4).
     """
     own = core_count(options.get("cores")) or core_count(options.get("workers"))
-    *_, last = ({}, *options.get("parts", {}).values())
-    return own or (_cores(last.get("options", {})) if last else None)
+    parts: list[Mapping[str, Any]] = list(options.get("parts", {}).values())
+    return own or (_cores(parts[-1].get("options", {})) if parts else None)
 
 
 def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any]) -> bool:

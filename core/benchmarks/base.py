@@ -120,7 +120,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         del plugin
         return {}
 
-    def check(self, bound: BoundRun) -> None:  # noqa: B027: most have nothing to refuse
+    def check(self, bound: BoundRun) -> None:
         """Refuse what cannot work.
 
         Raises:

@@ -237,9 +237,21 @@ def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
         assert row["usable_fps"] == pytest.approx(0.9 * row["capacity_fps"])
         assert row["trials"] > 1
         assert row["first_fault_above"]
+        assert row["bounded_by"] == "tester"
     text = v6t("selftest", "--plugin", "mape-br", "--tester", "sim", *slow)
     assert "104/64 octets, reverse: " in text.out
+    assert "line_rate" not in text.out
     assert tree(tmp_path) == {}
+
+
+def test_a_selftest_says_where_the_line_rate_alone_was_its_bound(tmp_path):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("tester: {kind: sim}\nline_rate: 100M\n")
+    what = ["selftest", "--plugin", "mape-br", "--testbed", bed, "--mode", "forward"]
+    (row,) = json.loads(v6t(*what, "--json").out)
+    assert row["capacity_fps"] == row["media_fps"]
+    assert row["bounded_by"] == "line_rate"
+    assert "all a line_rate of 0.1G allows: the tester may do more" in v6t(*what).out
 
 
 def test_nothing_of_the_environment_is_written_down(tmp_path):

@@ -169,8 +169,11 @@ def test_trex_on_another_host(host, pairs):
                 if delays is not None:
                     assert sum(d.frames + d.lost for d in way.delays.values()) == 100
         assert tester.describe()["pairs_of_ports"] == 1 + len(pairs)
+        assert tester.describe()["reached_by"] == "its own host only"
+        assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
     finally:
         tester.close()
     assert "_t-rex-64" not in server.processes()
+    assert "v6t_trex" not in server.shell("nft list tables")
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")

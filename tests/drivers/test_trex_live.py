@@ -83,6 +83,19 @@ def test_all_frames_come_back_and_match(loopback):
         tester.close()
 
 
+def test_nobody_else_reaches_a_server_of_the_lab():
+    tester = opened(loopback=True)
+    try:
+        assert tester.describe()["reached_by"] == "the lab's namespace only"
+        lab = tester._bed.lab
+        _, ports = lab.tester.ask("run", command=["ss", "-Hltn", "sport = :4501"])
+        assert "4501" in ports
+        _, found = lab.tester.ask("run", command=["ip", "-br", "addr"])
+        assert [line.split()[0] for line in found.splitlines() if "/" in line] == ["lo"]
+    finally:
+        tester.close()
+
+
 def test_a_wrong_bit_in_the_devices_rule_is_seen():
     tester = opened(dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"})
     try:

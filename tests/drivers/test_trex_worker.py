@@ -130,7 +130,7 @@ def test_deadline(installation, monkeypatch):
     made = a_tester(installation)
     made.open()
     try:
-        made.attachment.worker.ask("load", port=0, streams=[{"flow_stats": {}}])
+        made.attachment.worker.ask("load", port=0, streams=[{"name": "fg"}])
         burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "times": 1}
         with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
             made.attachment.worker.ask(
@@ -276,8 +276,22 @@ def test_no_server_is_one_sentence(installation, monkeypatch):
 def test_a_server_that_dies_at_once_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", "echo 'EAL: Error - no hugepages'; exit 1")
-    with pytest.raises(TesterError, match="TRex did not start: EAL: Error - no hugepages"):
-        a_tester(path, start="always", interfaces=("eth8", "eth9")).open()
+    with pytest.raises(
+        TesterError, match="TRex did not start: EAL: Error - no hugepages"
+    ) as caught:
+        a_tester(path, start="always", interfaces=("eth8", "eth9"), fence=False).open()
+    kept = Path(caught.value.hint.removeprefix("all it said: "))
+    assert kept.read_text() == "EAL: Error - no hugepages\n"
+    kept.unlink()
+
+
+def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_SERVER", "down")
+    path = faketrex.make(tmp_path / "v3.08", "echo binding; sleep 60")
+    given = {"start": "always", "interfaces": ("eth8", "eth9"), "fence": False}
+    with pytest.raises(TesterError, match="did not answer within 3 s: binding") as caught:
+        a_tester(path, start_deadline_s=3, **given).open()
+    Path(caught.value.hint.removeprefix("all it said: ")).unlink()
 
 
 def test_what_was_started_is_stopped(tmp_path):

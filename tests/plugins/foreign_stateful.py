@@ -12,6 +12,13 @@ from v6t.plugins.stateful.params import Ports
 from v6t.profiles.model import Layer
 
 
+class NoPorts(Ports):
+    """In place of ports, where a protocol has none on this side."""
+
+    min: int = Field(ge=0, le=0)
+    max: int = Field(ge=0, le=0)
+
+
 class TcpParams(Nat44Params):
     """Ports of TCP."""
 
@@ -36,7 +43,7 @@ class QueryParams(Nat44Params):
     initiator_ports: Ports = Field(
         Ports(min=1024, max=5119), description="identifiers of the Initiator's queries"
     )
-    responder_ports: Ports = Field(Ports(min=0, max=0), description="queries have no such port")
+    responder_ports: Ports = Field(NoPorts(min=0, max=0), description="queries have no such port")
 
     def port_fields(self):
         """One field, which both ends share."""
