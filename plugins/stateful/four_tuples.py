@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from itertools import product
 
@@ -144,6 +145,17 @@ def _zeros(value: int) -> int:
     return (value & -value).bit_length() - 1
 
 
+@lru_cache(maxsize=16)
+def _orders(width: int, even: int, seed: int) -> tuple[int, ...]:
+    """For each place in the even list an order of all low bits, interleaved.
+
+    Every frame size and direction of a run has the same.
+    """
+    chance = random.Random(f"{seed}/bits")  # noqa: S311
+    orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
+    return tuple(orders[j % (1 << even)][j >> even] for j in range(1 << (width + even)))
+
+
 def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
     """The low bits of all fields; ``even`` further bits tell the place in the even list."""
     width = sum(s.low for s in splits)
@@ -153,10 +165,7 @@ def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
     if period > _LISTED_BITS:
         variable = Variable("tuple_bits", period, Kind.PERMUTATION)
     else:
-        chance = random.Random(f"{seed}/bits")  # noqa: S311
-        orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
-        values = [orders[j % (1 << even)][j >> even] for j in range(1 << period)]
-        variable = Variable("tuple_bits", width, Kind.LIST, values=values)
+        variable = Variable("tuple_bits", width, Kind.LIST, values=_orders(width, even, seed))
     bindings, used = [], 0
     for s in splits:
         f = s.field
