@@ -5,8 +5,10 @@ Reports, comparisons and tables loop over presentations that they are given; non
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
@@ -14,6 +16,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.records.base import Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
+from v6t.profiles.extensions import blame
 
 R = TypeVar("R", bound=Record)
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
@@ -175,14 +178,30 @@ class Unknown(Presentation[Record]):
     name = ""
     title = "Unknown benchmark"
 
+    def remarks(self, record: Record) -> Iterator[str]:
+        """That nobody here knows what the values are."""
+        yield (
+            f"the benchmark '{record.benchmark}' is not installed, or of another version: what stands "
+            "here are all single values of the record, settings and offered rates among them"
+        )
+
 
 class Presentations:
-    """Presentations by name; records that none of them knows are shown as they are."""
+    """Presentations by name; records that none of them knows are shown as they are.
+
+    What fails in a presentation of another distribution is left to the plain one, and stands in
+    ``failures``: whose it is, with file and line.
+    """
 
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
         """Hold them, in the order in which benchmarks are measured."""
-        self.known = {p.name: p for p in known}
+        self.failures: list[str] = []
+        self.known = {p.name: _contained(p, self.failures) for p in known}
         self._unknown = Unknown()
+
+    def knows(self, record: Record) -> bool:
+        """Whether a measured record is one of a benchmark that is installed."""
+        return self.of(record) is not self._unknown
 
     def of(self, record: Record) -> Presentation[Any]:
         """The presentation of a record."""
@@ -214,6 +233,32 @@ class Presentations:
             except ValidationError:  # of another version: shown as it stands
                 pass
         return Record.model_validate(values)
+
+
+def _contained(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
+    for name, plain in vars(Presentation).items():
+        if inspect.isfunction(plain):
+            asked = getattr(presentation, name)
+            setattr(presentation, name, _guarded(asked, partial(plain, presentation), failures))
+    return presentation
+
+
+def _guarded(
+    asked: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
+) -> Callable[..., Any]:
+    def answer(*given: Any) -> Any:
+        try:
+            found = asked(*given)
+            return iter(list(found)) if isinstance(found, Iterator) else found
+        except Exception as exc:
+            said = blame(exc)
+            if said is None:
+                raise
+            if said not in failures:
+                failures.append(said)
+            return plain(*given)
+
+    return answer
 
 
 def _single(record: Record) -> dict[str, str | float]:

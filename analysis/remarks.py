@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from v6t.analysis.blocks import Collapsible, Items
 from v6t.analysis.means import remarks_on_means
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.records.base import Record
@@ -30,3 +31,13 @@ def _said(record: Record, presentations: Presentations) -> Iterator[str]:
     yield from presentations.of(record).remarks(record)
     yield from record.odd
     yield from remarks_on_means(record)
+
+
+def folded(said: Sequence[str], *, brief: bool = False) -> Collapsible:
+    """Remarks behind one line that counts them."""
+    many = (
+        "1 remark about a single number"
+        if len(said) == 1
+        else (f"{len(said)} remarks about single numbers")
+    )
+    return Collapsible(many, [Items(said)], brief=brief)

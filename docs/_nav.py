@@ -9,6 +9,7 @@ DOCS = Path(__file__).parent
 TITLES = {
     **{"index": "Overview", "faults": "Fault matrix"},
     **{"plugin": "Write a plugin", "driver": "Write a device driver", "commands": "Commands"},
+    **{"benchmark": "Write a benchmark", "tester": "Write a tester"},
     **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
     **{"results": "Results", "stateful": "Stateful devices"},
 }

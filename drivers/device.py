@@ -8,7 +8,10 @@ from typing import Any, Protocol
 
 def quiet(text: str) -> None:
     """For whoever need not be told."""
-    del text
+
+
+NEARLY_EMPTY = 10
+"""Connections of its own that a device may have: the one over which it is driven, for example."""
 
 
 class StateDevice(Protocol):

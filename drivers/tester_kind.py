@@ -34,6 +34,8 @@ class TesterKind(ABC):
     simulates: ClassVar[bool] = False
     """No frame is sent: the device is a part of the tester, no driver is asked, and what the
     tester can do says nothing of this machine."""
+    sending_error_s: ClassVar[float] = 0.0
+    """How closely it knows the time a stream took to send, usually [s]."""
     no_matter: ClassVar[frozenset[str]] = frozenset()
     """Options that change nothing about its speed."""
     options: Any
@@ -111,7 +113,6 @@ class TesterKind(ABC):
         Args:
             timed: benchmarks of the run that time frames.
         """
-        del timed
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
@@ -120,5 +121,4 @@ class TesterKind(ABC):
         Args:
             named: by the user's testbed file; else nobody asks for it in particular.
         """
-        del named
         yield from ()

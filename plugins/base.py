@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from pydantic import field_validator
+from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
@@ -49,6 +51,13 @@ class PluginParams(StrictModel):
 
     measured: ClassVar[str] = "the technology"
     """What the foreground measures, in errors."""
+
+    @field_validator("*")
+    @classmethod
+    def _of_hosts(cls, value: Any) -> Any:
+        """Refuse addresses that no device forwards (RFC 1812 sections 5.2.2, 5.3.7; RFC 4291)."""
+        refuse_unforwarded(value)
+        return value
 
     @property
     def only_background(self) -> bool:
@@ -174,11 +183,17 @@ class Technology(Reference):
     """The lab's device where none is named; None: the reference device, if it can be one."""
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
-    """IPv6 frame sizes of the quick preset's demonstration."""
+    """IPv6 frame sizes of the quick preset's demonstration; where none are given: the smallest of
+    ``rfc_frame_sizes``."""
     spread: ClassVar[Mapping[str, Any]] = {}
     """Parameters with which the traffic's addresses vary, where they do not by default (GEN-12)."""
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of RFC 8219 section 5.1.1 that exist for this technology (GEN-04)."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "rfc_frame_sizes" in cls.__dict__ and "default_frame_sizes" not in cls.__dict__:
+            cls.default_frame_sizes = cls.rfc_frame_sizes[:1]
 
     def __init__(self, params: PluginParams | None = None, links: Links | None = None) -> None:
         self.params = self.params_model() if params is None else params

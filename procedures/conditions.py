@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +26,7 @@ class Conditions:
         invalid_retries: times an invalid trial is measured again before it counts as failed.
         frame_timeout_s: frames that take longer are lost (TP-06, FLR-06); None: off.
         variant: begins the keys of trials whose traffic is a variant of the run's own.
-        starts: see :class:`~v6t.procedures.trial.Trial`.
+        starts, bound_fps: see :class:`~v6t.procedures.trial.Trial`.
     """
 
     ipv6_frame_size: int
@@ -39,6 +40,7 @@ class Conditions:
     frame_timeout_s: float | None = None
     variant: str = ""
     starts: Starts | None = None
+    bound_fps: float | None = None
 
     def point(self, benchmark: str) -> str:
         """Start of the keys of a benchmark's trials."""
@@ -61,6 +63,7 @@ class Conditions:
             "pause_s": self.pause_s,
             "frame_timeout_s": self.frame_timeout_s,
             "starts": self.starts,
+            "bound_fps": self.bound_fps,
             **more,
         }
         return Trial(benchmark, "", rate_fps=rate_fps, duration_s=duration_s, **given)
@@ -73,6 +76,23 @@ class Conditions:
             loss_tolerance=self.loss_tolerance,
             sending_time_tolerance=self.sending_time_tolerance,
         )
+
+
+@dataclass(frozen=True)
+class PointSpec(ABC):
+    """What a procedure is told for one point: first of all its conditions."""
+
+    conditions: Conditions
+
+    @property
+    @abstractmethod
+    def benchmark(self) -> str:
+        """Begins the keys of its trials; mostly a constant of the class."""
+
+    @property
+    def point(self) -> str:
+        """Start of the keys of all its trials."""
+        return self.conditions.point(self.benchmark)
 
 
 @dataclass(frozen=True)

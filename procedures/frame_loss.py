@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
+from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.trial import Measure, TrialResult, directions_of
 
@@ -22,7 +22,7 @@ LARGEST_STEP = 0.1
 
 
 @dataclass(frozen=True)
-class FrameLossSpec:
+class FrameLossSpec(PointSpec):
     """One point.
 
     Attributes:
@@ -39,7 +39,6 @@ class FrameLossSpec:
             None: the RFC's.
     """
 
-    conditions: Conditions
     maximum_fps: float
     maximum_reason: str
     duration_s: float
@@ -65,11 +64,6 @@ class FrameLossSpec:
     def benchmark(self) -> str:
         """Frame loss proper, or the variant with a deadline for every frame."""
         return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
-
-    @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.point(self.benchmark)
 
     @property
     def rates(self) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.conditions import Attempt, Attempts, Conditions, Watch
+from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.trial import Measure, Segment, TrialResult, directions_of
 
 BENCHMARK = "system-recovery"
@@ -20,7 +20,7 @@ AFTERWARDS = 0.5
 
 
 @dataclass(frozen=True)
-class RecoverySpec:
+class RecoverySpec(PointSpec):
     """One point.
 
     Attributes:
@@ -32,7 +32,7 @@ class RecoverySpec:
         repetitions: trials.
     """
 
-    conditions: Conditions
+    benchmark = BENCHMARK
     throughput_fps: float
     limit_fps: float
     overload_s: float
@@ -58,11 +58,6 @@ class RecoverySpec:
     def resolution_s(self) -> float:
         """One frame of the lower rate [s]."""
         return 1 / self.afterwards_fps
-
-    @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.point(BENCHMARK)
 
 
 @dataclass(frozen=True)

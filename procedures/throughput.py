@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from v6t.procedures.conditions import Attempt, Attempts, Conditions, Progress, Watch
+from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Progress, Watch
 from v6t.procedures.repetition import Adaptive, enough
 from v6t.procedures.search import mlr
 from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
@@ -24,7 +24,6 @@ WITH_TIMEOUT = "throughput-frame-timeout"
 """Another benchmark, with a deadline for every frame (TP-06); never instead of the first."""
 
 Search = Literal["binary", "fast", "mlrsearch"]
-SEARCHES: tuple[Search, ...] = ("binary", "fast", "mlrsearch")
 
 _MOST_DESCENTS = 20
 
@@ -33,7 +32,7 @@ PROBE_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True)
-class ThroughputSpec:
+class ThroughputSpec(PointSpec):
     """One point: conditions, and how to search.
 
     Attributes:
@@ -51,7 +50,6 @@ class ThroughputSpec:
             used.
     """
 
-    conditions: Conditions
     upper_bound_fps: float
     upper_bound_reason: str
     resolution_fps: float
@@ -66,11 +64,6 @@ class ThroughputSpec:
     def benchmark(self) -> str:
         """Throughput proper, or the variant with a deadline for every frame."""
         return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
-
-    @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.point(self.benchmark)
 
     @property
     def steps(self) -> int:

@@ -99,7 +99,6 @@ def _gre(frame: bytes, at: int, limit: int) -> tuple[Header, str | None]:
 
 
 def _udp(frame: bytes, at: int, limit: int) -> tuple[Header, str | None]:
-    del limit
     return Header("UDP", at, at + 8, at + _number(frame, at + 4)), None
 
 
@@ -108,7 +107,6 @@ def _tcp(frame: bytes, at: int, limit: int) -> tuple[Header, str | None]:
 
 
 def _icmp(frame: bytes, at: int, limit: int) -> tuple[Header, str | None]:
-    del frame
     return Header("ICMP", at, min(at + 8, limit), limit), None
 
 

@@ -17,8 +17,7 @@ from v6t.profiles.errors import TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    U8 = NDArray[np.uint8]
+    from v6t.profiles.arrays import U8
 
 _PORTS = {"UDP": (0, 2), "TCP": (0, 2), "ICMP": (4, 4), "ICMPv6": (4, 4)}
 """Octets of a transport's header in which the source's and the destination's number begin."""

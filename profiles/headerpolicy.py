@@ -43,10 +43,8 @@ from v6t.profiles import inet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.profiles.arrays import I64, U8, Mask
 
-    U8 = NDArray[np.uint8]
-    I64 = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 Dscp = Literal["allowed", "copied", "zero"] | int
 _FRAGMENT = 44

@@ -8,26 +8,14 @@ else may use one of these or settings of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import DutIntent
 
 _Own = TypeVar("_Own", bound="IntentSettings")
-
-
-class Telling(Protocol):
-    """An intent."""
-
-    @property
-    def technology(self) -> str:
-        """Name of the plugin."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Parameters of the technology."""
 
 
 class IntentSettings(BaseModel):
@@ -43,7 +31,7 @@ class IntentSettings(BaseModel):
     """Connections the device must hold; 0: nobody says."""
 
     @classmethod
-    def of(cls: type[_Own], intent: Telling) -> _Own:
+    def of(cls: type[_Own], intent: DutIntent) -> _Own:
         """An intent's settings.
 
         Raises:
@@ -208,7 +196,7 @@ _FAMILIES: dict[str, type[IntentSettings]] = {
 }  # fmt: skip
 
 
-def settings_of(intent: Telling) -> IntentSettings:
+def settings_of(intent: DutIntent) -> IntentSettings:
     """An intent's settings as the family that it names; of none: what all may say.
 
     Raises:

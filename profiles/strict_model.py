@@ -43,7 +43,9 @@ _ADDRESSES: dict[type, str] = {
 class StrictModel(BaseModel):
     """Unknown names and infinite numbers are errors; neither values nor their types ever change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
     former_names: ClassVar[Mapping[str, str]] = {}
     """Settings by names they once had; files with those are still read."""
 

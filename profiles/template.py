@@ -194,6 +194,9 @@ def _render(packet: Any) -> bytes:
 
 @lru_cache(maxsize=1)
 def _scapy_layers() -> Mapping[str, type]:
+    from scapy.config import conf
+
+    conf.route_autoload = conf.route6_autoload = False  # frames here say where they go
     from scapy.layers import inet, inet6, l2
     from scapy.packet import Packet
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 LENGTH = 16
 MAGIC = 0xAB
-MAX_STREAM_ID = 127
-MAX_SEQUENCE = (1 << 32) - 1
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ GAP_OCTETS = 20
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e\d{1,2})?)"
 _LINE = re.compile(_NUMBER + r"\s*([kmgt]?)(?:bps|bit/s|b/s|b|be)?", re.IGNORECASE)
-_FRAMES = re.compile(_NUMBER + r"\s*([kmg]?)(?:pps|fps|p/s)?", re.IGNORECASE)
 
 
 def max_frame_rate_fps(line_rate_bps: float, frame_size: int, overhead: int = 0) -> int:
@@ -55,21 +54,10 @@ def parse_line_rate(text: str) -> float:
     Raises:
         UsageError: not such a rate, or zero.
     """
-    return _parse(text, _LINE, "line rate", "write for example 10G, 2.5Gbps or 100M")
-
-
-def parse_frame_rate(text: str) -> float:
-    """Frames per second from ``"10kpps"``, ``"1.5Mfps"`` or ``"1000"``.
-
-    Raises:
-        UsageError: not such a rate, or zero.
-    """
-    return _parse(text, _FRAMES, "frame rate", "write for example 10kpps, 1.5Mfps or 1000")
-
-
-def _parse(text: str, pattern: re.Pattern[str], what: str, hint: str) -> float:
-    match = pattern.fullmatch(text.strip())
+    match = _LINE.fullmatch(text.strip())
     value = float(Fraction(match[1]) * _SCALE[match[2].lower()]) if match else 0.0
     if not 0 < value <= MAX_RATE:
-        raise UsageError(f"'{text:.40}' is not a {what}", hint)
+        raise UsageError(
+            f"'{text:.40}' is not a line rate", "write for example 10G, 2.5Gbps or 100M"
+        )
     return value

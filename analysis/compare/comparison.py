@@ -111,12 +111,19 @@ def compare(
             if odd and not anyway:
                 left_out.append(f"{place}: {'; '.join(map(str, odd))} ({name})")
                 continue
+            unknown = [r for r in (ours[key], theirs[key]) if not presentations.knows(r)]
+            if unknown:
+                left_out.append(
+                    f"{place}: the benchmark '{unknown[0].benchmark}' is not installed, or of another "
+                    "version: nobody here knows what of it can be compared"
+                )
+                continue
             both = [
                 {q.name: q for q in presentations.of(r).quantities(r)}
                 for r in (ours[key], theirs[key])
             ]
             lines += _lines(name, key, both[0], both[1], odd, left_out)
-    return Comparison(tuple(names), tuple(lines), tuple(left_out), unlike)
+    return Comparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
 
 
 def comparison_sheets(comparison: Comparison) -> list[Sheet]:

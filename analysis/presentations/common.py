@@ -31,6 +31,11 @@ def share(value: float | None) -> str:
     return UNDEFINED if value is None else f"{value:.2%}"
 
 
+def matched(value: float | None) -> str:
+    """The share of compared frames that were as they must be; a dash where none was compared."""
+    return "-" if value is None else share(value)
+
+
 def star(limited: bool) -> str:
     """The mark of what the tester or the medium limits."""
     return "*" if limited else ""
@@ -44,9 +49,8 @@ def repeated(name: str, records: Sequence[Record]) -> Clause:
                   None if least is None else least >= REPETITIONS)  # fmt: skip
 
 
-def at_throughput(name: str, data: RunData) -> Clause:
-    """Streams at the throughput (LAT-01)."""
-    given = data.procedure["rate_fps"]
+def at_throughput(name: str, given: float | None, data: RunData) -> Clause:
+    """Streams at the throughput (LAT-01); ``given``: or at this rate [fps]."""
     done = (
         f"{given:,.0f} fps, given"
         if given

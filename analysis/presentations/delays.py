@@ -124,18 +124,20 @@ class DelayPresentation(Presentation[DelayRecord]):
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The stream, the rate, repetitions."""
         yield from self.stream(data)
-        yield at_throughput(self.name, data)
+        yield at_throughput(self.name, data.procedure[self.settings_at]["rate_fps"], data)
         yield repeated(self.name, self.measured(data))
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Every frame of 60 s."""
-        length = data.procedure["delay_variation"]["duration_s"]
+        length = data.procedure[self.settings_at]["duration_s"]
         sampled = any(r.sampled for r in self.measured(data))
         timed = "a sample of the frames" if sampled else "every frame"
         yield clause(self.source, "60 s, every frame timed", f"{length:g} s, {timed}",
                      length >= TRIAL_S and not sampled)  # fmt: skip
 
     source: ClassVar[str] = "RFC 8219 section 7.3"
+    settings_at: ClassVar[str] = "delay_variation"
+    """Where its settings stand."""
 
 
 class LatencyPresentation(DelayPresentation):
@@ -144,6 +146,7 @@ class LatencyPresentation(DelayPresentation):
     name = "latency"
     title = "Latency"
     record = LatencyRecord
+    settings_at = "latency"
     metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
     words: ClassVar = {"tl": "TL", "wcl": "WCL"}
     spread = ("tl", "wcl")
@@ -159,7 +162,7 @@ class LatencyPresentation(DelayPresentation):
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Tags and their figures."""
-        s = data.procedure["latency"]
+        s = data.procedure[self.settings_at]
         yield clause("RFC 8219 section 7.2 (LAT-01, LAT-02)",
                      "120 s, at least 500 tagged frames from 60 s on",
                      f"{s['duration_s']:g} s, {s['tags']:,} tags from {s['first_tag_s']:g} s on",

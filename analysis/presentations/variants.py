@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.presentation import Headline, Presentation, Quantity
-from v6t.analysis.presentations.common import POINT, at, share, star
+from v6t.analysis.presentations.common import POINT, at, matched, star
 from v6t.analysis.records.variants import FlowsRecord, ProbeRecord, VariantRates
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
 
@@ -42,7 +42,7 @@ class FlowsPresentation(Presentation[FlowsRecord]):
                         *_rates(found),
                         UNDEFINED if xpd is None else f"{xpd:+.2f}",
                         count(found.tester_ceiling),
-                        *(share(found.matched), star(found.tester_limited)),
+                        *(matched(found.matched), star(found.tester_limited)),
                     ]
                 )
         return sheet(records[0].title, names, rows)
@@ -75,7 +75,7 @@ class ProbePresentation(Presentation[ProbeRecord]):
         rows = [
             [
                 *(*at(record), _CASES[case], *_rates(found), count(found.tester_ceiling)),
-                *(share(found.matched), star(found.tester_limited)),
+                *(matched(found.matched), star(found.tester_limited)),
                 "this" if case == record.use else "",
             ]
             for record in records

@@ -98,10 +98,14 @@ def facts_of(
 
 
 def _cores(options: Mapping[str, Any]) -> int | None:
-    """Active cores of a device, or of the part of it that says how many."""
+    """Active cores of a device; of several in a row, of the last, the provider's edge.
+
+    The papers leave the customer's edge all of its cores and vary those of PLAT or BR (Lencse and
+    Bazsó 2024, section 3.2.3, limitation 4).
+    """
     own = core_count(options.get("cores")) or core_count(options.get("workers"))
-    parts = (part.get("options", {}) for part in options.get("parts", {}).values())
-    return own or next(filter(None, map(_cores, parts)), None)
+    parts: list[Mapping[str, Any]] = list(options.get("parts", {}).values())
+    return own or (_cores(parts[-1].get("options", {})) if parts else None)
 
 
 def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any]) -> bool:

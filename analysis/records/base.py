@@ -29,6 +29,7 @@ class Model(BaseModel):
     """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
 
     model_config = ConfigDict(
+        defer_build=True,
         use_attribute_docstrings=True,
         extra="ignore",
         json_schema_extra={"additionalProperties": False},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -69,7 +69,7 @@ class ThroughputRecord(RateRecord):
     loss_tolerance: Number
     """accepted lost share in each direction; 0 is the RFC's"""
     matched: Number | None
-    """share of the checked frames equal to the reference translation"""
+    """share of the checked frames equal to the reference translation; null: none was compared"""
     checked: int
     """sampled frames that were compared with the reference translation"""
     resolution_fps: Number
@@ -84,6 +84,9 @@ class ThroughputRecord(RateRecord):
     """longest sending time of a valid trial, as a multiple of its length"""
     decisive_trials: list[str]
     """trial that decided each repetition: the highest that passed"""
+    counted_by: str | None = None
+    """how the tester told test frames from others in all trials of the point: by a `trailer` in
+    each, or by its `ports`' counters; null: it knows one way only"""
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """See the base class."""
@@ -97,6 +100,7 @@ def throughput_record(
     capacity_fps: float | None,
     selftest_margin: float,
     conditions: Mapping[str, Any],
+    compared: bool = True,
 ) -> ThroughputRecord:
     """The record of one throughput point.
 
@@ -106,6 +110,7 @@ def throughput_record(
         capacity_fps: the tester's own lossless rate per direction, None if unknown.
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
         conditions: what else the reader must know.
+        compared: whether there were frames to compare at all.
     """
     spec = result.spec
     at = spec.conditions
@@ -114,7 +119,7 @@ def throughput_record(
     found = rates_found([r.rate_fps for r in result.repetitions], "fps")
     decisive = [t for t in (_decisive(r) for r in result.repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
-    checked = sum(d.checked for d in counted)
+    checked = sum(d.checked for d in counted) if compared else 0
     limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
     return ThroughputRecord(
         **head(at, spec.benchmark, _title(result), attempts, conditions),
@@ -146,7 +151,13 @@ def throughput_record(
         pause_s=at.pause_s,
         sending_time_tolerance=at.sending_time_tolerance,
         decisive_trials=decisive,
+        counted_by=_counted_by([find(a.trial.key) for a in attempts]),
     )
+
+
+def _counted_by(results: Sequence[TrialResult]) -> str | None:
+    ways = dict.fromkeys(r.tester["counting"] for r in results if "counting" in r.tester)
+    return " and ".join(ways) or None
 
 
 def _title(result: ThroughputResult) -> str:

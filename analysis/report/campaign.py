@@ -10,7 +10,7 @@ from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links
 from v6t.analysis.presentation import Headline, Presentations
 from v6t.analysis.published.library import facts_of, library, references, sources
 from v6t.analysis.records.base import Record
-from v6t.analysis.remarks import remarks
+from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
@@ -50,7 +50,7 @@ def campaign_document(
         blocks += curves(experiment, mine, runs, figures=figures)
         said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
         if said:
-            blocks.append(Collapsible(f"{len(said)} remarks about single numbers", [Items(said)]))
+            blocks.append(folded(said))
         sections.append(Section(experiment, f"experiment-{number}", blocks))
     if paper:
         sections.append(

@@ -16,8 +16,6 @@ from v6t.analysis.report.compliance import clauses
 from v6t.analysis.rundata import RunData
 
 SCHEMA = "v6t-report/1"
-SCHEMAS = ("report-1", "comparison-1", "campaign-1")
-"""In ``schema/``: of report.json, `v6t compare --json`, a campaign's summary."""
 
 
 @cache

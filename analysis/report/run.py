@@ -22,7 +22,7 @@ from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import Reference, facts_of, references, sources
 from v6t.analysis.records.base import Record
 from v6t.analysis.records.throughput import trial_row
-from v6t.analysis.remarks import remarks
+from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
@@ -53,8 +53,9 @@ def build(
         figures: whether to draw.
     """
     label = str(data.results.get("label") or "")
+    short = list(_short(data, presentations))
     sections = [
-        Section("In short", "short", list(_short(data, presentations))),
+        Section("In short", "short", short),
         Section("What was measured, on what", "setting", list(setting(data, figures))),
         *_benchmarks(data, presentations, figures),
         Section(
@@ -65,6 +66,8 @@ def build(
         Section("Raw trials", "trials", [_raw(data)]),
         Section("Configuration and manifest", "configuration", list(_files(data))),
     ]
+    if presentations.failures:  # known when everything has been made
+        short.append(Items(presentations.failures, "bad"))
     subtitle = " - ".join(
         part
         for part in (label, data.name, str(data.manifest.get("created", "")), data.status)
@@ -107,9 +110,7 @@ def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
         yield Items(caveats, "warning")
     said = remarks(data.records, presentations)
     if said:
-        yield Collapsible(
-            f"{len(said)} remarks about single numbers", [Items(said)], brief=len(said) < BRIEF
-        )
+        yield folded(said, brief=len(said) < BRIEF)
 
 
 def _cards(

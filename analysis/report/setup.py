@@ -1,4 +1,4 @@
-"""What was measured, on what: everything a reader needs to oracle numbers, or repeat them (GEN-28)."""
+"""What was measured, on what: everything a reader needs to judge numbers, or repeat them (GEN-28)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,11 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:
         spread = "" if n == m else f", {m} of {n} frames, spread evenly"
-        yield "Foreground", f"{100 * m / n:.4g} %{spread}"
+        negative = float(data.params.get("negative_percent") or 0)
+        which = " of what is no negative traffic" if negative else ""
+        yield "Foreground", f"{100 * m / n:.4g} %{which}{spread}"
+        if negative:
+            yield "Negative", f"{negative:g} % that the device must drop"
     ports = _PORTS[random_ports(data.params)]
     if ports:
         yield "Ports", ports

@@ -40,7 +40,11 @@ def trust(data: RunData) -> list[Block]:
         blocks.append(headroom)
     checked = sum(c.checked for t in data.trials for c in t.result.directions.values())
     matched = sum(c.matched for t in data.trials for c in t.result.directions.values())
-    if checked:
+    if data.simulated:
+        blocks.append(
+            Text("No frame was sent, so none was compared with the reference translation.")
+        )
+    elif checked:
         compared = (
             f"{checked:,} received frames were compared with the reference translation, "
             f"{matched:,} were equal to it."

@@ -56,6 +56,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
         connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
         section: the key of its settings below ``procedure``; None: it has none of its own.
         model: of these settings.
+        further: settings it shares with others, by their key below ``procedure``.
+        former_settings: where settings stood below ``procedure`` in earlier versions, and where they
+            stand now, with dots.
         quick: what the preset ``quick`` makes of their defaults, which are those of ``rfc``.
         heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
         abilities: what the tester must be able to do beyond counting.
@@ -70,6 +73,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
     section: ClassVar[str | None] = None
     model: type[S] | None = None
     quick: S | None = None
+    further: ClassVar[Mapping[str, type[StrictModel]]] = {}
+    former_settings: ClassVar[Mapping[str, str]] = {}
     heeds: ClassVar[frozenset[str]] = frozenset()
     abilities: ClassVar[frozenset[Ability]] = frozenset()
     fills_table: ClassVar[bool] = True
@@ -80,10 +85,20 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Where its rows stand in a run directory."""
         return f"{self.name}.csv"
 
+    @classmethod
+    def sections(cls) -> dict[str, type[StrictModel]]:
+        """All its settings by their key below ``procedure``."""
+        own: dict[str, Any] = {cls.section: cls.model} if cls.section and cls.model else {}
+        return {**own, **cls.further}
+
     def own(self, bound: BoundRun) -> S:
         """Its settings in a run."""
-        found: S = getattr(bound.settings.procedure, self.section or "")
+        found: S = self.shared(bound, self.section or "")
         return found
+
+    def shared(self, bound: BoundRun, key: str) -> Any:
+        """Settings below a key of ``procedure`` in a run."""
+        return getattr(bound.settings.procedure, key)
 
     def needs(self, bound: BoundRun) -> frozenset[Ability]:
         """What the tester must be able to do in this run."""
@@ -96,7 +111,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         found = []
         if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
             found.append(CONNECTION_RATE)
-        if "rate_from" in self.heeds and not ("rate_fps" in self.heeds and p.rate_fps):
+        if "rate_from" in self.heeds:
             found.append(THROUGHPUT)
         return tuple(found)
 
@@ -105,7 +120,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         del plugin
         return {}
 
-    def check(self, bound: BoundRun) -> None:  # noqa: B027: most have nothing to refuse
+    def check(self, bound: BoundRun) -> None:
         """Refuse what cannot work.
 
         Raises:

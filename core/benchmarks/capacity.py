@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
+from pydantic import Field
 from v6t.analysis.presentations.connections import CapacityPresentation
 from v6t.analysis.records.state_table import CapacityRecord, capacity_record, capacity_rows
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
 from v6t.core.benchmarks.phase_one import phase_one_s, phase_one_settings, setup_of, upper_bound
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
+from v6t.core.benchmarks.settings import MOST_CONNECTIONS
 from v6t.procedures.search.binary import halvings
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -22,28 +26,49 @@ TRIALS_PER_COUNT = 2
 """Trials of a search for each number of connections but the first, usually."""
 
 
-class Capacity(CapacityPresentation, OfConnections[CapacityRecord]):
+class CapacitySettings(StrictModel):
+    """Search for the connection table's capacity (ST-12); defaults of the RFC's example."""
+
+    first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
+    """C0, connections of the first search."""
+    most: int | None = Field(default=None, ge=1, le=MOST_CONNECTIONS)
+    """Never more connections than these; None: as many as there are four-tuples."""
+    beta: float = Field(default=0.1, gt=0, le=1)
+    """Below this share of the last rate the table is too small."""
+    gamma: float = Field(default=0.5, gt=0, le=1)
+    """At this share of the rate and above it is large enough."""
+    error: int = Field(default=1, ge=1)
+    """E, error of the search [connections]."""
+    resolution_cps: float | None = Field(default=None, gt=0)
+    """Error of the rate searches on the way; None: as for the connection rate."""
+
+
+class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySettings]):
     """How many connections a table holds."""
 
     summary = "How many connections the device's table holds."
     phase = Phase.TABLE
     order = 20
     fills_table = False
+    section = "capacity"
+    model = CapacitySettings
+    quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
+    former_settings: ClassVar[Mapping[str, str]] = {"connections.capacity": "capacity"}
 
     def check(self, bound: BoundRun) -> None:
         """Refuse shares in the wrong order, and more connections than there can be."""
-        c = bound.settings.procedure.connections.capacity
+        c = self.own(bound)
         if c.beta > c.gamma:
             raise UsageError(
                 f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
                 "a table that is too small must be slower than one that is large enough",
             )
-        most = _most(bound)
+        most = self._most(bound)
         if c.first > most:
             raise UsageError(
                 f"the capacity search begins with {c.first} connections, but may not ask for more "
                 f"than {most}",
-                "lower connections.capacity.first, raise connections.capacity.most, or widen the "
+                "lower capacity.first, raise capacity.most, or widen the "
                 "ranges of ports and addresses",
             )
 
@@ -72,27 +97,25 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord]):
         return Measured(record, capacity_rows(result))
 
     def _spec(self, point: Point) -> CapacitySpec:
-        p, c = point.procedure, point.procedure.connections
+        p, own = point.procedure, self.own(point.bound)
         upper, reason = upper_bound(point)
-        most = _most(point.bound)
+        most = self._most(point.bound)
         return CapacitySpec(
             conditions=point.conditions(),
-            first=min(c.capacity.first, most),
+            first=min(own.first, most),
             most=most,
             upper_bound_cps=upper,
             upper_bound_reason=reason,
-            resolution_cps=c.capacity.resolution_cps
-            or c.resolution_cps
+            resolution_cps=own.resolution_cps
+            or p.connections.resolution_cps
             or p.resolution_ratio * upper,
-            beta=c.capacity.beta,
-            gamma=c.capacity.gamma,
-            error=c.capacity.error,
+            beta=own.beta,
+            gamma=own.gamma,
+            error=own.error,
             phase_one=phase_one_settings(p),
         )
 
-
-def _most(bound: BoundRun) -> int:
-    """Connections a search may ask for."""
-    given = bound.settings.procedure.connections.capacity.most
-    there = bound.technology.combinations
-    return there if given is None else min(there, given)
+    def _most(self, bound: BoundRun) -> int:
+        """Connections a search may ask for."""
+        given, there = self.own(bound).most, bound.technology.combinations
+        return there if given is None else min(there, given)

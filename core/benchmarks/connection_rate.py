@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 C = TypeVar("C", bound=Record)
+S = TypeVar("S", bound=StrictModel)
 
 
-class OfConnections(Benchmark[C, StrictModel]):
+class OfConnections(Benchmark[C, S]):
     """Benchmarks that say nothing where connections may be gone."""
 
     connections = "only"
@@ -36,7 +37,7 @@ class OfConnections(Benchmark[C, StrictModel]):
             yield "connections are not validated: the device may have forgotten them (ST-07)"
 
 
-class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRecord]):
+class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection is forwarded and stands."""
 
     summary = "The highest rate at which every new connection stands."

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from pydantic import Field
 from v6t.core.benchmarks.base import Benchmark
+from v6t.core.benchmarks.settings import Flag
 from v6t.procedures.trial import Ability
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
+class FrameTimeoutSettings(StrictModel):
+    """Deadline of every frame (TP-06, FLR-06)."""
+
+    deadline_ms: Annotated[float | None, Flag("--frame-timeout")] = Field(default=None, gt=0)
+    """Frames that take longer are lost [ms]."""
+
+
 class Deadline(Benchmark[Any, Any]):
     """The same benchmark with a deadline for every frame; never instead of it."""
 
-    heeds = frozenset({"adaptive", "frame_timeout_ms"})
+    heeds = frozenset({"adaptive"})
+    further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
+    former_settings: ClassVar[Mapping[str, str]] = {"frame_timeout_ms": "frame_timeout.deadline_ms"}
     abilities: ClassVar[frozenset[Ability]] = frozenset({"frame-timeout"})
+
+    def deadline_ms(self, bound: BoundRun) -> float | None:
+        """The deadline, if one is given."""
+        settings: FrameTimeoutSettings = self.shared(bound, "frame_timeout")
+        return settings.deadline_ms
 
     def timeout_s(self, bound: BoundRun) -> float:
         """The deadline [s]."""
-        return (bound.settings.procedure.frame_timeout_ms or 0.0) / 1000
+        return (self.deadline_ms(bound) or 0.0) / 1000
 
     def trial_s(self, bound: BoundRun) -> float:
         """Length of its trials [s]."""
@@ -29,14 +47,14 @@ class Deadline(Benchmark[Any, Any]):
     def check(self, bound: BoundRun) -> None:
         """Refuse a run without a deadline, and one that no frame can miss."""
         super().check(bound)
-        p = bound.settings.procedure
-        if p.frame_timeout_ms is None:
+        deadline_ms = self.deadline_ms(bound)
+        if deadline_ms is None:
             raise UsageError(
                 f"{self.name} needs a deadline", "give --frame-timeout in milliseconds"
             )
-        longest = 1000 * (self.trial_s(bound) + p.residual_wait_s)
-        if p.frame_timeout_ms >= longest:
+        longest = 1000 * (self.trial_s(bound) + bound.settings.procedure.residual_wait_s)
+        if deadline_ms >= longest:
             raise UsageError(
-                f"a deadline of {p.frame_timeout_ms:g} ms never ends before the trial: "
+                f"a deadline of {deadline_ms:g} ms never ends before the trial: "
                 f"it must be below {longest:g} ms"
             )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 from pydantic import Field
 from v6t.analysis.presentations.delays import IpdvPresentation, LatencyPresentation, PdvPresentation
 from v6t.analysis.records.timing import DelayRecord, timing_record, timing_rows
 from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.core.benchmarks.settings import Flag
 from v6t.procedures import ipdv, latency, pdv
 from v6t.procedures.conditions import Watch
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import TimingResult, TimingSpec
 from v6t.procedures.trial import Measure, Trial, TrialResult
 from v6t.profiles.errors import UsageError
@@ -24,32 +26,39 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class LatencySettings(StrictModel):
+class DelaySettings(StrictModel):
+    """Delays at a rate."""
+
+    rate_fps: Annotated[float | None, Flag("--rate")] = Field(default=None, gt=0)
+    """Rate of latency, PDV and IPDV [fps]; none: the measured throughput (LAT-01)."""
+
+
+class LatencySettings(DelaySettings):
     """Latency (LAT-01, LAT-02)."""
 
     duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
     """Length of the stream [s]."""
-    tags: int = Field(default=50_000, ge=1, le=10_000_000)
+    tags: Annotated[int, Flag("--tags")] = Field(default=50_000, ge=1, le=10_000_000)
     """Tagged frames of a stream and direction."""
     first_tag_s: float = Field(default=60.0, ge=0, le=86_400)
     """Tags begin so long after the stream [s]."""
 
 
-class DelayVariationSettings(StrictModel):
+class DelayVariationSettings(DelaySettings):
     """PDV and IPDV (PDV-01, IPDV-01)."""
 
     duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the stream [s]."""
 
 
-D = TypeVar("D", bound=StrictModel)
+D = TypeVar("D", bound=DelaySettings)
 
 
 class Delay(Benchmark[DelayRecord, D]):
     """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
 
     connections = "also"
-    heeds = frozenset({"rate_fps", "rate_from"})
+    heeds = frozenset({"rate_from"})
     procedure: Callable[[TimingSpec, Measure, Watch | None], TimingResult]
 
     @abstractmethod
@@ -60,32 +69,38 @@ class Delay(Benchmark[DelayRecord, D]):
             ValueError: that cannot be at this rate.
         """
 
+    def follows(self, bound: BoundRun) -> tuple[str, ...]:
+        """The throughput, unless the rate is given."""
+        given = self.own(bound).rate_fps is not None
+        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not given)
+
     def check(self, bound: BoundRun) -> None:
         """Refuse adaptive repetition, and rates above what the medium carries."""
-        p = bound.settings.procedure
-        if p.adaptive is not None:
+        if bound.settings.procedure.adaptive is not None:
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
                 "RFC 8219 asks for at least 20 repetitions there",
                 f"measure {self.name} in a run of its own",
             )
+        rate_fps = self.own(bound).rate_fps
         for size, media in _media(bound):
-            if (p.rate_fps or 0) > media:
+            if rate_fps is not None and rate_fps > media:
                 raise UsageError(
-                    f"{p.rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
+                    f"{rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
                     "the medium carries"
                 )
 
     def cost(self, point: Point) -> Cost:
         """At the medium's rate; latency once in loopback, too."""
-        spec = self.spec(point, point.procedure.rate_fps or point.media_fps, "assumed")
+        spec = self.spec(point, self.own(point.bound).rate_fps or point.media_fps, "assumed")
         return cost_of(spec.conditions, spec.repetitions + bool(spec.request.tags), spec.duration_s)
 
     def run(self, point: MeasurementPoint) -> Measured:
         """A stream per repetition at the given rate, or at the throughput (LAT-01)."""
         rate_fps, source = point.throughput()
-        if point.procedure.rate_fps is not None:
-            rate_fps, source = point.procedure.rate_fps, "given"
+        given = self.own(point.bound).rate_fps
+        if given is not None:
+            rate_fps, source = given, "given"
         if not rate_fps:
             why = "no rate passed, so there is no rate to measure at"
             return self.nothing(point, why, point.said)
@@ -109,6 +124,7 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
     order = 60
     section = "latency"
     model = LatencySettings
+    former_settings: ClassVar[Mapping[str, str]] = {"rate_fps": "latency.rate_fps"}
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     abilities = frozenset({"tags"})
     procedure = staticmethod(latency.measure_latency)
@@ -129,7 +145,8 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
     def check(self, bound: BoundRun) -> None:
         """Refuse tags that fit no stream: no device forwards more than the medium carries."""
         super().check(bound)
-        s, given = self.own(bound), bound.settings.procedure.rate_fps
+        s = self.own(bound)
+        given = s.rate_fps
         for size, media in _media(bound):
             rate = media if given is None else min(given, media)
             problem = latency.misfit(s.tags, s.first_tag_s, s.duration_s, rate)
@@ -154,6 +171,7 @@ class DelayVariation(Delay[DelayVariationSettings]):
 
     section = "delay_variation"
     model = DelayVariationSettings
+    former_settings: ClassVar[Mapping[str, str]] = {"rate_fps": "delay_variation.rate_fps"}
     quick = DelayVariationSettings(duration_s=0.6)
     make: Callable[..., TimingSpec]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from v6t.profiles.extensions import Extensions
+from v6t.profiles.errors import ExtensionError
+from v6t.profiles.extensions import OWN, Extensions, Listed
 
 if TYPE_CHECKING:
     from v6t.analysis.presentation import Presentations
@@ -26,12 +28,36 @@ def load(name: str) -> Benchmark[Any, Any]:
         UsageError: there is none of this name.
         ExtensionError: it cannot be loaded.
     """
-    return BENCHMARKS.load(name)()
+    kind = BENCHMARKS.load(name)
+    for row in listing() if kind.sections() else ():
+        if row.name == name and row.kind is None:
+            raise ExtensionError(row.error, "its author must choose another section")
+    return kind()
+
+
+def listing() -> list[Listed[Benchmark[Any, Any]]]:
+    """All of them; an added one whose settings stand where another's do is broken."""
+    rows = BENCHMARKS.listing()
+    return [replace(row, kind=None, error=e) if (e := _clash(row, rows)) else row for row in rows]
+
+
+def _clash(row: Listed[Benchmark[Any, Any]], rows: Iterable[Listed[Benchmark[Any, Any]]]) -> str:
+    """Whose settings stand where those of an added benchmark do, in a sentence; empty: nobody's."""
+    mine = row.kind.sections() if row.kind and row.distribution != OWN else {}
+    for other in rows:
+        theirs = other.kind.sections() if other.kind and mine else {}
+        for key in mine.keys() & theirs.keys():
+            if mine[key] is not theirs[key]:
+                return (
+                    f"the settings of the benchmark '{row.name}' of {row.distribution} stand below "
+                    f"procedure.{key}, where those of '{other.name}' of {other.distribution} are"
+                )
+    return ""
 
 
 def installed() -> list[Benchmark[Any, Any]]:
     """Every benchmark that can be loaded, in the order they are measured."""
-    return _in_order(row.kind() for row in BENCHMARKS.listing() if row.kind is not None)
+    return _in_order(row.kind() for row in listing() if row.kind is not None)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
@@ -44,7 +70,23 @@ def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
 
 def sections() -> dict[str, type[StrictModel]]:
     """Settings of the installed benchmarks by their key below ``procedure``."""
-    return {b.section: b.model for b in installed() if b.section and b.model}
+    return {key: model for b in installed() for key, model in b.sections().items()}
+
+
+def flags() -> dict[str, list[str]]:
+    """Flags of the command line that benchmarks ask for, with the settings each stands for."""
+    from v6t.core.benchmarks.settings import flags_in
+
+    found: dict[str, list[str]] = {}
+    for section, model in sections().items():
+        for flag, name in flags_in(model, f"{section}."):
+            found.setdefault(flag, []).append(name)
+    return found
+
+
+def of_section(key: str) -> list[str]:
+    """Whose settings stand below a key of ``procedure``."""
+    return [b.name for b in installed() if key in b.sections()]
 
 
 def quick() -> dict[str, Any]:

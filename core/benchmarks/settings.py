@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -10,6 +12,14 @@ from v6t.profiles.strict_model import StrictModel
 
 MOST_CONNECTIONS = 1 << 28
 """What the Responder's table holds: 256 million take 3 GiB (ST-13)."""
+
+
+def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
+    """Flags that a model's fields ask for, each with the setting's name."""
+    for name, field in model.model_fields.items():
+        for mark in field.metadata:
+            if isinstance(mark, Flag):
+                yield mark.name, above + name
 
 
 class AdaptiveSettings(StrictModel):
@@ -25,21 +35,11 @@ class AdaptiveSettings(StrictModel):
     """Level of that interval."""
 
 
-class CapacitySettings(StrictModel):
-    """ST-12; the defaults are those of the RFC's example."""
+@dataclass(frozen=True)
+class Flag:
+    """In a field's annotation: the command line has a flag for it; several may share one."""
 
-    first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
-    """C0, connections of the first search."""
-    most: int | None = Field(default=None, ge=1, le=MOST_CONNECTIONS)
-    """Never more connections than these; None: as many as there are four-tuples."""
-    beta: float = Field(default=0.1, gt=0, le=1)
-    """Below this share of the last rate the table is too small."""
-    gamma: float = Field(default=0.5, gt=0, le=1)
-    """At this share of the rate and above it is large enough."""
-    error: int = Field(default=1, ge=1)
-    """E, error of the search [connections]."""
-    resolution_cps: float | None = Field(default=None, gt=0)
-    """Error of the rate searches on the way; None: as for the connection rate."""
+    name: str
 
 
 class ConnectionSettings(StrictModel):
@@ -71,7 +71,3 @@ class ConnectionSettings(StrictModel):
     """Times phase 1 is taken again before phase 2 is given up (ST-08)."""
     keep: bool = False
     """Connections of one trial serve the next while they are whole."""
-    teardown_repetitions: int | None = Field(default=None, ge=1, le=100_000)
-    """Repetitions of the teardown; none: as for throughput."""
-    capacity: CapacitySettings = CapacitySettings()
-    """Search for the connection table's capacity (ST-12)."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic import Field
 from v6t.analysis.presentations.connections import TeardownPresentation
 from v6t.analysis.records.state_table import TeardownRecord, teardown_record, teardown_rows
 from v6t.core.benchmarks.base import Benchmark, Phase
@@ -17,13 +21,25 @@ from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.profiles.strict_model import StrictModel
 
 
-class Teardown(TeardownPresentation, Benchmark[TeardownRecord, StrictModel]):
+class TeardownSettings(StrictModel):
+    """Tear-down rate (RFC 9693 section 4.8)."""
+
+    repetitions: int | None = Field(default=None, ge=1, le=100_000)
+    """Fillings; none: as for throughput."""
+
+
+class Teardown(TeardownPresentation, Benchmark[TeardownRecord, TeardownSettings]):
     """How fast a full table is emptied."""
 
     summary = "How fast the device empties a full table of connections."
     phase = Phase.TABLE
     order = 10
     connections = "only"
+    section = "teardown"
+    model = TeardownSettings
+    former_settings: ClassVar[Mapping[str, str]] = {
+        "connections.teardown_repetitions": "teardown.repetitions"
+    }
 
     def cost(self, point: Point) -> Cost:
         """Filling only: how long the device takes to empty its table is what is measured."""
@@ -54,7 +70,7 @@ class Teardown(TeardownPresentation, Benchmark[TeardownRecord, StrictModel]):
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
-            repetitions=c.teardown_repetitions or p.repetitions,
+            repetitions=self.own(point.bound).repetitions or p.repetitions,
             phase_one=phase_one_settings(p),
             retakes=c.retakes,
         )

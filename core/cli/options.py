@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from v6t.core.benchmarks import registry
@@ -12,6 +12,9 @@ from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.drivers.testers import AUTOMATIC, TESTERS
 from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 __all__ = ["assignments", "names", "plugin_names", "report_flag", "resolve_flags", "run_flags"]
 
@@ -93,25 +96,10 @@ def run_flags(command: F) -> F:
             shell_complete=shell_completion.modes,
             help="forward, reverse or bidirectional; repeatable.",
         ),
-        click.option("--reps", type=int, help="Repetitions."),
-        click.option("--duration", type=float, help="Seconds of each trial."),
-        click.option("--resolution", type=float, help="Error of the search [fps]."),
-        click.option(
-            "--loss-tolerance",
-            type=float,
-            help="Accepted lost share in each direction; 0 is the RFC's.",
-        ),
-        click.option("--confirm", type=int, help="Times a found rate must pass again."),
-        click.option("--search", help="binary (the RFC's), fast or mlrsearch."),
         click.option(
             "--adaptive",
             is_flag=True,
             help="Repeat until the median is known to 1 %; throughput and frame loss only.",
-        ),
-        click.option("--tags", type=int, help="Tagged frames of a latency stream."),
-        click.option("--rate", type=float, help="Rate of latency, PDV and IPDV [fps]."),
-        click.option(
-            "--frame-timeout", type=float, help="Deadline of the benchmarks named so [ms]."
         ),
         click.option(
             "--set-procedure",
@@ -154,9 +142,46 @@ def run_flags(command: F) -> F:
         click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
         click.option("--label", help="Words for the directory name and the results."),
     ]
+    decorators += _of_settings(_opts(decorators))
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
+
+
+def _of_settings(taken: Collection[str]) -> Iterator[Callable[[Any], Any]]:
+    """Flags that settings ask for; the help is that of the first setting a flag stands for."""
+    from v6t.core.config.explain import plain
+    from v6t.core.config.settings import ProcedureSettings
+
+    models: dict[str, type[BaseModel]] = {"": ProcedureSettings, **registry.sections()}
+    for flag, settings in _flags().items():
+        section, _, name = settings[0].rpartition(".")
+        if flag not in taken:
+            text = plain(models[section].model_fields[name].description or "")
+            yield click.option(flag, metavar="VALUE", help=text)
+
+
+def _flags() -> dict[str, list[str]]:
+    from v6t.core.benchmarks.settings import flags_in
+    from v6t.core.config.settings import ProcedureSettings
+
+    own = {flag: [name] for flag, name in flags_in(ProcedureSettings)}
+    return {**own, **registry.flags()}
+
+
+def _opts(decorators: Iterable[Callable[[Any], Any]]) -> set[str]:
+    def command() -> None:
+        """Gets every option."""
+
+    for decorator in decorators:
+        decorator(command)
+    return {name for param in command.__click_params__ for name in param.opts}  # type: ignore[attr-defined]
+
+
+def _given(flags: dict[str, Any]) -> dict[str, str]:
+    """Flags of settings with what was said; taken out."""
+    said = {flag: flags.pop(flag.lstrip("-").replace("-", "_"), None) for flag in _flags()}
+    return {flag: text for flag, text in said.items() if text is not None}
 
 
 def resolve_flags(given: dict[str, Any]) -> Any:
@@ -176,19 +201,9 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         benchmarks=given.pop("benchmarks"),
         modes=given.pop("modes"),
         frame_sizes=given.pop("frame_sizes"),
-        procedure={
-            "repetitions": given.pop("reps"),
-            "trial_duration_s": given.pop("duration"),
-            "resolution_fps": given.pop("resolution"),
-            "loss_tolerance": given.pop("loss_tolerance"),
-            "confirmations": given.pop("confirm"),
-            "search": given.pop("search"),
-            "adaptive": {} if given.pop("adaptive") else None,
-            "latency": None if (tags := given.pop("tags")) is None else {"tags": tags},
-            "rate_fps": given.pop("rate"),
-            "frame_timeout_ms": given.pop("frame_timeout"),
-        },
+        procedure={"adaptive": {} if given.pop("adaptive") else None},
         procedure_texts=given.pop("set_procedure"),
+        of_settings=_given(given),
         seed=given.pop("seed"),
         label=given.pop("label"),
     )

@@ -32,8 +32,10 @@ def command(name: str | None, check: bool, as_json: bool) -> None:
             click.echo(f"      {parameter['description']}")
         return
     for row in rows:
-        text = row["title"] if not row["error"] else f"BROKEN: {row['error']}"
-        click.echo(f"{row['name']:<16} {text} [{', '.join(row['rfcs'])}] ({row['distribution']})")
+        text = f"{row['title']} [{', '.join(row['rfcs'])}]"
+        if row["error"]:
+            text = f"BROKEN: {row['error']}"
+        click.echo(f"{row['name']:<16} {text} ({row['distribution']})")
 
 
 def _longer(overhead: int) -> str:
@@ -55,7 +57,7 @@ def _check(name: str | None, as_json: bool) -> None:
 
     if name is None:
         raise UsageError("which plugin shall be checked?", "v6t plugins --check NAME")
-    report = check(load_plugin(name))
+    report = check(load_plugin(name), entry=name)
     if as_json:
         click.echo(json.dumps(asdict(report), indent=1))
     else:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.options import resolve_flags, run_flags
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
 
 
 @click.command(short_help="measure the tester's own capacity")
@@ -27,5 +30,15 @@ def command(as_json: bool, **given: Any) -> None:
         click.echo(
             f"{row['frame_sizes']['ipv6']}/{row['frame_sizes']['ipv4']} octets, {row['mode']}: "
             f"{row['capacity_fps']:,.0f} fps per direction without loss, "
-            f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)"
+            f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)" + _bound(row, bound)
         )
+
+
+def _bound(row: dict[str, Any], bound: BoundRun) -> str:
+    """What was not tried is no limit of the tester."""
+    if row["bounded_by"] != "line_rate":
+        return ""
+    return (
+        f"; that is all a line_rate of {bound.settings.line_rate_bps / 1e9:g}G allows: "
+        "the tester may do more"
+    )

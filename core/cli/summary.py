@@ -41,6 +41,10 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
         )
     for remark in remarks(outcome.records, known):
         console.print(remark, highlight=False, soft_wrap=True)
+    for failure in known.failures:
+        console.print(
+            f"shown as it stands, since {failure}", highlight=False, soft_wrap=True, markup=False
+        )
     if _shares_oracle(outcome):
         console.print(
             "the device is made of the reference translation itself: frames that matched prove "

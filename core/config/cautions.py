@@ -60,8 +60,10 @@ def _settings(bound: BoundRun) -> Iterator[str]:
     preset = procedure_model().model_validate(procedure_of(run.preset))
     wanted = registry.wanted(bound)
     for name in registry.sections():
-        if getattr(p, name) != getattr(preset, name) and all(b.section != name for b in wanted):
-            whose = [b.name for b in registry.installed() if b.section == name]
+        if getattr(p, name) != getattr(preset, name) and all(
+            name not in b.sections() for b in wanted
+        ):
+            whose = registry.of_section(name)
             yield (
                 f"procedure.{name} is set, but has no effect: {' and '.join(whose)} "
                 f"{'is' if len(whose) == 1 else 'are'} not measured (--measure)"

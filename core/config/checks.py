@@ -32,17 +32,6 @@ def check_measures(bound: BoundRun) -> None:
                 "leave the others out of --measure",
             )
         benchmark.check(bound)
-    for name, given, words in (
-        (
-            "frame_timeout_ms",
-            p.frame_timeout_ms,
-            "a deadline for frames is a benchmark of its own:",
-        ),
-        ("rate_fps", p.rate_fps, "a given rate is for"),
-    ):
-        if given is not None and not any(name in b.heeds for b in asked):
-            whose = [b.name for b in registry.installed() if name in b.heeds]
-            raise UsageError(f"{words} {', '.join(whose)}", "add one of them to --measure")
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
         raise UsageError("adaptive repetition: the most repetitions are below the fewest")
 

@@ -1,18 +1,14 @@
 """What every setting of the files means: kind, default and sentence, out of the models themselves.
 
-A setting's sentence is the string below it in its class, or the field's description.
+A setting's sentence is its field's description: the string below it in its class.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
-import itertools
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -62,11 +58,10 @@ def settings_of(model: type[Any], above: str = "") -> Iterator[Setting]:
         above: what their names begin with.
     """
     schema = model.model_json_schema()
-    texts = attribute_texts(model)
     for name, known in model.model_fields.items():
         inner = _models_in(known.annotation)
         default = known.get_default(call_default_factory=True)
-        text = texts.get(name) or known.description or ""
+        text = plain(known.description or "")
         kind = _kind(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else as_yaml(default)
@@ -79,16 +74,6 @@ def settings_of(model: type[Any], above: str = "") -> Iterator[Setting]:
         mark = "[]." if many else "."
         for other in inner:
             yield from settings_of(other, f"{above}{name}{mark}")
-
-
-def attribute_texts(model: type[Any]) -> dict[str, str]:
-    """The string below each attribute in the class's source, as one line."""
-    found: dict[str, str] = {}
-    for part in reversed(model.__mro__):
-        if part in (object, BaseModel) or not hasattr(part, "__annotations__"):
-            continue
-        found.update(_texts_in(part))
-    return found
 
 
 def summary_of(thing: Any) -> str:
@@ -117,28 +102,6 @@ def as_yaml(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{k}: {as_yaml(v)}" for k, v in value.items()) + "}"
     return str(value) or '""'
-
-
-@cache
-def _classes(module: str) -> dict[str, ast.ClassDef]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-
-
-def _texts_in(part: type[Any]) -> dict[str, str]:
-    node = _classes(part.__module__).get(part.__name__)
-    found: dict[str, str] = {}
-    body = node.body if node else []
-    for above, below in itertools.pairwise(body):
-        if (
-            isinstance(above, ast.AnnAssign)
-            and isinstance(above.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-            and isinstance(below.value.value, str)
-        ):
-            found[above.target.id] = plain(below.value.value)
-    return found
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

@@ -103,5 +103,6 @@ class Flags:
     frame_sizes: Sequence[int] = ()
     procedure: Mapping[str, Any] = field(default_factory=dict)
     procedure_texts: Mapping[str, str] = field(default_factory=dict)
+    of_settings: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     label: str | None = None

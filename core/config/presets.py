@@ -30,7 +30,6 @@ _COMMON: dict[Preset, dict[str, Any]] = {
             "count": 100_000,
             "wait_ms": 150.0,
             "keep": True,
-            "capacity": {"first": 10_000, "most": 500_000, "error": 2000, "beta": 0.5},
         },
     },
     "rfc": {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.checks import check_measures
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.flags import expanded, laid_over
+from v6t.core.config.former_settings import as_written, moved
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.presets import MODES, procedure_of
 from v6t.core.config.settings import (
@@ -110,7 +113,7 @@ def resolve_and_bind(
         "benchmarks": benchmarks,
         "modes": listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
         "frame_sizes": sizes,
-        "procedure": _procedure(preset, run, flags, run_doc),
+        "procedure": _procedure(preset, run, flags, run_doc, benchmarks),
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
         "label": flags.label or run.label or "",
         "connects": plugin.stateful,
@@ -250,11 +253,39 @@ def _dut(
 
 
 def _procedure(
-    preset: Preset, run: RunFile, flags: Flags, document: Document | None
+    preset: Preset,
+    run: RunFile,
+    flags: Flags,
+    document: Document | None,
+    benchmarks: Sequence[str],
 ) -> ProcedureSettings:
     flagged = {k: v for k, v in flags.procedure.items() if v is not None}
-    flagged = laid_over(flagged, expanded(flags.procedure_texts))
-    values = laid_over(laid_over(procedure_of(preset), run.procedure), flagged)
+    texts = {**_named(flags.of_settings, benchmarks), **flags.procedure_texts}
+    flagged = laid_over(flagged, moved(expanded(texts)))
+    values = laid_over(laid_over(procedure_of(preset), moved(run.procedure)), flagged)
     return validated(  # type: ignore[no-any-return]
-        procedure_model(), values, document, ("procedure",), flagged
+        procedure_model(),
+        values,
+        document,
+        ("procedure",),
+        flagged,
+        partial(as_written, run.procedure),
     )
+
+
+def _named(given: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
+    """Flags as the settings they stand for; those of benchmarks: of what is measured."""
+    measured = {key for name in benchmarks for key in registry.load(name).sections()}
+    own = dict(flags_in(ProcedureSettings))
+    texts: dict[str, str] = {}
+    for flag, text in given.items():
+        if flag in own:
+            texts[own[flag]] = text
+            continue
+        known = registry.flags()[flag]
+        meant = [setting for setting in known if setting.partition(".")[0] in measured]
+        if not meant:
+            whose = [name for s in known for name in registry.of_section(s.partition(".")[0])]
+            raise UsageError(f"{flag} is for {', '.join(whose)}", "add one of them to --measure")
+        texts.update(dict.fromkeys(meant, text))
+    return texts

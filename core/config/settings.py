@@ -13,9 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings
+from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
+from v6t.core.config.former_settings import moved
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
+from v6t.profiles.errors import ExtensionError
 from v6t.profiles.strict_model import StrictModel
 
 Preset = Literal["quick", "rfc"]
@@ -51,25 +53,25 @@ class DutSettings(StrictModel):
 class ProcedureSettings(StrictModel):
     """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
 
-    trial_duration_s: float = Field(ge=0.001, le=86_400)
+    trial_duration_s: Annotated[float, Flag("--duration")] = Field(ge=0.001, le=86_400)
     """Length of each throughput trial [s] (GEN-15)."""
     residual_wait_s: float = Field(ge=0, le=3600)
     """Wait for late frames after sending [s]."""
     pause_s: float = Field(ge=0, le=86_400)
     """Rest before each trial [s]."""
-    repetitions: int = Field(ge=1, le=100_000)
-    """Of each benchmark that sets no number of its own (GEN-17)."""
-    resolution_fps: float | None = Field(default=None, ge=0.001)
+    repetitions: Annotated[int, Flag("--reps")] = Field(ge=1, le=100_000)
+    """Repetitions of each benchmark that sets no number of its own (GEN-17)."""
+    resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)
     """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound."""
     resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
     """Stop when the bracket is this share of the upper bound."""
-    loss_tolerance: float = Field(default=0.0, ge=0, lt=1)
+    loss_tolerance: Annotated[float, Flag("--loss-tolerance")] = Field(default=0.0, ge=0, lt=1)
     """Accepted share of lost frames, checked in each direction separately (GEN-22)."""
     sending_time_tolerance: float = Field(default=1.00001, gt=1, le=10)
     """A trial whose sending takes longer than duration times this is invalid (GEN-23)."""
     invalid_retries: int = Field(default=2, ge=0, le=1000)
     """How often an invalid trial is measured again before it counts as failed."""
-    confirmations: int = Field(default=0, ge=0, le=1000)
+    confirmations: Annotated[int, Flag("--confirm")] = Field(default=0, ge=0, le=1000)
     """How often a found rate must pass again (TP-04)."""
     selftest_margin: float = Field(default=0.10, gt=0, lt=1)
     """Results above (1 - margin) of the tester's own capacity are flagged (SELF-02)."""
@@ -78,24 +80,27 @@ class ProcedureSettings(StrictModel):
     selftest: Literal["run", "cached"] = "run"
     """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
     the same tester, machine and streams (SELF-03)."""
-    search: Search = "binary"
+    search: Annotated[Search, Flag("--search")] = "binary"
     """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""
     final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
     """The found rate must pass once for so long (GEN-16, TP-04)."""
     adaptive: AdaptiveSettings | None = None
-    frame_timeout_ms: float | None = Field(default=None, gt=0)
-    """Deadline of every frame in ``throughput-frame-timeout`` (TP-06)."""
-    rate_fps: float | None = Field(default=None, gt=0)
-    """Rate of latency, PDV and IPDV; None: the measured throughput (LAT-01)."""
     rate_from: Literal["median", "p1"] = "median"
-    """Which throughput that is."""
+    """Which measured throughput later benchmarks take."""
     connections: ConnectionSettings = ConnectionSettings()
     """Connections of stateful devices (RFC 9693)."""
 
 
 def procedure_model() -> type[ProcedureSettings]:
     """The settings with those of every installed benchmark, each under its own key."""
-    return _composed(tuple(registry.sections().items()))
+    sections = registry.sections()
+    for name in sections.keys() & ProcedureSettings.model_fields.keys():
+        whose = " and ".join(registry.of_section(name))
+        raise ExtensionError(
+            f"the settings of {whose} stand below procedure.{name}, where v6t's own are",
+            "its author must choose another section",
+        )
+    return _composed(tuple(sections.items()))
 
 
 @lru_cache(maxsize=4)
@@ -117,7 +122,9 @@ def summary(model: type[StrictModel]) -> str:
 def _with_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
-    return procedure_model().model_validate(values)
+    return procedure_model().model_validate(
+        moved(values) if isinstance(values, Mapping) else values
+    )
 
 
 class ResolvedRun(StrictModel):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from v6t.core.benchmarks.registry import BENCHMARKS
+from v6t.core.benchmarks import registry
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.testers import DEFAULT, TESTERS
@@ -93,11 +93,11 @@ def _extensions() -> Iterator[Finding]:
     kinds: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
         ("device drivers", DRIVERS),
-        ("benchmarks", BENCHMARKS),
+        ("benchmarks", registry.BENCHMARKS),
         ("testers", TESTERS),
     )
     for title, found in kinds:
-        rows = found.listing()
+        rows = registry.listing() if found is registry.BENCHMARKS else found.listing()
         good = sum(not row.error for row in rows)
         yield Finding(title, "ok" if good else "missing", f"{good} {found.what}s")
         for row in rows:

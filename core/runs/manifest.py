@@ -1,4 +1,4 @@
-"""On what a run was made: everything a reader needs to oracle its numbers (GEN-28)."""
+"""On what a run was made: everything a reader needs to judge its numbers (GEN-28)."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
                         "capacity_fps": capacity.rate_fps,
                         "usable_fps": usable_fps(capacity.rate_fps, run.procedure.selftest_margin),
                         "media_fps": media,
+                        "bounded_by": "line_rate" if capacity.rate_fps >= media else "tester",
                         "trials": len(capacity.keys),
                         "first_fault_above": capacity.faults[0] if capacity.faults else None,
                     }

@@ -89,27 +89,22 @@ class Commands(ABC):
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """How its frames differ from the reference translation."""
-        del intent
         return ExpectProfile()
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Number of its sessions, as ``sessions``; None if it has no state."""
-        del intent
         return None
 
     def table(self, intent: Intent) -> Reading | None:
         """What limits its table of sessions (sizes, timeouts), by the device's own names."""
-        del intent
         return None
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Idle connections live so long [s]; None: for ever, or unknown."""
-        del intent
         return None
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """What to watch under load, by name."""
-        del intent
         return {}
 
     def plan(self, intent: Intent, facts: Facts) -> Plan:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.commands import Commands, Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ProfiledOracle
+from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import reached
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.tester import Oracle
@@ -71,7 +72,6 @@ class Driver(Commands):
             given: of the testbed file.
             flags: of the command line.
         """
-        del given
         return flags
 
     def check_intent(self, intent: Intent) -> None:
@@ -127,5 +127,20 @@ class Driver(Commands):
         """
         from v6t.drivers.duts.standing.device import LabDut
 
-        del translation
         return LabDut(self, intent, keep, say)
+
+
+class WithoutCommands(Driver):
+    """What is no single device to be asked: there is nothing to survey."""
+
+    def survey(self) -> Mapping[str, str]:
+        """Nothing."""
+        return {}
+
+    def facts(self, sections: Mapping[str, str]) -> Facts:
+        """None."""
+        return Facts(system="", version="")
+
+    def example(self, intent: Intent) -> Facts:
+        """None."""
+        return Facts(system="", version="")

@@ -13,9 +13,9 @@ from v6t.profiles.headerpolicy import HeaderPolicy, merged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer, Oracle
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
-    U8 = NDArray[np.uint8]
 
 IPV4_IN_IPV6 = 4
 

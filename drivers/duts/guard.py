@@ -17,7 +17,6 @@ from v6t.profiles.errors import DutError
 
 GUARD = "guard"
 OWNER = "the device's own timer, which undoes what a lost v6t did"
-LEAST_S = 2
 RETRIES = 3
 
 

@@ -101,5 +101,8 @@ def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
         UsageError: there is none.
     """
     if ssh is None or not ssh.host:
-        raise UsageError(f"how is {what} reached?", f"give {setting} in the testbed file")
+        raise UsageError(
+            f"how is {what} reached?",
+            f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here",
+        )
     return ssh

@@ -3,69 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+
+from v6t.profiles.intent import DutIntent
 
 Checker = Callable[[str], "str | None"]
 """Reads a command's output; returns what is wrong with it, or None."""
-
-
-class LinkLike(Protocol):
-    """One cable (see ``v6t.plugins.base.Link``)."""
-
-    @property
-    def tester_mac(self) -> str:
-        """The tester's end."""
-
-    @property
-    def dut_mac(self) -> str:
-        """The device's end."""
-
-    @property
-    def vlan(self) -> int | None:
-        """IEEE 802.1Q identifier, None if untagged."""
-
-    @property
-    def mtu(self) -> int:
-        """Octets of IP packet."""
-
-
-class LinksLike(Protocol):
-    """Both cables."""
-
-    @property
-    def left(self) -> LinkLike:
-        """The left one."""
-
-    @property
-    def right(self) -> LinkLike:
-        """The right one."""
-
-
-class Intent(Protocol):
-    """What a device must be configured to be (see ``v6t.plugins.base.DutIntent``)."""
-
-    @property
-    def technology(self) -> str:
-        """Name of the plugin."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Parameters of the technology."""
-
-    @property
-    def links(self) -> LinksLike:
-        """MAC addresses, VLANs, MTUs."""
-
-    @property
-    def left(self) -> Mapping[str, Any]:
-        """``addresses``, ``neighbours`` and ``routes`` of the left link."""
-
-    @property
-    def right(self) -> Mapping[str, Any]:
-        """The same for the right link."""
+Intent = DutIntent
+"""What a device must be."""
 
 
 class Was(Enum):

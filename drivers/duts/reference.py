@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 from v6t.drivers.device import DeviceSession, quiet
-from v6t.drivers.duts.driver import DeviceTechnology, Driver
+from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
@@ -41,7 +41,7 @@ class ReferenceOptions(StrictModel):
         return given
 
 
-class Reference(Driver):
+class Reference(WithoutCommands):
     """Nothing to configure."""
 
     name = "reference"
@@ -69,20 +69,6 @@ class Reference(Driver):
         """They are parameters that the device alone believes."""
         return {"params": {**given.get("params", {}), **flags}} if flags else {}
 
-    def survey(self) -> Mapping[str, str]:
-        """Nothing."""
-        return {}
-
-    def facts(self, sections: Mapping[str, str]) -> Facts:
-        """None."""
-        del sections
-        return Facts(system="", version="")
-
-    def example(self, intent: Intent) -> Facts:
-        """None."""
-        del intent
-        return Facts(system="", version="")
-
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """There is no plan for it."""
         raise UsageError(
@@ -91,19 +77,16 @@ class Reference(Driver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """None."""
-        del intent, facts
         return Plan(self.name, "", (), ())
 
     def emptying(self, intent: Intent) -> str:
         """By the user's command, or by hand."""
-        del intent
         return self.hooks.get("flush", "by hand")
 
     def session(
         self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
     ) -> DeviceSession | None:
         """Nobody drives it."""
-        del intent, keep, say
         return None
 
     def lab_device(
@@ -116,5 +99,4 @@ class Reference(Driver):
         """The translation behind two rings."""
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
-        del intent, keep, say
         return ReferenceDevice(translation, frame_octets(translation.links), self.options.faults)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.connection_oracle import ConnectionOracle
     from v6t.drivers.tester import Oracle
-
-    U8 = NDArray[np.uint8]
+    from v6t.profiles.arrays import U8
 
 CHUNK = 1 << 16
 COUNTED = 1 << 23

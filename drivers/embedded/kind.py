@@ -43,7 +43,6 @@ class Embedded(TesterKind):
         """In namespaces of its own."""
         from v6t.drivers.embedded.tester import EmbeddedTester
 
-        del delays, seed
         return EmbeddedTester(links, None if loopback else device)
 
     def caveats(self) -> Iterator[str]:
@@ -52,7 +51,6 @@ class Embedded(TesterKind):
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
         """Whether namespaces can be made."""
-        del named
         can, how = privilege.available()
         if can:
             yield "embedded lab", "ok", f"network namespaces as {how}"

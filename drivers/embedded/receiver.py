@@ -72,7 +72,6 @@ class Receiver:
         self._gap = Gap()
         self._timeout_ns: int | None = None
         self._delays: list[NDArray[np.int64]] = []
-        self._delay_count = 0
 
     def idle(self, pipe: Connection) -> None:
         """Take frames until a request waits."""

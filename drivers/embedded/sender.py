@@ -21,8 +21,7 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    U8 = NDArray[np.uint8]
+    from v6t.profiles.arrays import U8
 
 BATCH = 512
 """Frames per system call at most: the granularity of a busy sender's clock."""

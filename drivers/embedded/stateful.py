@@ -45,6 +45,7 @@ def establishing(trial: Trial, connections: Connections) -> Trial:
         frame_timeout_s=None,
         then=None,
         event=None,
+        bound_fps=None,
     )
 
 
@@ -118,7 +119,7 @@ class Connecting:
         """Phase 1 as it came out."""
         found = self._report
         return replace(
-            self._phase(trial, result, "forward"),
+            self._phase(result, "forward"),
             repeated=int(found.get("repeated", 0)),
             inside=found.get("inside"),
             outside=found.get("outside"),
@@ -127,7 +128,7 @@ class Connecting:
 
     def validated(self, trial: Trial, result: TrialResult) -> Phase:
         """The validation as it came out."""
-        return self._phase(trial, result, "reverse")
+        return self._phase(result, "reverse")
 
     def close(self) -> None:
         """Forget the table. May be called twice."""
@@ -136,8 +137,7 @@ class Connecting:
             self._file.close()
             self._file = None
 
-    def _phase(self, trial: Trial, result: TrialResult, way: Direction) -> Phase:
-        del trial
+    def _phase(self, result: TrialResult, way: Direction) -> Phase:
         counted = result.directions[way]
         return Phase(
             counted,

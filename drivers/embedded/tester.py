@@ -205,10 +205,6 @@ class EmbeddedTester:
         """What stands between the cables."""
         return self._bed.device
 
-    def device_report(self) -> dict[str, Any]:
-        """The device's own counters; empty in loopback."""
-        return self._bed.report()
-
     def namespaces(self) -> dict[str, int]:
         """Process ids whose network namespaces are the lab's, for ``nsenter -t PID -n``."""
         lab = self._bed.lab

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from v6t.profiles.strict_model import StrictModel
 
 
-class Faults(BaseModel):
+class Faults(StrictModel):
     """How the reference device misbehaves, to see it caught."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     drop_every: int = Field(default=0, ge=0)
     """One forwarded frame in so many is lost; 0: none."""

@@ -15,8 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    U8 = NDArray[np.uint8]
+    from v6t.profiles.arrays import U8
 
 _SOL_PACKET = 263
 _ADD_MEMBERSHIP = 1

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
+    from v6t.profiles.arrays import U8
     from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
-
-    U8 = NDArray[np.uint8]
-
 
 _UNCHANGED = headerpolicy.HeaderPolicy()
 """Of a cable: nothing is made anew, so nothing is left open."""
@@ -201,7 +199,6 @@ _IPV6 = (
     (7, 8, "hop limit"), (8, 24, "source"), (24, 40, "destination"),
 )  # fmt: skip
 _UDP = ((0, 2, "source port"), (2, 4, "destination port"), (4, 6, "length"), (6, 8, "checksum"))
-
 
 _TCP = (
     (0, 2, "source port"), (2, 4, "destination port"), (4, 8, "sequence number"),

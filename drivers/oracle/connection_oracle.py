@@ -19,10 +19,9 @@ from v6t.profiles.streams import Stream, StreamSet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer
+    from v6t.profiles.arrays import U8
     from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
-
-    U8 = NDArray[np.uint8]
 
 
 @runtime_checkable

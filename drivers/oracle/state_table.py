@@ -16,8 +16,7 @@ from v6t.profiles.errors import TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    U8 = NDArray[np.uint8]
+    from v6t.profiles.arrays import U8
 
 ROW = {4: 12, 6: 36}
 """Octets of a row by IP version."""

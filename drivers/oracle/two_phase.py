@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from v6t.drivers.device import StateDevice
+from v6t.drivers.device import NEARLY_EMPTY, StateDevice
 from v6t.drivers.tester import Phase, StatefulTester
 from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
 from v6t.profiles.errors import DutError, UsageError
-
-NEARLY_EMPTY = 10
-"""Connections of its own that a device may have: the one it is driven over, for example."""
 
 
 @dataclass
@@ -112,7 +109,7 @@ class Preparing:
             surplus=count.surplus,
             # without a device, tunnels with equal inner four-tuples are no sign of anything
             repeated=phase.repeated if self._device is not None else 0,
-            sending_time_s=phase.result.sending_time_s,
+            sending_time_s=phase.result.sending_at_most_s,
             inside=phase.inside,
             outside=phase.outside,
             sessions_before=before,
@@ -134,7 +131,7 @@ class Preparing:
                     found,
                     validation_sent=back.sent,
                     validated=back.received,
-                    validation_time_s=tried.result.sending_time_s,
+                    validation_time_s=tried.result.sending_at_most_s,
                     gap_s=max(0.0, tried.began_s - phase.ended_s),
                 )
                 directions["reverse"] = tried.result
@@ -228,7 +225,7 @@ class Preparing:
 def _compare(asked: Connections, found: PhaseOneResult) -> None:
     """The device's count against the Responder's table.
 
-    A step of a search that finds fewer has failed; that is for its procedure to oracle. Everything
+    A step of a search that finds fewer has failed; that is for its procedure to judge. Everything
     else ends the run.
     """
     told = found.sessions

@@ -33,7 +33,6 @@ class Sim(TesterKind):
         """With its device."""
         from v6t.drivers.sim.tester import SimTester
 
-        del links, device, delays
         return SimTester(self.options, seed, loopback=loopback)
 
     def caveats(self) -> Iterator[str]:

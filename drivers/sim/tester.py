@@ -109,7 +109,6 @@ class SimTester:
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         """Remember the classes and their shares; frames are never built."""
-        del oracle
         self._streams = dict(streams)
         o = self.options
         if o.cores > 1 and not self._loopback:
@@ -167,7 +166,6 @@ class SimTester:
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
-        del trial
         count, rate = connections.count, connections.rate_cps * (connections.alpha or 1.0)
         began = self.clock_s
         sending = count / rate * max(1.0, rate / self.options.tester_fps)

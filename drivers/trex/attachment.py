@@ -10,12 +10,23 @@ from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.installation import find_interpreter, require
+from v6t.drivers.trex.machine import machine_facts, unmounted
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.server import Server
-from v6t.drivers.trex.server_config import PortConfig, core_plan, is_pci, linux_port, server_config
+from v6t.drivers.trex.server_config import (
+    PortConfig,
+    core_plan,
+    full_address,
+    is_pci,
+    joined,
+    linux_port,
+    server_config,
+    shared,
+)
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 
-VIRTUAL_DRIVERS = ("net_af_packet", "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+LINUX_DRIVER = "net_af_packet"
+VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
 _names = itertools.count()
 
 
@@ -75,8 +86,7 @@ class Attachment:
             TesterError: with its last words.
         """
         if self.server is not None and not self.server.alive:
-            words = self.server.last_words()
-            raise TesterError(f"the TRex server ended during a trial: {words}")
+            raise self.server.failure("the TRex server ended during a trial")
 
     def ask(self, op: str, /, **arguments: Any) -> Any:
         """A request to the worker; see :meth:`ClientWorker.ask`."""
@@ -112,11 +122,28 @@ class Attachment:
             ],
             "client": {k: self.client.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
+            "reached_by": self._reached_by(),
             "server_arguments": self.started,
         }
         if self.displaced:
             found["displaced"] = self.displaced
         return found
+
+    @property
+    def cpu_limit(self) -> float:
+        """A data path busier than this says nothing about the device [%]."""
+        if self._options.cpu_limit is not None:
+            return self._options.cpu_limit
+        drivers = {self.facts["ports"][p]["driver"] for p in self._options.all_ports}
+        return 100.0 if drivers == {LINUX_DRIVER} else 85.0
+
+    def _reached_by(self) -> str:
+        """Who can command the server, which asks nobody for a password."""
+        if self._bed is not None:
+            return "the lab's namespace only"
+        if self.server is not None and self.server.fenced:
+            return "its own host only"
+        return "whoever reaches its host" + ("" if self.server else ", as far as v6t knows")
 
     def namespace(self) -> int | None:
         """Process whose network namespace client and server run in; None: this one's."""
@@ -135,7 +162,7 @@ class Attachment:
             python, _ = find_interpreter(installation, options.python)
         self.directory = trex_dir
         self.worker = ClientWorker(python, remote=options.remote, namespace_pid=self.namespace())
-        self.client = self.ask("hello", deadline_s=60, trex_dir=trex_dir)
+        self.client = self.ask("hello", deadline_s=options.start_deadline_s, trex_dir=trex_dir)
 
     def _connect(self) -> None:
         o = self._options
@@ -160,18 +187,25 @@ class Attachment:
 
     def _start_server(self) -> None:
         options = self._options
-        interfaces = (LEFT, RIGHT) if self._bed is not None else options.all_interfaces
+        interfaces = options.all_interfaces
+        if self._bed is not None:
+            interfaces = interfaces or (LEFT, RIGHT)
+            if options.interfaces and self._bed.device is None:
+                interfaces = joined(options.interfaces)
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and none can be started: its interfaces are not named",
                 "name them in the testbed (tester.options.interfaces), or start TRex yourself",
             )
-        available = self.client["cpus"]
         mtu = max(self._links.left.mtu, self._links.right.mtu)
         pairs = 1 + len(options.pairs)
         plan = core_plan(
-            options.cores * pairs, available, options.core_list, low_end=options.cores == 1
+            options.cores * pairs,
+            self.client["cpus"],
+            options.core_list,
+            sharing=options.cores == 1,
         )
+        prefix = f"v6t{os.getpid()}n{next(_names)}"
         config = server_config(
             [
                 PortConfig(linux_port(n, name, ring=options.ring, mtu=mtu), *macs)
@@ -183,28 +217,39 @@ class Attachment:
             socket=options.socket,
             rpc_port=options.rpc_port,
             pub_port=options.pub_port,
-            prefix=f"v6t{os.getpid()}n{next(_names)}",
-            available=available,
+            prefix=prefix,
         )
         # software mode finds the trailer whatever the headers became; one core keeps sequence
         # numbers and histograms whole (TRX-03)
         by_trailer = options.by_trailer is not False and options.cores == 1
         mode = ["--software", "--hdrh"] if by_trailer else []
-        if not plan:  # all threads share one CPU: TRex would take waiting for a lock-up
+        if shared(plan):  # TRex would take a thread's waiting for its CPU for a lock-up
             mode.append("--no-watchdog")
         self.started = [
-            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores),
+            "--iom", "0", "--no-scapy-server", *mode, "-c", str(options.cores), "--prefix", prefix,
             *options.extra_arguments,
         ]  # fmt: skip
         self.server = Server(
             self.directory,
             config,
             self.started,
-            wrapper=any(is_pci(name) for name in interfaces),
+            nics=[full_address(name) for name in interfaces if is_pci(name)],
+            fence=(options.rpc_port, options.pub_port) if options.fence else (),
             namespace_pid=self.namespace(),
             remote=options.remote,
         )
-        self.server.wait(self._answers)
+        try:
+            self.server.wait(self._answers, options.start_deadline_s)
+        except TesterError as exc:
+            mount = unmounted(machine_facts(self.worker, options)) if self.worker else ""
+            if mount and any(is_pci(name) for name in interfaces):
+                raise TesterError(
+                    exc.message, f"hugepages are not mounted: {mount}; {exc.hint}"
+                ) from exc
+            raise
+        if shared(plan):
+            master, latency, *sending = plan
+            self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)
 
     def _answers(self) -> bool:
         try:

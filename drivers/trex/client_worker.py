@@ -25,6 +25,11 @@ import types
 import warnings
 from typing import Any, Dict, List
 
+EARLY_S = 0.03
+"""So much before and after the moment of the start the first frame is looked for."""
+
+HUGEPAGES = "/sys/kernel/mm/hugepages"
+CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
 
@@ -81,6 +86,29 @@ class Worker(object):
             "zmq": getattr(zmq, "__file__", ""),
         }
 
+    def machine(self, interfaces):
+        """What of this host decides whether a server can be started: nothing of TRex is needed.
+
+        interfaces: PCI addresses (with domain) and names.
+        """
+        pages = []
+        for entry in sorted(os.listdir(HUGEPAGES)) if os.path.isdir(HUGEPAGES) else []:
+            place = os.path.join(HUGEPAGES, entry)
+            pages.append([int(entry.split("-")[1][:-2]), int(read(place, "nr_hugepages") or 0)])
+        mounted = []
+        for line in read("/proc/mounts").splitlines():
+            words = line.split()
+            if len(words) > 3 and words[2] == "hugetlbfs":
+                size = [o[9:] for o in words[3].split(",") if o.startswith("pagesize=")]
+                mounted.append([words[1], kib(size[0]) if size else 0])
+        return {
+            "hugepages": pages,
+            "hugetlbfs": mounted,
+            "clock": read(CLOCK),
+            "nft": shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or "",
+            "interfaces": {name: interface_facts(name) for name in interfaces},
+        }
+
     def connect(self, server, rpc_port, pub_port, timeout_s):
         """Connect without touching any port."""
         self.client = self.api.STLClient(
@@ -131,16 +159,31 @@ class Worker(object):
 
     def server_flags(self):
         """Command line of the server if it runs on this host, else nothing."""
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                try:
-                    with open("/proc/%s/cmdline" % entry, "rb") as handle:
-                        words = handle.read().decode("utf-8", "replace").split("\0")
-                except OSError:
-                    continue
-                if os.path.basename(words[0]).startswith("_t-rex-64"):
-                    return words
-        return None
+        return next((w for w in map(server_words, os.listdir("/proc")) if w), None)
+
+    def place(self, prefix, master, latency, sending):
+        """Move the threads of the server with this prefix to CPUs; how many were moved.
+
+        A server with too few CPUs for its threads starts with all of them on one.
+        """
+        found = [e for e in os.listdir("/proc") if prefix in (server_words(e) or ())]
+        moved = 0
+        for entry, task in [(e, t) for e in found for t in os.listdir("/proc/%s/task" % e)]:
+            cpu = master
+            try:
+                with open("/proc/%s/task/%s/comm" % (entry, task)) as handle:
+                    name = handle.read().lower().split()
+                if name[:3] == ["trex", "dp", "core"]:
+                    cpu = sending[(int(name[3]) - 1) % len(sending)]
+                elif name == ["trex", "rx"]:
+                    cpu = latency
+                os.sched_setaffinity(int(task), [cpu])
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # a thread that has just ended
+            except OSError as exc:
+                raise Trouble("cpu", "TRex cannot run on CPU %d: %s" % (cpu, exc.strerror))
+            moved += 1
+        return moved
 
     def shutdown(self):
         """End the server."""
@@ -158,12 +201,11 @@ class Worker(object):
         self.streams[str(port)] = streams
         return len(streams)
 
-    def trial(
-        self, bursts, receive, residual_s, give_up_s, control, samples, recordings, synchronized
-    ):
+    def trial(self, bursts, due_s, receive, residual_s, give_up_s, control, samples, recordings):
         """One trial: install, start, watch, wait, read.
 
-        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None}]}
+        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None, "times", "gap_us"}]}
+        due_s: by then the last frame should have left;
         receive: ports that receive test frames; samples: {port: {"filter", "limit"}};
         recordings: {port: {"filter", "limit", "path"}}, kept in files of the server;
         control: BPF filter of frames that are no test frames, or ''.
@@ -172,19 +214,19 @@ class Worker(object):
         ports = sorted(int(p) for p in bursts)
         client.remove_all_streams(ports=self.ports)
         for port in ports:
-            for burst in bursts[str(port)]:  # one by one: lists are long, the server takes 4 MB
-                if burst["frames"]:
-                    client.add_streams([self._stream(port, burst)], ports=[port])
+            for number, burst in enumerate(bursts[str(port)]):
+                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
+                    client.add_streams([self._stream(port, burst, number)], ports=[port])
         client.clear_stats(ports=self.ports)
         drops_before = self._queue_drop()
         captures = self._start_captures(receive, samples, control, recordings)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
         clean(client)
-        before = time.monotonic()
-        client.start(ports=ports, force=self.service, synchronized=synchronized and len(ports) > 1)
-        began = time.monotonic()
-        ended = self._watch(ports, began, give_up_s, watched)
-        if ended is None:
+        sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
+        looking = Looking(self, sent)
+        began = looking.start()
+        ended = self._watch(looking, looking.idle + due_s, began + give_up_s, watched)
+        if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
         stats = client.get_stats(ports=self.ports)
@@ -197,8 +239,8 @@ class Worker(object):
             "global": stats["global"],
             "groups": plain(groups),
             "queue_drop": drops - drops_before,
-            "start_took_s": began - before,
-            "sending_s": None if ended is None else ended - began,
+            "looks": looking.seen,
+            "ended": ended,
             "began_ago_s": time.monotonic() - began,
             "captures": collected,
             "cpu": watched["cpu"],
@@ -243,7 +285,7 @@ class Worker(object):
 
     # ------------------------------------------------------------------ inside
 
-    def _stream(self, port, burst):
+    def _stream(self, port, burst, number):
         trex = dict(self.streams[str(port)][burst["index"]])
         trex["mode"] = {
             "type": "single_burst",
@@ -251,8 +293,15 @@ class Worker(object):
             "rate": {"type": "pps", "value": burst["pps"]},
         }
         trex["isg"] = burst["isg"]
-        if burst["tags"]:
-            trex["name"] = "%s (tags)" % trex["name"]
+        if burst["times"] > 1:
+            trex["mode"] = {
+                "type": "multi_burst",
+                "pkts_per_burst": burst["frames"] // burst["times"],
+                "count": burst["times"],
+                "ibg": burst["gap_us"],
+                "rate": trex["mode"]["rate"],
+            }
+        trex["name"] = "%s %d" % (trex["name"], number)
         trex["enabled"] = True
         if burst["pg_id"] is not None:
             trex["flow_stats"] = {
@@ -263,9 +312,24 @@ class Worker(object):
             }
         return self.api.STLStream.from_json(trex)
 
-    def _watch(self, ports, began, give_up_s, watched):
-        """Time at which traffic had ended, None if it had not by the deadline."""
-        client, next_look = self.client, began + 0.2
+    def look(self, ports):
+        """The server's clock, frames each port has sent since it began, the clock again."""
+        rpc = self.client.conn.rpc
+        batch = rpc.create_batch()
+        batch.add("ping", {}, rpc.api_h)
+        for port in ports:
+            batch.add("get_port_stats", {"port_id": port}, rpc.api_h)
+        batch.add("ping", {}, rpc.api_h)
+        answers = batch.invoke(chunk_size=None)
+        if not answers:
+            raise Trouble("server", "TRex did not tell its counters: %s" % answers.err())
+        found = answers.data()
+        sent = {p: a["opackets"] for p, a in zip(ports, found[1:-1])}
+        return found[0]["ts"], sent, found[-1]["ts"]
+
+    def _watch(self, looking, due, latest, watched):
+        """Whether traffic ended by itself by the latest time; looks at the last frames leave."""
+        client, next_check, ports = self.client, looking.began + 0.2, looking.ports
         while True:
             if not client.is_connected():
                 raise Trouble("server", "the TRex server is gone")
@@ -273,12 +337,19 @@ class Worker(object):
                 if not client.ports[port].is_acquired():
                     raise Trouble("stolen", "port %d was taken by another user" % port)
             if not any(client.ports[p].is_active() for p in ports):
-                return time.monotonic()
+                if not looking.complete:
+                    looking.look()
+                return True
             now = time.monotonic()
-            if now - began > give_up_s:
-                return None
-            if now >= next_look:
-                next_look = now + 0.5
+            if now > latest:
+                return False
+            if now >= due and not looking.complete:
+                looking.look()
+                # the later it gets, the less a finer look would prove
+                time.sleep(min(0.1, (now - due) / 100))
+                continue
+            if now >= next_check and (now < due - 0.1 or looking.complete or now > due + 0.5):
+                next_check = now + 0.5
                 self._knock()  # the client itself takes a dozen seconds to notice
                 stats = client.get_stats(ports=ports)["global"]
                 watched["cpu"].append(stats.get("cpu_util_raw", stats.get("cpu_util", 0.0)))
@@ -286,7 +357,7 @@ class Worker(object):
                 for port in ports:
                     if self._is_down(port):
                         watched["events"].append("link of port %d went down" % port)
-            time.sleep(0.005)
+            time.sleep(max(0.0, min(0.005, due - now)) if not looking.complete else 0.005)
 
     def _knock(self):
         try:
@@ -352,6 +423,95 @@ class Worker(object):
             entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
             collected.append(entry)
         return collected
+
+
+class Looking(object):
+    """Looks at the ports of a trial: before the first frame, at it, and at the last one."""
+
+    def __init__(self, worker, frames):
+        self.worker = worker
+        self.frames = frames
+        self.ports = sorted(frames)
+        self.seen: List[Any] = []
+        self.at = self.began = self.idle = 0.0
+        self.base: Dict[int, int] = {}
+
+    def start(self):
+        """Order the start for one moment of the server's clock; this clock's reading of it."""
+        client = self.worker.client
+        client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
+        asked = time.monotonic()
+        _, self.base, now = self.worker.look(self.ports)
+        half = (time.monotonic() - asked) / 2
+        # TRex wants 0.1 s of time, for every port
+        lead = 0.15 + len(self.ports) * (0.03 + 2 * half)
+        self.at, self.began = now + lead, asked + half + lead
+        whole = {"type": "raw", "op": "abs", "value": 1.0}
+        for port in self.ports:
+            done = client.ports[port].start(whole, -1, self.worker.service, None, self.at)
+            if not done:
+                raise Trouble("start", one_line(done.err()))
+        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs
+        self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
+        time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
+        self.idle = time.monotonic()
+        while time.monotonic() < self.began + EARLY_S and not all(self.look().values()):
+            time.sleep(0.0005)
+        return self.began
+
+    def look(self):
+        """Once more; frames sent by now."""
+        now = time.monotonic()
+        before, sent, after = self.worker.look(self.ports)
+        sent = {p: n - self.base[p] for p, n in sent.items()}
+        self.seen.append((before - self.at, sent, after - self.at))
+        if not any(sent.values()):
+            self.idle = now  # sending may have begun since, and is not over before its time
+        return sent
+
+    @property
+    def complete(self):
+        """All frames were seen to have left."""
+        return bool(self.seen) and all(n >= self.frames[p] for p, n in self.seen[-1][1].items())
+
+
+def server_words(entry):
+    """Command line of the TRex server behind an entry of /proc; None: it is another one's."""
+    if not entry.isdigit():
+        return None
+    try:
+        with open("/proc/%s/cmdline" % entry, "rb") as handle:
+            words = handle.read().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return None
+    return words if os.path.basename(words[0]).startswith("_t-rex-64") else None
+
+
+def interface_facts(name):
+    """Of a NIC by PCI address, or of an interface of Linux; nothing if it is not there."""
+    pci, net = "/sys/bus/pci/devices/" + name, "/sys/class/net/" + name
+    if os.path.isdir(pci):
+        driver, own = os.path.join(pci, "driver"), os.path.join(pci, "net")
+        return {
+            "driver": os.path.basename(os.readlink(driver)) if os.path.exists(driver) else "none",
+            "numa": read(pci, "numa_node"),
+            "names": sorted(os.listdir(own)) if os.path.isdir(own) else [],
+        }
+    return {"state": read(net, "operstate")} if os.path.exists(net) else None
+
+
+def kib(text):
+    """A page size as mount options have it, in KiB."""
+    return int(text[:-1]) * {"K": 1, "M": 1024, "G": 1024 * 1024}[text[-1]]
+
+
+def read(*path):
+    """A small file's text without its end of line; empty if it cannot be read."""
+    try:
+        with open(os.path.join(*path), encoding="utf-8") as handle:
+            return handle.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def clean(client):

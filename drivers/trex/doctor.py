@@ -14,6 +14,7 @@ from typing import Any
 from v6t.drivers.tester_kind import Finding, State
 from v6t.drivers.trex.channel import ClientWorker
 from v6t.drivers.trex.installation import Installation, find, find_interpreter
+from v6t.drivers.trex.machine import examine_machine
 from v6t.drivers.trex.options import TrexOptions
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError, V6tError
 
@@ -41,8 +42,11 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
         )
         return
     yield "TRex", "ok", f"{installation.path}, version {installation.version}"
-    yield _hugepages()
-    yield _clock()
+    here = ClientWorker(sys.executable)
+    try:
+        yield from examine_machine(here, options)
+    finally:
+        here.close()
     try:
         python, said = find_interpreter(installation, options.python)
     except EnvironmentLacking as exc:
@@ -52,37 +56,6 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
     if python != sys.executable:
         yield from impostors(python)
     yield from _server(installation, python, options)
-
-
-def _hugepages() -> Finding:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "hugepages", "note", "unknown"
-    total = next((int(s.split()[1]) for s in lines if s.startswith("HugePages_Total")), 0)
-    if total:
-        return "hugepages", "ok", str(total)
-    return (
-        "hugepages",
-        "note",
-        "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not",
-    )
-
-
-def _clock() -> Finding:
-    source = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    try:
-        name = source.read_text(encoding="utf-8").strip()
-    except OSError:
-        return "clock", "note", "the kernel's clock source is unknown"
-    if name == "tsc":
-        return "clock", "ok", "time stamp counter"
-    return (
-        "clock",
-        "note",
-        f"the kernel uses {name}, not tsc: TRex's time stamps come from a counter the kernel does "
-        "not trust here; compare its delays with a loopback run",
-    )
 
 
 def impostors(python: str = "") -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
@@ -92,6 +93,7 @@ def interpreters(named: str = "") -> list[str]:
     return list(dict.fromkeys(p for p in known if p))
 
 
+@cache
 def find_interpreter(installation: Installation, named: str = "") -> tuple[str, dict[str, object]]:
     """First interpreter whose attempt to import the client succeeds, and what it said.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.sending import LOOK_S
+from v6t.drivers.trex.stamping import MAX_STAMPED_FPS
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
@@ -22,7 +25,8 @@ class Trex(TesterKind):
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
     options_model = TrexOptions
-    no_matter = frozenset({"force", "restart", "sample", "python"})
+    sending_error_s = LOOK_S
+    no_matter = frozenset({"force", "restart", "sample", "python", "fence", "start_deadline_s"})
 
     @property
     def in_lab(self) -> bool:
@@ -60,6 +64,20 @@ class Trex(TesterKind):
         del seed
         return TrexTester(self.options, links, device, loopback=loopback, delays=delays)
 
+    def caveats(self) -> Iterator[str]:
+        """How frames are told apart, which is decided before a search (GEN-24)."""
+        if self.options.by_trailer is False or self.options.cores > 1:
+            yield (
+                "frames are counted by TRex's ports, less control frames: classes are not told "
+                "apart, and none is compared with the reference translation"
+            )
+            return
+        yield (
+            "TRex tells frames apart by a trailer in each where a search's upper bound is at most "
+            f"{MAX_STAMPED_FPS:,.0f} fps, both directions together; beyond that all trials of the "
+            "search are counted by its ports, and some frames carry it for comparison"
+        )
+
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:
         """TRex times frames with one core."""
         if timed and self.options.cores != 1:
@@ -79,7 +97,8 @@ class Trex(TesterKind):
 
 def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
     """Where a server must be started: whether that is possible."""
-    from v6t.drivers.trex.remote_checks import examine_interfaces
+    from v6t.drivers.trex.channel import ClientWorker
+    from v6t.drivers.trex.machine import examine_interfaces
 
     for what, state, text in found:
         silent = what == "TRex server" and state == "note"
@@ -95,4 +114,8 @@ def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
             )
         else:
             yield what, state, text
-            yield from examine_interfaces(given)
+            worker = ClientWorker(given.python or sys.executable, remote=given.remote)
+            try:
+                yield from examine_interfaces(worker, given)
+            finally:
+                worker.close()

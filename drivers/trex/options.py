@@ -80,6 +80,11 @@ class TrexOptions(StrictModel):
     """Directory that holds ``t-rex-64``; default: ``$TREX_DIR``, else the newest /opt/trex/v*."""
     start: Start = "auto"
     """``auto``: attach to a server that answers, else start one; ``never``; ``always``."""
+    start_deadline_s: float = Field(default=120.0, gt=0, le=3600)
+    """How long a server that v6t starts may take until it answers [s]."""
+    fence: bool = True
+    """Other hosts cannot reach a server that v6t starts on interfaces (by nftables): TRex asks nobody
+    for a password."""
     server: str = "127.0.0.1"
     """Host of the server to attach to."""
     ssh: Annotated[SshOptions | None, BeforeValidator(_way)] = None
@@ -100,11 +105,13 @@ class TrexOptions(StrictModel):
     pairs: tuple[Pair, ...] = Field(default=(), max_length=7)
     """Further pairs of ports; every pair sends its share of the frames."""
     lab: bool = False
-    """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``."""
+    """Run TRex inside the lab of network namespaces, with the device of the testbed's ``dut``; with
+    memif ports as ``interfaces``, a VPP that runs already."""
     cores: int = Field(default=1, ge=1, le=64)
     """Data path cores of a server that v6t starts."""
     core_list: tuple[int, ...] = ()
-    """CPU numbers: master, latency, then the data path cores; empty: chosen."""
+    """CPU numbers: master, latency, then the data path cores; empty: chosen. With one data path
+    core a CPU may stand for several threads."""
     socket: int = Field(default=0, ge=0, le=7)
     """NUMA node of the interfaces."""
     counting: Counting = "auto"
@@ -122,8 +129,9 @@ class TrexOptions(StrictModel):
     traffic repeats after at most 8,192 frames anyway."""
     sample: int = Field(default=200, ge=0, le=10_000)
     """Received frames per direction and trial that are compared octet by octet, about."""
-    cpu_limit: float = Field(default=85.0, gt=0, le=100)
-    """A trial during which the data path was busier than this is invalid [%]."""
+    cpu_limit: float | None = Field(default=None, gt=0, le=100)
+    """A trial during which the data path was busier than this is invalid [%]; none: 85, and 100 for
+    Linux interfaces, whose sending CPU does the kernel's work as well."""
     extra_arguments: tuple[str, ...] = ()
     """Further arguments of ``t-rex-64``."""
 
@@ -133,8 +141,10 @@ class TrexOptions(StrictModel):
             raise ValueError(
                 "counting by trailer needs cores: 1 (TRex sends latency streams from one core)"
             )
-        if self.lab and (self.ssh or self.start == "never" or self.interfaces):
-            raise ValueError("lab: true starts TRex here, on the lab's own interfaces")
+        if self.lab and (self.ssh or self.start == "never"):
+            raise ValueError("lab: true starts TRex here")
+        if self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()):
+            raise ValueError("lab: true has interfaces of its own; only memif ports replace them")
         if self.lab and self.pairs:
             raise ValueError("the lab has one pair of cables")
         if len(set(self.all_ports)) < len(self.all_ports):
@@ -149,6 +159,8 @@ class TrexOptions(StrictModel):
             )
         if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
+        if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
+            raise ValueError("threads can share a CPU with cores: 1 only")
         return self
 
     @property

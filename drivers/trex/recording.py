@@ -12,8 +12,8 @@ from v6t.profiles.errors import TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.profiles.arrays import U8
 
-    U8 = NDArray[np.uint8]
 
 _HEAD, _RECORD = 24, 16
 

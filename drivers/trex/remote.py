@@ -49,30 +49,3 @@ class Remote:
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
             raise TesterError(f"{there} could not be fetched from {self.host}: {said}")
-
-
-def until_input_ends(prepare: str, program: str, clean: str) -> list[str]:
-    """A shell that runs a program and ends it, and all it started, with its own standard input.
-
-    A broken connection thus leaves nothing behind.
-
-    Args:
-        prepare: commands before it.
-        program: the command, as shell text.
-        clean: commands after it.
-    """
-    return [
-        "sh",
-        "-c",
-        f"{prepare} || exit 1\n"
-        "exec 3<&0\n"
-        f"setsid {program} </dev/null 3<&- &\n"
-        "pid=$!\n"
-        "(exec >/dev/null 2>&1; cat <&3; kill -- -$pid; sleep 3; kill -9 -- -$pid) &\n"
-        "watcher=$!\n"
-        "wait $pid; status=$?\n"
-        "exec 3<&-\n"
-        "kill $watcher 2>/dev/null\n"
-        f"{clean}\n"
-        "exit $status",
-    ]

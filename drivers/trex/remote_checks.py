@@ -5,16 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 from v6t.drivers.tester_kind import Finding
 from v6t.drivers.trex.channel import ClientWorker
+from v6t.drivers.trex.machine import examine_interfaces, examine_machine
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server_config import is_pci
 from v6t.profiles.errors import TesterError, V6tError
 
-LOGIN_S = 20.0
-PCI, NET = Path("/sys/bus/pci/devices"), Path("/sys/class/net")
+GRACE_S = 5.0
 
 
 def examine_remote(options: TrexOptions) -> Iterator[Finding]:
@@ -34,8 +32,8 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
             return
         words = remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=LOGIN_S, check=False,
-            stdin=subprocess.DEVNULL,
+            words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            timeout=options.ssh.connect_deadline_s + GRACE_S,
         )  # fmt: skip
     except (V6tError, OSError, subprocess.TimeoutExpired) as exc:
         yield "ssh", "missing", f"{host}: {exc}"
@@ -51,7 +49,11 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
     yield "TRex", "ok", f"{host}:{options.trex_dir}"
     worker = ClientWorker(options.python or "python3", remote=remote)
     try:
-        said_hello = worker.ask("hello", trex_dir=options.trex_dir, deadline_s=60)
+        yield from examine_machine(worker, options)
+        yield from examine_interfaces(worker, options)
+        said_hello = worker.ask(
+            "hello", trex_dir=options.trex_dir, deadline_s=options.start_deadline_s
+        )
     except TesterError as exc:
         yield (
             "TRex client",
@@ -62,42 +64,3 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
     finally:
         worker.close()
     yield "TRex client", "ok", f"Python {said_hello['python']} there imports it"
-
-
-def examine_interfaces(options: TrexOptions) -> Iterator[Finding]:
-    """Whether the interfaces a server would be started with exist on this host."""
-    for name in options.all_interfaces or ():
-        what = f"interface {name}"
-        if name.startswith("--vdev"):
-            yield what, "ok", "made by TRex"
-        elif is_pci(name):
-            yield _pci(what, name, options.socket)
-        else:
-            yield _linux(what, name)
-
-
-def _pci(what: str, name: str, socket: int) -> Finding:
-    place = PCI / (name if name.count(":") == 2 else f"0000:{name}")
-    if not place.exists():
-        return what, "missing", "there is no such PCI device; `lspci` lists them"
-    driver = place / "driver"
-    bound = driver.resolve().name if driver.exists() else "none"
-    node = _read(place / "numa_node")
-    if node.isdigit() and int(node) != socket:
-        return what, "note", f"driver {bound}, NUMA node {node}, but socket is {socket}"
-    return what, "ok", f"driver {bound}; TRex binds it as its wrapper t-rex-64 does"
-
-
-def _linux(what: str, name: str) -> Finding:
-    if not (NET / name).exists():
-        return what, "missing", "there is no such interface; `ip -br link` lists them"
-    if _read(NET / name / "operstate") == "down":
-        return what, "note", f"it is down: ip link set {name} up, and check the cable"
-    return what, "ok", "through af_packet: one data path core"
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

@@ -12,14 +12,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from v6t.drivers.trex import supervise
-from v6t.drivers.trex.remote import Remote, until_input_ends
+from v6t.drivers.trex.program import FENCED, server_program
+from v6t.drivers.trex.remote import Remote
 from v6t.profiles.errors import TesterError
 
-START_S = 60.0
+RESTORING_S = 30.0
+"""How long TRex may take to close its ports, and the kernel to take NICs back."""
+TELLING = 4
+"""Lines of a server's output that are shown when it has not started."""
 
 
 class Server:
-    """One running ``t-rex-64 -i``."""
+    """One running ``t-rex-64 -i``.
+
+    Attributes:
+        log: what it prints; stays where it is if the server failed.
+    """
 
     def __init__(
         self,
@@ -27,7 +35,8 @@ class Server:
         config: str,
         arguments: Sequence[str],
         *,
-        wrapper: bool,
+        nics: Sequence[str] = (),
+        fence: Sequence[int] = (),
         namespace_pid: int | None = None,
         remote: Remote | None = None,
     ) -> None:
@@ -37,45 +46,48 @@ class Server:
             trex_dir: the installation.
             config: text of the configuration file.
             arguments: after ``-i --cfg FILE``.
-            wrapper: start ``t-rex-64``, which binds NICs to DPDK, instead of ``_t-rex-64``.
+            nics: full PCI addresses: ``t-rex-64`` is started, which binds them to DPDK, instead of
+                ``_t-rex-64``; at the end they are given back.
+            fence: TCP ports that other hosts shall not reach meanwhile.
             namespace_pid: run inside the network namespace of this process.
             remote: host to run on; None: this one.
         """
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the server)
+        handle, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".log")
+        self.log = Path(name)
+        self._failed = False
         self._config: Path | None = None
         directory = str(trex_dir)
-        if remote is not None:
-            text = _program_text(directory, arguments, wrapper)
-            program = remote.command(
-                until_input_ends(
-                    f'cfg=$(mktemp) && printf %s {shlex.quote(config)} > "$cfg" && '
-                    f"cd {shlex.quote(directory)}",
-                    text,
-                    'rm -f "$cfg"',
-                )
+        binary = "./t-rex-64" if nics else "./_t-rex-64"
+        if namespace_pid is None:
+            text = (
+                f"env LD_LIBRARY_PATH={shlex.quote(_libraries(directory))} {binary} -i "
+                f'--cfg "$cfg" {shlex.join(arguments)}'
             )
+            program = server_program(directory, config, text, nics=nics, fence=fence)
+            if remote is not None:
+                program = supervise.command(remote.command(program))
             environment, where = None, None
         else:
-            handle, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".yaml")
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
+            cfg, name = tempfile.mkstemp(prefix="v6t-trex-", suffix=".yaml")
+            with os.fdopen(cfg, "w", encoding="utf-8") as out:
                 out.write(config)
             self._config = Path(name)
-            binary = "./t-rex-64" if wrapper else "./_t-rex-64"
-            program = [binary, "-i", "--cfg", name, *arguments]
+            program = supervise.command([binary, "-i", "--cfg", name, *arguments], namespace_pid)
             environment = {**os.environ, "LD_LIBRARY_PATH": _libraries(directory)}
             where = directory
-        self._process = subprocess.Popen(
-            supervise.command(program, namespace_pid),
-            # the end of this is the end of a remote server
-            stdin=subprocess.DEVNULL if remote is None else subprocess.PIPE,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            cwd=where,
-            env=environment,
-            start_new_session=True,
-        )
+        with os.fdopen(handle, "wb") as output:
+            self._process = subprocess.Popen(
+                program,
+                # the end of this is the end of a server that no guard of ours watches
+                stdin=subprocess.PIPE if namespace_pid is None else subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=where,
+                env=environment,
+                start_new_session=True,
+            )
 
-    def wait(self, answers: Callable[[], bool], deadline_s: float = START_S) -> None:
+    def wait(self, answers: Callable[[], bool], deadline_s: float) -> None:
         """Return when ``answers`` is true.
 
         Raises:
@@ -84,9 +96,9 @@ class Server:
         until = time.monotonic() + deadline_s
         while not answers():
             if self._process.poll() is not None:
-                raise TesterError(f"TRex did not start: {self.last_words()}")
+                raise self.failure("TRex did not start")
             if time.monotonic() > until:
-                raise TesterError(f"TRex did not answer within {deadline_s:g} s")
+                raise self.failure(f"TRex did not answer within {deadline_s:g} s")
             time.sleep(0.1)
 
     @property
@@ -99,20 +111,32 @@ class Server:
         """The guard's process id."""
         return self._process.pid
 
-    def last_words(self) -> str:
-        """The most telling line of its output."""
-        self._log.seek(0)
-        lines = [s.strip() for s in self._log.read().decode(errors="replace").splitlines()]
-        lines = [s for s in lines if s]
-        telling = [s for s in lines if "error" in s.lower() or "fail" in s.lower()]
-        return (telling or lines or ["it said nothing"])[-1][:300]
+    @property
+    def fenced(self) -> bool:
+        """Whether other hosts cannot reach its ports."""
+        return FENCED in self._lines()
+
+    def failure(self, what: str) -> TesterError:
+        """What to raise about its end; its output is kept.
+
+        Args:
+            what: happened.
+        """
+        self._failed = True
+        last = [s for s in self._lines() if s != FENCED][-TELLING:]
+        said = " / ".join(last)[-600:] or "it said nothing"
+        return TesterError(f"{what}: {said}", f"all it said: {self.log}")
+
+    def _lines(self) -> list[str]:
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        return [line for s in text.splitlines() if (line := s.strip())]
 
     def close(self) -> None:
         """Stop it and everything it started. May be called twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=2 * supervise.GRACE_S)
+                self._process.wait(timeout=RESTORING_S)
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -122,18 +146,11 @@ class Server:
             self._process.wait()
         if self._config is not None:
             self._config.unlink(missing_ok=True)
-        self._log.close()
+        if not self._failed:
+            self.log.unlink(missing_ok=True)
 
 
 def _libraries(directory: str) -> str:
     """Where the server finds the libraries its installation brings."""
     here = Path(directory)
     return ":".join(str(p) for p in (here, here / "so", here / "so" / "x86_64"))
-
-
-def _program_text(directory: str, arguments: Sequence[str], wrapper: bool) -> str:
-    binary = "./t-rex-64" if wrapper else "./_t-rex-64"
-    words = shlex.join(arguments)
-    return (
-        f'env LD_LIBRARY_PATH={shlex.quote(_libraries(directory))} {binary} -i --cfg "$cfg" {words}'
-    )

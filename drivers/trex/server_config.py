@@ -18,6 +18,7 @@ _FRAME_OCTETS = 2048
 _LONG_FRAME_OCTETS = 16_384
 _BLOCK_OCTETS = 65_536
 
+_MEMIF_END = {"id", "role", "socket", "socket-abstract"}
 _PCI = re.compile(r"(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
@@ -33,6 +34,11 @@ class PortConfig:
 def is_pci(interface: str) -> bool:
     """Whether an interface is a NIC by PCI address, which TRex binds to DPDK."""
     return _PCI.fullmatch(interface) is not None
+
+
+def full_address(interface: str) -> str:
+    """A PCI address with its domain, as the kernel writes it."""
+    return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
 
 
 def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int = 1500) -> str:
@@ -56,16 +62,29 @@ def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int
     )
 
 
+def joined(memif: Sequence[str]) -> tuple[str, ...]:
+    """The same two memif ports with each other at the other end, for the tester's self-test."""
+    made = []
+    for port, role in zip(memif, ("server", "client"), strict=True):
+        name, *words = port.split(",")
+        own = [w for w in words if w.partition("=")[0] not in _MEMIF_END]
+        made.append(",".join([name, "id=0", f"role={role}", "socket=v6t-cable", *own]))
+    return tuple(made)
+
+
 def core_plan(
-    cores: int, available: Sequence[int], given: Sequence[int] = (), *, low_end: bool = True
+    cores: int, available: Sequence[int], given: Sequence[int] = (), *, sharing: bool = True
 ) -> list[int]:
-    """CPU numbers: master, latency, then data path cores. Empty: too few, all share one.
+    """CPU numbers: master, latency, then data path cores.
+
+    Where there are too few, the data path gets the last one for itself, as the kernel does most of
+    the work for Linux interfaces on the CPU that sends.
 
     Args:
         cores: data path cores wanted.
         available: CPU numbers this process may use.
         given: what the user wants instead.
-        low_end: one CPU may do everything if there are too few.
+        sharing: threads may share a CPU if there are too few.
 
     Raises:
         EnvironmentLacking: several data path cores on a machine without them.
@@ -74,12 +93,17 @@ def core_plan(
         return list(given)
     if len(available) >= cores + 2:
         return list(available[: cores + 2])
-    if not low_end:
+    if not sharing:
         raise EnvironmentLacking(
             f"{cores} data path cores need {cores + 2} CPUs, this machine offers {len(available)}",
             "ask for fewer cores",
         )
-    return []
+    return [available[0]] * 2 + [available[-1]] * cores
+
+
+def shared(plan: Sequence[int]) -> bool:
+    """Whether threads share a CPU: TRex can do that in its ``low_end`` mode only."""
+    return len(set(plan)) < len(plan)
 
 
 def server_config(
@@ -90,18 +114,16 @@ def server_config(
     rpc_port: int = 4501,
     pub_port: int = 4500,
     prefix: str = "v6t",
-    available: Sequence[int] = (0,),
 ) -> str:
     """Text of the configuration file.
 
     Args:
         ports: left and right, pair after pair.
-        plan: see :func:`core_plan`; empty: TRex's ``low_end`` mode on the last available CPU.
+        plan: see :func:`core_plan`.
         socket: NUMA node.
         rpc_port: where the server answers requests.
         pub_port: where it publishes events.
         prefix: keeps DPDK's files apart from those of other servers.
-        available: CPU numbers this process may use.
     """
     names = ", ".join(f"'{p.interface}'" for p in ports)
     lines = [
@@ -115,7 +137,9 @@ def server_config(
     ]
     for port in ports:
         lines += [f"    - src_mac: '{port.tester_mac}'", f"      dest_mac: '{port.dut_mac}'"]
-    if plan:
+    if shared(plan):  # TRex puts all threads on one CPU; they are moved when it runs
+        lines += ["  low_end: true", f"  low_end_core: {plan[-1]}"]
+    else:
         master, latency, *threads = plan
         share = len(threads) * 2 // len(ports)
         lines += [
@@ -129,6 +153,4 @@ def server_config(
                 f"      - socket: {socket}",
                 f"        threads: [{', '.join(map(str, threads[first : first + share]))}]",
             ]
-    else:
-        lines += ["  low_end: true", f"  low_end_core: {available[-1]}"]
     return "\n".join(lines) + "\n"

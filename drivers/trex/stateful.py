@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.trex.attachment import Attachment
     from v6t.drivers.trex.remote import Remote
-
-    U8 = NDArray[np.uint8]
-    I64 = NDArray[np.int64]
+    from v6t.profiles.arrays import I64, U8
 
 SPARE = 1000
 """A recording may hold so many frames more than there are connections."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import Link, Links, PluginParams
+from v6t.plugins.common.addresses import device, tester
 from v6t.plugins.common.ports import (
     DestinationPorts,
     SourcePorts,
@@ -19,6 +20,7 @@ from v6t.plugins.common.ports import (
 )
 from v6t.plugins.sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import link_side
 from v6t.profiles.model import (
     Binding,
     Direction,
@@ -111,18 +113,10 @@ class PortParams(Mixture):
 class LinkParams(PortParams):
     """The addresses of both links; all test hosts are routed behind the tester's."""
 
-    dut_left_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f000::1/64"), description="the device's IPv6 address on the left"
-    )
-    dut_right_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f001::1/64"), description="the device's IPv6 address on the right"
-    )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f000::2"), description="tester's IPv6 address on the left link"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f001::2"), description="tester's IPv6 address on the right link"
-    )
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
 
     def link_intent(
         self, side: str, link: Link, ipv4: tuple[IPv4Interface, IPv4Address] | None
@@ -134,16 +128,10 @@ class LinkParams(PortParams):
             link: the cable.
             ipv4: the device's and the tester's address; None: the link carries IPv6 only.
         """
-        addresses = [str(getattr(self, f"dut_{side}_ipv6"))]
-        testers = [str(getattr(self, f"tester_{side}_ipv6"))]
-        if ipv4 is not None:
-            addresses.insert(0, str(ipv4[0]))
-            testers.insert(0, str(ipv4[1]))
-        return {
-            "addresses": addresses,
-            "neighbours": dict.fromkeys(testers, link.tester_mac),
-            "routes": {},
-        }
+        own, tester = getattr(self, f"dut_{side}_ipv6"), getattr(self, f"tester_{side}_ipv6")
+        if ipv4 is None:
+            return link_side(link, [own], [tester])
+        return link_side(link, [ipv4[0], own], [ipv4[1], tester])
 
 
 def sending_link(links: Links, direction: Direction) -> Link:

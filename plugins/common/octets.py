@@ -13,11 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.plugins.base import Link
-
-    U8 = NDArray[np.uint8]
-    U64 = NDArray[np.uint64]
-    Mask = NDArray[np.bool_]
-    Reasons = NDArray[np.uint8]
+    from v6t.profiles.arrays import U8, U64, Mask
 
 ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
 UDP = 17

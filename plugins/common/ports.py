@@ -19,11 +19,11 @@ FIXED_DESTINATION = 7
 
 
 class PortRange(PluginParams):
-    """Ports drawn from ``min..max``; ``fixed`` always sends ``min``."""
+    """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is no port (RFC 6335)."""
 
     policy: Policy = "random"
-    min: int = Field(ge=0, le=65535)
-    max: int = Field(ge=0, le=65535)
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="after")
     def _ordered(self) -> PortRange:
@@ -41,8 +41,8 @@ class PortRange(PluginParams):
 class SourcePorts(PortRange):
     """RFC 4814 section 4.5: 1024 to 65535; fixed: RFC 2544's."""
 
-    min: int = Field(1024, ge=0, le=65535)
-    max: int = Field(65535, ge=0, le=65535)
+    min: int = Field(1024, ge=1, le=65535)
+    max: int = Field(65535, ge=1, le=65535)
 
     @model_validator(mode="before")
     @classmethod
@@ -53,8 +53,8 @@ class SourcePorts(PortRange):
 class DestinationPorts(PortRange):
     """RFC 4814 section 4.5: 1 to 49151; fixed: RFC 2544's."""
 
-    min: int = Field(1, ge=0, le=65535)
-    max: int = Field(49151, ge=0, le=65535)
+    min: int = Field(1, ge=1, le=65535)
+    max: int = Field(49151, ge=1, le=65535)
 
     @model_validator(mode="before")
     @classmethod

@@ -15,7 +15,8 @@ from v6t.plugins.base import Expected, Links
 from v6t.plugins.common.octets import ETHERTYPE, decrement_ttl, side_of
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8, Mask, Reasons, Side
+    from v6t.plugins.common.octets import Side
+    from v6t.profiles.arrays import U8, Mask, Reasons
     from v6t.profiles.model import Direction
 
 COMMON_REASONS = (

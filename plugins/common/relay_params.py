@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import ClassVar
 
 from pydantic import Field
+from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.mixture import Mixture, negative_share
 from v6t.plugins.common.ports import (
     DestinationPorts,
@@ -22,15 +23,9 @@ class RelayParams(Mixture):
 
     former_names: ClassVar[Mapping[str, str]] = {"spoof_percent": "negative_percent"}
 
-    server_ipv4: IPv4Address = Field(
-        IPv4Address("203.0.113.56"), description="the IPv4 host beyond the relay"
-    )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:6::2"), description="tester's IPv6 address on the left link"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:7::2"), description="tester's IPv6 address on the right link"
-    )
+    server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
+    tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     dut_right_ipv4: IPv4Interface = Field(
         IPv4Interface("203.0.113.1/24"), description="the relay's IPv4 address on the right link"
     )

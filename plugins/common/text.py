@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from v6t.plugins.addresses import refuse_unforwarded
 from v6t.profiles.errors import UsageError
 
 
@@ -29,6 +30,16 @@ def network4(text: str, what: str, setting: str = "") -> IPv4Network:
             _masked4(text),
             path=(setting or what,),
         ) from exc
+
+
+def hosts4(text: str, what: str, setting: str = "") -> IPv4Network:
+    """An IPv4 prefix whose addresses are those of hosts; see :func:`network4`."""
+    network = network4(text, what, setting)
+    try:
+        refuse_unforwarded(network)
+    except ValueError as exc:
+        raise UsageError(f"{what}: {exc}", path=(setting or what,)) from exc
+    return network
 
 
 def address4(text: str, what: str) -> IPv4Address:

@@ -14,7 +14,7 @@ from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Expected
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.streams import Stream
 
 

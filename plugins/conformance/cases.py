@@ -24,7 +24,7 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Expected, Link
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
 
 FRAMES = 48
 """Frames of each class that are looked at."""

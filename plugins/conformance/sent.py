@@ -19,7 +19,7 @@ from v6t.profiles.wire import FCS_OCTETS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.plugins.base import Link
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
 
 IPS = {"IPv4": 4, "IPv6": 6}
 

@@ -64,12 +64,15 @@ class Report:
     notes: tuple[str, ...] = ()
 
 
-def check(kind: type[Technology], params: PluginParams | None = None) -> Report:
+def check(
+    kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
+) -> Report:
     """Check a plugin.
 
     Args:
         kind: its class.
         params: to check it with; its defaults otherwise.
+        entry: name of the entry point it was found by.
     """
     findings: list[Finding] = []
     checks, negative = 0, False
@@ -80,6 +83,8 @@ def check(kind: type[Technology], params: PluginParams | None = None) -> Report:
         findings.extend(Finding(where, said) for said in islice(_safely(made), MOST))
 
     look("declaration", lambda: declared(kind))
+    if entry is not None:
+        look("entry point", lambda: _named(kind, entry))
     if findings:
         return Report(checks, tuple(findings))
     try:
@@ -96,6 +101,11 @@ def check(kind: type[Technology], params: PluginParams | None = None) -> Report:
         negative |= _has_negative(case)
     notes = () if negative else ("it has no traffic that must be dropped (negative_percent)",)
     return Report(checks, tuple(findings), notes)
+
+
+def _named(kind: type[Technology], entry: str) -> Iterator[str]:
+    if kind.name != entry:
+        yield f"it is called '{kind.name}', its entry point '{entry}': users name the latter"
 
 
 def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:

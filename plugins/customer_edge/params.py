@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import Links
+from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.mixture import Mixture, negative_share
 from v6t.plugins.common.ports import (
     DestinationPorts,
@@ -32,6 +33,7 @@ from v6t.plugins.map.rules import MapRule, PortSet
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import link_side
 
 DROP_REASONS = (
     "forwarded",
@@ -102,15 +104,11 @@ class CustomerParams(Mixture):
 
     former_names: ClassVar[Mapping[str, str]] = {"stray_percent": "negative_percent"}
 
-    server_ipv4: IPv4Address = Field(
-        IPv4Address("203.0.113.56"), description="the IPv4 host beyond the relay"
-    )
+    server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     dut_left_ipv6: IPv6Interface = Field(
         IPv6Interface("2001:db8:6::9/64"), description="the device's address on the IPv6 link"
     )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:6::1"), description="tester's IPv6 address on the left link"
-    )
+    tester_left_ipv6: IPv6Address = tester("2001:db8:6::1", "left")
     dut_right_ipv4: IPv4Interface = Field(
         IPv4Interface("192.168.19.1/30"), description="the device's address on the IPv4 link"
     )
@@ -118,12 +116,8 @@ class CustomerParams(Mixture):
         IPv4Address("192.168.19.2"),
         description="tester's IPv4 address on the right link; the customer's hosts are behind it",
     )
-    dut_right_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:7::1/64"), description="the device's IPv6 address on the right"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:7::2"), description="tester's IPv6 address on the right link"
-    )
+    dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
+    tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(default_factory=source_range, description="forward source ports")
     fw_dport: Policy = Field(
         "random", description="forward destination ports, within the customer's port set (MAP-15)"
@@ -181,17 +175,14 @@ def customer_sides(
         links: both cables.
         remote: IPv6 prefix or address of the relay's side.
     """
-    left = {
-        "addresses": [str(params.dut_left_ipv6)],
-        "neighbours": {str(params.tester_left_ipv6): links.left.tester_mac},
-        "routes": {remote: str(params.tester_left_ipv6)},
-    }
-    right = {
-        "addresses": [str(params.dut_right_ipv4), str(params.dut_right_ipv6)],
-        "neighbours": {
-            str(params.tester_right_ipv4): links.right.tester_mac,
-            str(params.tester_right_ipv6): links.right.tester_mac,
-        },
-        "routes": {str(params.customer.ipv4): str(params.tester_right_ipv4)},
-    }
+    p = params
+    left = link_side(
+        links.left, [p.dut_left_ipv6], [p.tester_left_ipv6], {remote: p.tester_left_ipv6}
+    )
+    right = link_side(
+        links.right,
+        [p.dut_right_ipv4, p.dut_right_ipv6],
+        [p.tester_right_ipv4, p.tester_right_ipv6],
+        {p.customer.ipv4: p.tester_right_ipv4},
+    )
     return left, right

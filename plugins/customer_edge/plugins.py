@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent
+from v6t.plugins.common.addresses import address
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.common.text import network6
 from v6t.plugins.customer_edge.params import (
@@ -127,15 +128,9 @@ class LwB4Params(CustomerParams):
 
     measured: ClassVar[str] = "lw4o6"
 
-    b4_address: IPv6Address = Field(
-        IPv6Address("2001:db8:b4:1:0:c612:1:9"), description="the lwB4's tunnel address"
-    )
-    br_address: IPv6Address = Field(
-        IPv6Address("2001:db8:6::1"), description="the lwAFTR's address"
-    )
-    ipv4_address: IPv4Address = Field(
-        IPv4Address("198.18.0.1"), description="the lwB4's IPv4 address"
-    )
+    b4_address: IPv6Address = address("2001:db8:b4:1:0:c612:1:9", "the lwB4's tunnel address")
+    br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
+    ipv4_address: IPv4Address = address("198.18.0.1", "the lwB4's IPv4 address")
     psid: int = Field(9, ge=0, description="PSID")
     psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
     psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
@@ -214,7 +209,6 @@ class MapECe(CustomerEdge):
     rfcs = ("RFC 7597 sections 5, 6 and 8",)
     params_model = MapECeParams
     overhead = 40
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
 
 
@@ -231,7 +225,6 @@ class MapTCe(CustomerEdge):
     )
     params_model = MapTCeParams
     overhead = 20
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
 
 
@@ -243,5 +236,4 @@ class LwB4(CustomerEdge):
     rfcs = ("RFC 7596 sections 5 and 6",)
     params_model = LwB4Params
     overhead = 40
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, between, chained, only_ipv4
 from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.dslite.softwire import SoftwireEnd
@@ -32,7 +33,7 @@ from v6t.profiles.intent_settings import DsLite, Softwires
 from v6t.profiles.model import Layer
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
@@ -59,21 +60,11 @@ class DsLiteParams(PoolParams):
     initiator_ipv4: IPv4Address = Field(
         IPv4Address("192.168.1.2"), description="the customer's address, the same behind each B4"
     )
-    b4_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:b4::1:0"), description="first address of the B4s"
-    )
-    aftr_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:db8:6::1/64"), description="the AFTR's address on the left link"
-    )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:db8:6::2"), description="tester's IPv6 address on the left link"
-    )
-    dut_right_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.19.1/30"), description="the device's IPv4 address on the right"
-    )
-    tester_right_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
-    )
+    b4_ipv6: IPv6Address = address("2001:db8:b4::1:0", "first address of the B4s")
+    aftr_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the AFTR's address on the left link")
+    tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     internal_ipv4: IPv4Address = Field(
         IPv4Address("10.0.0.0"),
         description="where a NAT44 of its own is behind the tunnels: stands for the first B4",
@@ -106,7 +97,6 @@ class DsLiteAftr(StatefulTechnology):
     ip_versions = (6, 4)
     default_driver = CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
 

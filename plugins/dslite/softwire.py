@@ -31,7 +31,7 @@ from v6t.profiles import inet
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Expected, Links
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 _HEADERS = inet.Headers(l3=0, version=4, inner=None, udp=20, payload=28)

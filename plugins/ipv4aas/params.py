@@ -6,6 +6,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IP
 from typing import Literal
 
 from pydantic import Field, model_validator
+from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.map.rules import MapRule, PortSet, rule_from_text
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
@@ -31,12 +32,8 @@ class Ipv4aasParams(ConnectionParams):
     responder_ports: Ports = Field(
         Ports(min=1, max=1000), description="destination ports, those of the Responder"
     )
-    initiator_ipv4: IPv4Address = Field(
-        IPv4Address("198.18.0.2"), description="first address of the Initiator"
-    )
-    responder_ipv4: IPv4Address = Field(
-        IPv4Address("198.19.0.2"), description="first address of the Responder"
-    )
+    initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
+    responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
     public_ipv4: IPv4Address | None = Field(
         None,
         description="first public address: of the PE (198.19.0.1), or the CE's own (192.0.2.35)",
@@ -76,18 +73,10 @@ class Ipv4aasParams(ConnectionParams):
         description="the PE's MAC address on the middle link",
     )
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
-    dut_left_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.18.1/30"), description="the CE's IPv4 address on the left"
-    )
-    tester_left_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
-    )
-    dut_right_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.19.1/30"), description="the PE's IPv4 address on the right"
-    )
-    tester_right_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
-    )
+    dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
+    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
+    dut_right_ipv4: IPv4Interface = address("192.168.19.1/30", "the PE's IPv4 address on the right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @property
     def ce_stateful(self) -> bool:

@@ -30,7 +30,7 @@ from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 _DEVICES = 2
@@ -51,13 +51,11 @@ class Ipv4aas(StatefulTechnology):
     ip_versions = (4, 4)
     default_driver = CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = IPV6_SIZES
     params: Ipv4aasParams
 
     def __new__(cls, params: Ipv4aasParams | None = None, links: Links | None = None) -> Ipv4aas:
         """Variants that encapsulate are a class of their own."""
-        del links
         tunnels = params is not None and params.variant in ("ds-lite", "lw4o6", "map-e")
         return object.__new__(Ipv4aasTunnelled if tunnels and cls is Ipv4aas else cls)
 
@@ -142,7 +140,6 @@ class Ipv4aasTunnelled(Ipv4aas):
     """Variants whose packets cross the middle link within IPv6."""
 
     overhead = 40
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
 
     @property

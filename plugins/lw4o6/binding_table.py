@@ -21,10 +21,7 @@ from v6t.profiles.files import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.plugins.common.octets import U8, U64
-
-B4_NETWORK_BITS = 64
-"""Every lwB4 of a generated table has a /64 of its own."""
+    from v6t.profiles.arrays import U8, U64
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ class LightweightAftr(Relay):
     overhead = 40
     sides = ("lwB4s", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
     params: LwAftrParams
 

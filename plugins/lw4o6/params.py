@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
+from v6t.plugins.common.addresses import address
 from v6t.plugins.common.relay_params import RelayParams
-from v6t.plugins.common.text import network4, network6
+from v6t.plugins.common.text import hosts4, network6
 from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.tunnel.ipip import UNMARKABLE
 from v6t.profiles.compiler.instructions import MAX_LIST
@@ -60,14 +61,12 @@ class LwAftrParams(RelayParams):
     simulated: Annotated[int, BeforeValidator(_simulated)] = Field(
         ALL, ge=0, description="softwires that send and receive, 'all': every row of the table"
     )
-    br_address: IPv6Address = Field(
-        IPv6Address("2001:db8:6::1"), description="the lwAFTR's address"
-    )
+    br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
 
     @cached_property
     def pool(self) -> IPv4Network:
         """The checked pool."""
-        return network4(self.ipv4_pool, "ipv4_pool")
+        return hosts4(self.ipv4_pool, "ipv4_pool")
 
     @cached_property
     def b4_network(self) -> IPv6Network:

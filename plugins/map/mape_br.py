@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from v6t.plugins.common.mixture import ipv4, ipv6
 from v6t.plugins.common.relay import Relay
 from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mape_params import DROP_REASONS, MapEParams
-from v6t.plugins.map.mape_traffic import mape_traffic
+from v6t.plugins.map.relay_traffic import relay_traffic
 from v6t.plugins.sizes import TUNNEL_SIZES
 from v6t.profiles.intent_settings import MapRelay
 from v6t.profiles.model import Direction, FramePair, Traffic
@@ -26,13 +27,20 @@ class MapEBorderRelay(Relay):
     overhead = 40
     sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = TUNNEL_SIZES[:1]
     rfc_frame_sizes = TUNNEL_SIZES
     params: MapEParams
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Foreground per domain, background and spoofed frames as the parameters say."""
-        return mape_traffic(self.params, self.links, direction, sizes, seed)
+        p = self.params
+        return relay_traffic(
+            p,
+            self.links,
+            direction,
+            sizes,
+            seed,
+            lambda ce, own: (ipv6(p, ce, p.br_address), ipv4(p, own, p.server_ipv4)),
+        )
 
     def settings(self) -> MapRelay:
         """Rules and the BR's address."""

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from v6t.plugins.base import Links
-from v6t.plugins.common.mixture import ethernet, ipv6
+from v6t.plugins.common.mixture import ipv6
 from v6t.plugins.common.relay import Relay
-from v6t.plugins.map.fields import (
-    ce_fields,
-    ea_variable,
-    first_ce,
-    fixed_ce_port,
-    map_address_fields,
-    peer_port,
-)
 from v6t.plugins.map.intent import rule_settings
 from v6t.plugins.map.mapt_params import DROP_REASONS, MapTParams
-from v6t.plugins.map.params import Domain
 from v6t.plugins.map.relay_traffic import relay_traffic
 from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.intent_settings import MapRelay
-from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, TrafficClass
+from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
@@ -43,7 +33,6 @@ class MapTBorderRelay(Relay):
     overhead = 20
     sides = ("CEs", "server")
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: MapTParams
 
@@ -52,7 +41,17 @@ class MapTBorderRelay(Relay):
         p = self.params
         if direction == "reverse":
             check_whole(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
-        return relay_traffic(p, self.links, direction, sizes, seed, _forward, whole_host=True)
+        server = rfc6052.embed(p.dmr_prefix, p.server_ipv4)
+        # no IPv4 header, so the host's address is in the identifier only
+        return relay_traffic(
+            p,
+            self.links,
+            direction,
+            sizes,
+            seed,
+            lambda ce, _: (ipv6(p, ce, server),),
+            whole_host=True,
+        )
 
     def settings(self) -> MapRelay:
         """Rules and the DMR."""
@@ -75,28 +74,3 @@ class MapTBorderRelay(Relay):
         p = self.params
         rules = [d.rule for d in p.all_domains]
         return MapTRelay(rules, p.dmr_prefix, self.links, p.lowest_ipv6_mtu).device(self.links)
-
-
-def _forward(
-    params: MapTParams, domain: Domain, links: Links, sizes: FramePair, name: str, seed: int
-) -> TrafficClass:
-    """What a CE sends: no IPv4 header, so its host's address is in the identifier only."""
-    rule = domain.rule
-    address, psid = first_ce(domain)
-    ea = ea_variable(params, domain, "forward", seed)
-    variables, bindings = ce_fields(rule, ea, None, "UDP.sport", params.fw_sport)
-    bindings += map_address_fields(rule, "IPv6.src", whole_host=True)
-    peer, more = peer_port(params.fw_dport, "UDP.dport")
-    ports = {"sport": fixed_ce_port(rule.port_set(psid), source=True), "dport": params.fw_dport.min}
-    layers = (
-        *ethernet(links, "forward"),
-        ipv6(
-            params,
-            rule.map_address(address, psid),
-            rfc6052.embed(params.dmr_prefix, params.server_ipv4),
-        ),
-        Layer("UDP", ports),
-    )
-    return TrafficClass(
-        name, Role.FOREGROUND, layers, sizes.ipv6, (*variables, *peer), (*bindings, *more)
-    )

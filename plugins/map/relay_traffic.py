@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from ipaddress import IPv6Address
-from typing import TypeVar
+from ipaddress import IPv4Address, IPv6Address
 
 from v6t.plugins.base import Links
 from v6t.plugins.common.mixture import background_of, ethernet, ipv4, mixed
@@ -33,18 +32,17 @@ from v6t.profiles.model import (
     TrafficClass,
 )
 
-Params = TypeVar("Params", bound=MapParams)
-Forward = Callable[[Params, Domain, Links, FramePair, str, int], TrafficClass]
-"""Makes the forward class of a domain from parameters, domain, links, sizes, name and seed."""
+Headers = Callable[[IPv6Address, IPv4Address], tuple[Layer, ...]]
+"""A CE's headers between Ethernet and UDP, from its MAP address and its IPv4 address."""
 
 
 def relay_traffic(
-    params: Params,
+    params: MapParams,
     links: Links,
     direction: Direction,
     sizes: FramePair,
     seed: int,
-    forward: Forward[Params],
+    headers: Headers,
     *,
     whole_host: bool = False,
 ) -> Traffic:
@@ -56,23 +54,56 @@ def relay_traffic(
         direction: which way.
         sizes: of the frames.
         seed: of the pseudorandom numbers.
-        forward: what a CE sends.
-        whole_host: see :func:`v6t.plugins.map.fields.map_address_fields`.
+        headers: of what a CE sends.
+        whole_host: see :func:`v6t.plugins.map.fields.map_address_fields`; there is no IPv4 header
+            (MAP-T).
     """
+
+    def sent(domain: Domain, name: str) -> TrafficClass:
+        if direction == "forward":
+            return _forward(params, domain, links, sizes, name, seed, headers, whole_host)
+        return _reverse(params, domain, links, sizes, name, seed)
+
     domains = params.all_domains
     foreground = []
     for number, domain in enumerate(domains):
         name = "fg" if len(domains) == 1 else f"fg-{number}"
-        make = forward if direction == "forward" else _reverse
-        foreground.append((make(params, domain, links, sizes, name, seed), domain.share))
+        foreground.append((sent(domain, name), domain.share))
     ends = (params.tester_left_ipv6, params.tester_right_ipv6)
     behind = background_of(params, links, direction, sizes, ends, links.left)
     spoofed = []
     if direction == "forward":
         for kind in _spoofs(params):
-            good = forward(params, params, links, sizes, f"spoof-{kind}", seed)
-            spoofed.append(_spoofed(params, good, kind, whole_host))
+            spoofed.append(_spoofed(params, sent(params, f"spoof-{kind}"), kind, whole_host))
     return mixed(params, direction, foreground, behind, spoofed, params.negative_percent, seed)
+
+
+def _forward(
+    params: MapParams,
+    domain: Domain,
+    links: Links,
+    sizes: FramePair,
+    name: str,
+    seed: int,
+    headers: Headers,
+    whole_host: bool,
+) -> TrafficClass:
+    rule = domain.rule
+    address, psid = first_ce(domain)
+    ea = ea_variable(params, domain, "forward", seed)
+    inner = None if whole_host else "IP.src"
+    variables, bindings = ce_fields(rule, ea, inner, "UDP.sport", params.fw_sport)
+    bindings += map_address_fields(rule, "IPv6.src", whole_host=whole_host)
+    peer, more = peer_port(params.fw_dport, "UDP.dport")
+    ports = {"sport": fixed_ce_port(rule.port_set(psid), source=True), "dport": params.fw_dport.min}
+    layers = (
+        *ethernet(links, "forward"),
+        *headers(rule.map_address(address, psid), address),
+        Layer("UDP", ports),
+    )
+    return TrafficClass(
+        name, Role.FOREGROUND, layers, sizes.ipv6, (*variables, *peer), (*bindings, *more)
+    )
 
 
 def _reverse(

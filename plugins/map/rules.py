@@ -6,13 +6,12 @@ Notation of RFC 7597: rule prefixes IPv6 ``/n`` and IPv4 ``/r``, EA length ``o``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal
 
-from v6t.plugins.common.text import network4, network6
+from v6t.plugins.common.text import hosts4, network6
 from v6t.profiles.errors import UsageError
 
 IidFormat = Literal["rfc7597", "draft"]
@@ -258,21 +257,9 @@ def rule_from_text(
         raise UsageError(f"psid_len {psid_len} is outside 0..16")
     return MapRule(
         network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6"),
-        network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),
+        hosts4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4"),
         ea_len,
         psid_offset,
         -1 if psid_len is None else psid_len,
         iid_format,
     )
-
-
-def match_ipv4(rules: Sequence[MapRule], ipv4: IPv4Address) -> MapRule | None:
-    """The rule with the longest IPv4 prefix that holds the address (MAP-13)."""
-    hits = [r for r in rules if ipv4 in r.ipv4_prefix]
-    return max(hits, key=lambda r: r.ipv4_prefix.prefixlen, default=None)
-
-
-def match_ipv6(rules: Sequence[MapRule], ipv6: IPv6Address) -> MapRule | None:
-    """The rule with the longest IPv6 prefix that holds the address (MAP-13)."""
-    hits = [r for r in rules if ipv6 in r.ipv6_prefix]
-    return max(hits, key=lambda r: r.ipv6_prefix.prefixlen, default=None)

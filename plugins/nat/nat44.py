@@ -5,8 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING
 
-from pydantic import Field
 from v6t.plugins.base import DutIntent
+from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.sizes import IPV4_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.params import PoolParams, networks
@@ -16,39 +16,21 @@ from v6t.profiles.intent_settings import Nat
 from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
 
 
 class Nat44Params(PoolParams):
     """Everything ``nat44`` can be told."""
 
-    initiator_ipv4: IPv4Address = Field(
-        IPv4Address("198.18.0.2"), description="first address of the Initiator"
-    )
-    dut_left_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.18.1/30"), description="the device's IPv4 address on the left"
-    )
-    dut_right_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.19.1/30"), description="the device's IPv4 address on the right"
-    )
-    tester_left_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
-    )
-    tester_right_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
-    )
-    dut_left_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f000::1/64"), description="the device's IPv6 address on the left"
-    )
-    dut_right_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f001::1/64"), description="the device's IPv6 address on the right"
-    )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f000::2"), description="background address on the left link"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f001::2"), description="background address on the right link"
-    )
+    initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
+    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    tester_left_ipv6: IPv6Address = background("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = background("2001:2:0:f001::2", "right")
 
     @property
     def initiator(self) -> IPv4Address:
@@ -67,7 +49,6 @@ class Nat44(StatefulTechnology):
     ip_versions = (4, 4)
     default_driver = "nftables"
     mapping = "RFC 4787 asks for endpoint-independent mapping; Linux maps by destination, too"
-    default_frame_sizes = IPV4_SIZES[:1]
     rfc_frame_sizes = IPV4_SIZES
     params: Nat44Params
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent, Links, Part
+from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.common.chain import CHAIN, TAYGA, between, chained
 from v6t.plugins.common.octets import octets4, u32
 from v6t.plugins.common.text import network6
@@ -36,7 +37,7 @@ from v6t.profiles.intent_settings import AddressTable, Nat
 from v6t.profiles.model import FramePair
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 _MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
@@ -48,21 +49,15 @@ class Nat46Params(Pool6Params):
 
     measured: ClassVar[str] = "NAT46"
 
-    initiator_ipv4: IPv4Address = Field(
-        IPv4Address("198.18.0.2"), description="first address of the Initiator"
-    )
+    initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = Field(
         IPv4Address("198.19.0.2"), description="the Responder's first address as clients know it"
     )
     clients_prefix: str = Field(
         "2001:db8:46::/96", description="prefix of the clients within the device, a /96"
     )
-    dut_left_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.18.1/30"), description="the device's IPv4 address on the left"
-    )
-    tester_left_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
-    )
+    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
+    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
 
     @property
     def initiator(self) -> IPv4Address:
@@ -114,7 +109,6 @@ class Nat46(StatefulTechnology):
     ip_versions = (4, 6)
     default_driver = CHAIN
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.plugins.base import DutIntent
+from v6t.plugins.common.addresses import address, background, device, tester
 from v6t.plugins.common.text import network6
 from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
@@ -24,7 +25,7 @@ from v6t.profiles.intent_settings import Nat64 as Nat64Settings
 from v6t.profiles.model import Direction
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
 
 WELL_KNOWN = "64:ff9b::/96"
 TIMERS_S = {
@@ -49,27 +50,13 @@ class Nat64Params(PoolParams):
         "2001:db8:64::/96",
         description="RFC 6052 prefix of the servers; wkp: the well-known prefix 64:ff9b::/96",
     )
-    initiator_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2::2"), description="first address of the Initiator"
-    )
-    dut_left_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f000::1/64"), description="the device's IPv6 address on the left"
-    )
-    dut_right_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f001::1/64"), description="the device's IPv6 address on the right"
-    )
-    dut_right_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.19.1/30"), description="the device's IPv4 address on the right"
-    )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f000::2"), description="tester's IPv6 address on the left link"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f001::2"), description="background address on the right link"
-    )
-    tester_right_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
-    )
+    initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = background("2001:2:0:f001::2", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
     def servers(self) -> IPv6Network:
@@ -126,7 +113,6 @@ class Nat64(StatefulTechnology):
     default_driver = "tayga-nftables"
     usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
     mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: Nat64Params
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ipaddress import IPv6Address, IPv6Interface
 from typing import TYPE_CHECKING
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from v6t.plugins.base import DutIntent
+from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.pool6 import Pool6Params, span
@@ -15,22 +16,16 @@ from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import Nat
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
 
 class Nat66Params(Pool6Params):
     """Everything ``nat66`` can be told."""
 
-    initiator_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2::2"), description="first address of the Initiator"
-    )
-    dut_left_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f000::1/64"), description="the device's IPv6 address on the left"
-    )
-    tester_left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f000::2"), description="tester's IPv6 address on the left link"
-    )
+    initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
 
     @property
     def initiator(self) -> IPv6Address:
@@ -54,7 +49,6 @@ class Nat66(StatefulTechnology):
     ip_versions = (6, 6)
     default_driver = "nftables66"
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.base import PluginParams
+from v6t.plugins.common.addresses import address, tester
 from v6t.plugins.common.mixture import LinkParams, negative_share
 from v6t.plugins.common.ports import KINDS, Policy
 from v6t.profiles.errors import UsageError
@@ -134,9 +135,7 @@ class RouterParams(LinkParams):
 class Ipv4RouterParams(RouterParams):
     """Everything ``ipv4-router`` can be told."""
 
-    left_ipv4: IPv4Address = Field(
-        IPv4Address("198.18.0.2"), description="the host on the left (RFC 2544 appendix C.2.2)"
-    )
+    left_ipv4: IPv4Address = address("198.18.0.2", "the host on the left (RFC 2544 appendix C.2.2)")
     right_ipv4: IPv4Address = Field(IPv4Address("198.19.0.2"), description="the host on the right")
     left_hosts: Ipv4HostBits = Field(
         default_factory=Ipv4HostBits, description="varying bits of hosts on the left (GEN-11)"
@@ -150,12 +149,8 @@ class Ipv4RouterParams(RouterParams):
     dut_right_ipv4: IPv4Interface = Field(
         IPv4Interface("192.168.19.1/30"), description="the router's IPv4 address on the right"
     )
-    tester_left_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.18.2"), description="tester's IPv4 address on the left link"
-    )
-    tester_right_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.19.2"), description="tester's IPv4 address on the right link"
-    )
+    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @model_validator(mode="after")
     def _possible(self) -> Ipv4RouterParams:
@@ -181,12 +176,8 @@ class Ipv4RouterParams(RouterParams):
 class Ipv6RouterParams(RouterParams):
     """Everything ``ipv6-router`` can be told."""
 
-    left_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2::2"), description="the host on the left (RFC 5180)"
-    )
-    right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:8000::2"), description="the host on the right"
-    )
+    left_ipv6: IPv6Address = address("2001:2::2", "the host on the left (RFC 5180)")
+    right_ipv6: IPv6Address = address("2001:2:0:8000::2", "the host on the right")
     left_hosts: HostBits = Field(
         default_factory=HostBits, description="varying bits of hosts on the left (GEN-11)"
     )

@@ -122,7 +122,6 @@ class Ipv4Router(Router):
     rfcs = ("RFC 2544", "RFC 4814 section 4.5")
     params_model = Ipv4RouterParams
     version = 4
-    default_frame_sizes = IPV4_SIZES[:1]
     rfc_frame_sizes = IPV4_SIZES
 
 
@@ -134,5 +133,4 @@ class Ipv6Router(Router):
     rfcs = ("RFC 5180", "RFC 4814 section 4.5")
     params_model = Ipv6RouterParams
     version = 6
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES

@@ -43,7 +43,6 @@ class StatelessTranslator(StatelessTechnology):
 
     overhead = 20
     drop_reasons: ClassVar[tuple[str, ...]] = DROP_REASONS
-    default_frame_sizes = IPV6_SIZES[:1]
     rfc_frame_sizes = IPV6_SIZES
     params: TranslatorParams
 
@@ -101,10 +100,6 @@ class StatelessTranslator(StatelessTechnology):
     @property
     def _ipv6_link(self) -> Link:
         return self.links.left if self.ipv6_is_left else self.links.right
-
-    @property
-    def _ipv4_link(self) -> Link:
-        return self.links.right if self.ipv6_is_left else self.links.left
 
     def _version(self, direction: Direction) -> int:
         """IP version of what is sent in a direction."""

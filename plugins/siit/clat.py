@@ -6,6 +6,7 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
 
 from pydantic import Field, model_validator
+from v6t.plugins.common.addresses import address
 from v6t.plugins.siit.base import StatelessTranslator
 from v6t.plugins.siit.hosts import HostRange
 from v6t.plugins.siit.params import TranslatorParams
@@ -29,9 +30,7 @@ class ClatParams(TranslatorParams):
     ipv4_hosts: HostRange = Field(
         HostRange(first=IPv4Address("198.18.0.2")), description="hosts of the customer"
     )
-    bg_ipv6_side: IPv6Address = Field(
-        IPv6Address("2001:2:0:3::2"), description="background address beyond the IPv6 link"
-    )
+    bg_ipv6_side: IPv6Address = address("2001:2:0:3::2", "background address beyond the IPv6 link")
 
     @cached_property
     def mappings(self) -> Mappings:

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import ClassVar
 
 from pydantic import Field, model_validator
+from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import LinkParams, negative_share
 from v6t.plugins.siit.hosts import HostRange, host
 from v6t.plugins.translation.eam import Mappings
@@ -30,18 +31,12 @@ class TranslatorParams(LinkParams):
     ipv4_hosts: HostRange = Field(
         HostRange(first=IPv4Address("198.19.0.2")), description="hosts beyond the IPv4 link"
     )
-    bg_ipv6_side: IPv6Address = Field(
-        IPv6Address("2001:2::2"), description="background address beyond the IPv6 link"
-    )
+    bg_ipv6_side: IPv6Address = address("2001:2::2", "background address beyond the IPv6 link")
     bg_ipv4_side: IPv6Address = Field(
         IPv6Address("2001:2:0:8000::2"), description="background address beyond the IPv4 link"
     )
-    dut_ipv4: IPv4Interface = Field(
-        IPv4Interface("192.168.19.1/30"), description="the device's address on the IPv4 link"
-    )
-    tester_ipv4: IPv4Address = Field(
-        IPv4Address("192.168.19.2"), description="tester's address on the IPv4 link"
-    )
+    dut_ipv4: IPv4Interface = address("192.168.19.1/30", "the device's address on the IPv4 link")
+    tester_ipv4: IPv4Address = address("192.168.19.2", "tester's address on the IPv4 link")
     lowest_ipv6_mtu: int = Field(
         LOWEST_IPV6_MTU,
         ge=1280,

@@ -32,7 +32,7 @@ from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, Traff
 if TYPE_CHECKING:
     from ipaddress import IPv6Address
 
-    from v6t.plugins.common.octets import U8, Mask
+    from v6t.profiles.arrays import U8, Mask
 
 DROP_REASONS = (
     "forwarded",
@@ -44,7 +44,6 @@ DROP_REASONS = (
     UNMARKABLE,
 )
 NO_CONNECTION, OUTSIDE_POOL, UNMARKED = 4, 5, 6
-
 
 _HEADER = {4: ("IP", ipv4), 6: ("IPv6", ipv6)}
 """scapy's name of a header, and what makes it."""

@@ -145,17 +145,6 @@ def _zeros(value: int) -> int:
     return (value & -value).bit_length() - 1
 
 
-@lru_cache(maxsize=16)
-def _orders(width: int, even: int, seed: int) -> tuple[int, ...]:
-    """For each place in the even list an order of all low bits, interleaved.
-
-    Every frame size and direction of a run has the same.
-    """
-    chance = random.Random(f"{seed}/bits")  # noqa: S311
-    orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
-    return tuple(orders[j % (1 << even)][j >> even] for j in range(1 << (width + even)))
-
-
 def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
     """The low bits of all fields; ``even`` further bits tell the place in the even list."""
     width = sum(s.low for s in splits)
@@ -165,7 +154,7 @@ def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
     if period > _LISTED_BITS:
         variable = Variable("tuple_bits", period, Kind.PERMUTATION)
     else:
-        variable = Variable("tuple_bits", width, Kind.LIST, values=_orders(width, even, seed))
+        variable = Variable("tuple_bits", width, Kind.LIST, values=_shuffled(width, even, seed))
     bindings, used = [], 0
     for s in splits:
         f = s.field
@@ -174,6 +163,13 @@ def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
         )
         used += s.low
     return [variable], bindings
+
+
+@lru_cache(maxsize=8)  # every frame size and every direction has the same
+def _shuffled(width: int, even: int, seed: int) -> tuple[int, ...]:
+    chance = random.Random(f"{seed}/bits")  # noqa: S311
+    orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
+    return tuple(orders[j % (1 << even)][j >> even] for j in range(1 << width + even))
 
 
 def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:

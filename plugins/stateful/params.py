@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.plugins.base import PluginParams
+from v6t.plugins.common.addresses import address
 from v6t.plugins.common.mixture import Mixture
 from v6t.plugins.stateful import four_tuples
 from v6t.profiles.errors import UsageError
@@ -26,8 +27,8 @@ LOWEST_PORT = 1024
 class Ports(PluginParams):
     """A range of ports, both ends included."""
 
-    min: int = Field(ge=0, le=65535)
-    max: int = Field(ge=0, le=65535)
+    min: int = Field(ge=1, le=65535)
+    max: int = Field(ge=1, le=65535)
 
     @model_validator(mode="after")
     def _ordered(self) -> Ports:
@@ -213,16 +214,12 @@ class ConnectionParams(Mixture):
 class PoolParams(ConnectionParams):
     """A device with public IPv4 addresses."""
 
-    pool_first: IPv4Address = Field(
-        IPv4Address("198.19.0.1"), description="first public address of the device"
-    )
+    pool_first: IPv4Address = address("198.19.0.1", "first public address of the device")
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
     pool_ports: Ports = Field(
         Ports(min=LOWEST_PORT, max=65535), description="public ports of each address"
     )
-    responder_ipv4: IPv4Address = Field(
-        IPv4Address("198.19.0.2"), description="first address of the Responder"
-    )
+    responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
 
     @property
     def public(self) -> PublicPool:

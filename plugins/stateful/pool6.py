@@ -6,6 +6,7 @@ from ipaddress import IPv6Address, IPv6Interface, IPv6Network
 from typing import Any
 
 from pydantic import Field, model_validator
+from v6t.plugins.common.addresses import address, device, tester
 from v6t.plugins.stateful.params import LOWEST_PORT, ConnectionParams, Ports, PublicPool
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import Links, link_side
@@ -17,22 +18,14 @@ LOW_BITS = 32
 class Pool6Params(ConnectionParams):
     """Public IPv6 addresses on the right, and the Responder there."""
 
-    pool_first: IPv6Address = Field(
-        IPv6Address("2001:2:0:2::1"), description="first public address of the device"
-    )
+    pool_first: IPv6Address = address("2001:2:0:2::1", "first public address of the device")
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
     pool_ports: Ports = Field(
         Ports(min=LOWEST_PORT, max=65535), description="public ports of each address"
     )
-    responder_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:1::2"), description="first address of the Responder"
-    )
-    dut_right_ipv6: IPv6Interface = Field(
-        IPv6Interface("2001:2:0:f001::1/64"), description="the device's IPv6 address on the right"
-    )
-    tester_right_ipv6: IPv6Address = Field(
-        IPv6Address("2001:2:0:f001::2"), description="tester's IPv6 address on the right link"
-    )
+    responder_ipv6: IPv6Address = address("2001:2:0:1::2", "first address of the Responder")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
 
     @model_validator(mode="after")
     def _pool(self) -> Pool6Params:

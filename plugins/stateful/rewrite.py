@@ -12,10 +12,9 @@ from v6t.profiles import inet
 from v6t.profiles.ends import Ends, ends_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
-    U8 = NDArray[np.uint8]
 
 Numbered = tuple["U8", "U8"]
 """Addresses ``(n, 4)`` or ``(n, 16)``, and ports ``(n, 2)`` or what stands for them."""

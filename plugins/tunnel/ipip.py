@@ -14,7 +14,7 @@ from v6t.plugins.common.octets import UDP, decrement_ttl, set_tos, u16
 from v6t.profiles.headerpolicy import combined_ecn
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8, Mask
+    from v6t.profiles.arrays import U8, Mask
 
 OUTER_HOP_LIMIT = 64
 IPIP = 4

@@ -14,7 +14,7 @@ from v6t.profiles import inet
 from v6t.profiles.headerpolicy import combined_ecn
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8, Mask
+    from v6t.profiles.arrays import U8, Mask
 
 OUTER_TTL = 64
 IPV6 = 41

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import Attempt, Conditions, Watch
+from v6t.procedures.conditions import Attempt, PointSpec, Watch
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.trial import Measure
@@ -20,7 +20,7 @@ BENCHMARK = "capacity"
 
 
 @dataclass(frozen=True)
-class CapacitySpec:
+class CapacitySpec(PointSpec):
     """One point.
 
     Attributes:
@@ -36,7 +36,7 @@ class CapacitySpec:
         phase_one: waits and validation (alpha).
     """
 
-    conditions: Conditions
+    benchmark = BENCHMARK
     first: int
     most: int
     upper_bound_cps: float
@@ -57,11 +57,6 @@ class CapacitySpec:
             raise ValueError("0 < beta <= gamma <= 1 must hold")
         if not 1 <= self.first <= self.most or self.error < 1:
             raise ValueError("first and error must be at least 1, and first at most most")
-
-    @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.point(BENCHMARK)
 
 
 @dataclass(frozen=True)

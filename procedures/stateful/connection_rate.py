@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.conditions import CPS, Attempt, Attempts, Conditions, Watch
+from v6t.procedures.conditions import CPS, Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
 from v6t.procedures.trial import Measure
@@ -21,7 +21,7 @@ BELOW = 9
 
 
 @dataclass(frozen=True)
-class ConnectionRateSpec:
+class ConnectionRateSpec(PointSpec):
     """One point.
 
     Attributes:
@@ -37,7 +37,6 @@ class ConnectionRateSpec:
         step: before the steps of each search in their keys.
     """
 
-    conditions: Conditions
     connections: int
     upper_bound_cps: float
     upper_bound_reason: str
@@ -47,11 +46,6 @@ class ConnectionRateSpec:
     floor_cps: float = 0.0
     benchmark: str = BENCHMARK
     step: str = ""
-
-    @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.point(self.benchmark)
 
     @property
     def steps(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from v6t.procedures.conditions import CPS, Attempt, Attempts, Conditions, Watch
+from v6t.procedures.conditions import CPS, Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.stateful.phases import (
     RETAKES,
     PhaseOneFailed,
@@ -21,7 +21,7 @@ BENCHMARK = "teardown"
 
 
 @dataclass(frozen=True)
-class TeardownSpec:
+class TeardownSpec(PointSpec):
     """One point.
 
     Attributes:
@@ -34,18 +34,13 @@ class TeardownSpec:
         retakes: how often phase 1 is taken again when it loses connections.
     """
 
-    conditions: Conditions
+    benchmark = BENCHMARK
     connections: int
     rate_cps: float
     rate_source: str
     repetitions: int
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
     retakes: int = RETAKES
-
-    @property
-    def point(self) -> str:
-        """Start of the keys of all its trials."""
-        return self.conditions.point(BENCHMARK)
 
 
 @dataclass(frozen=True)

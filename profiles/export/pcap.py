@@ -1,17 +1,15 @@
-"""Captures in the classic pcap format with nanosecond time stamps, for Wireshark and tests."""
+"""Captures in the classic pcap format with nanosecond time stamps, for Wireshark."""
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from v6t.profiles.errors import UsageError
-from v6t.profiles.files import read_octets
 
 _MAGIC_NS = 0xA1B23C4D
-_MAGIC_US = 0xA1B2C3D4
 _ETHERNET = 1
 _SNAP = 65535
 
@@ -41,30 +39,3 @@ def write_pcap(
     finally:
         partial.unlink(missing_ok=True)
     return count
-
-
-def read_pcap(path: Path) -> Iterator[tuple[float, bytes]]:
-    """Time stamp [s] and octets of each frame of a classic pcap file.
-
-    Raises:
-        UsageError: the file is no classic pcap capture, or breaks off.
-    """
-    data = read_octets(path)
-    if len(data) < 24:
-        raise UsageError(f"{path} is no pcap capture")
-    for order in "<>":
-        magic = struct.unpack_from(order + "I", data)[0]
-        if magic in (_MAGIC_NS, _MAGIC_US):
-            break
-    else:
-        raise UsageError(f"{path} is no pcap capture")
-    unit = 1e-9 if magic == _MAGIC_NS else 1e-6
-    offset = 24
-    while offset < len(data):
-        body = offset + 16
-        header = data[offset:body].ljust(16, b"\xff")  # a header cut short promises too much
-        seconds, fraction, captured, _ = struct.unpack(order + "IIII", header)
-        offset = body + captured
-        if offset > len(data):
-            raise UsageError(f"{path} ends in the middle of a frame")
-        yield seconds + fraction * unit, data[body:offset]

@@ -15,10 +15,10 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from v6t.procedures.conditions import Conditions
-from v6t.procedures.throughput import SEARCHES, Search, ThroughputSpec, measure_throughput
+from v6t.procedures.throughput import Search, ThroughputSpec, measure_throughput
 from v6t.tests.procedures.support import Recorded, sim
 
 UPPER_FPS = 10_080_645.0
@@ -151,7 +151,7 @@ def measure(search: Search, name: str) -> Line:
 def installed() -> tuple[Search, ...]:
     """Searches that can be run here."""
     there = importlib.util.find_spec("MLRsearch") is not None
-    return tuple(s for s in SEARCHES if there or s != "mlrsearch")
+    return tuple(s for s in get_args(Search) if there or s != "mlrsearch")
 
 
 def compare() -> Iterator[Line]:

@@ -134,6 +134,37 @@ def test_an_error_of_a_validator(install):
     assert f"({module}, line {line_of(module, 'validators')})" in complaint(done)
 
 
+MRR = Path(__file__).parents[1] / "example_benchmark" / "v6t_mrr.py"
+BROKEN_SHEET = """
+
+def _sheet(self, records):
+    return {}["here"]
+
+
+Mrr.sheet = _sheet
+"""
+
+
+def test_a_table_that_fails_takes_nothing_from_the_others(install, tmp_path):
+    module = install(MRR.read_text() + BROKEN_SHEET, benchmarks="mrr = odd_things:Mrr")
+    out = tmp_path / "out"
+    run = ("run", "--plugin", "mape-br", "--tester", "sim", "--mode", "forward", "-o", out)
+    done = v6t(*run, "--measure", "throughput,mrr", "--no-report")
+    said = f"'mrr' of odd-things failed: KeyError: 'here' ({module}, line"
+    assert done.status == 0, done.err
+    assert said in done.out
+    assert "median fps" in done.out
+    assert v6t("report", out, "--format", "md").status == 0
+    assert said in (out / "report.md").read_text().replace("\\", "")
+
+
+def test_a_name_that_is_not_the_entry_points(install):
+    install(PLUGIN, plugins="other = odd_things:Faulty")
+    done = v6t("plugins", "--check", "other")
+    assert done.status == 2
+    assert "it is called 'faulty', its entry point 'other'" in done.out
+
+
 def test_where_a_module_fails_to_load(install):
     module = install("import json\n\n1 / 0\n", plugins="faulty = odd_things:Faulty")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}

@@ -23,6 +23,8 @@ from v6t.profiles.errors import TranslationError
 
 from .support import COMMAND, complaint, v6t
 
+pytestmark = pytest.mark.slow
+
 SMALL = """\
 name: small
 title: A small campaign

@@ -44,11 +44,15 @@ def imported_by(*arguments):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["run", "--help"], ["compile", "--help"], ["completion", "bash"]],
+    [["--help"], ["--version"], ["compile", "--help"], ["completion", "bash"]],
     ids=" ".join,
 )
 def test_starts_without_heavy_imports(arguments):
     assert imported_by(*arguments) == "[]"
+
+
+def test_the_help_of_run_imports_the_settings_its_flags_are_of_and_no_more():
+    assert imported_by("run", "--help") == "['pydantic']"
 
 
 def test_the_check_of_imports_sees_imports():
@@ -168,7 +172,7 @@ def test_json_of_a_run_is_its_results_file(tmp_path):
         assert record["repetitions"] == 2
         assert 0 < record["p1"] <= record["median"] <= record["p99"]
         assert set(record["loss"].values()) == {0.0}
-        assert record["matched"] == 1.0
+        assert record["matched"] is None  # nothing is compared in a simulation
         assert record["tester_limited"] is False
         assert record["trials"]
         assert record["conditions"]["demonstration"] is True
@@ -233,9 +237,21 @@ def test_selftest_measures_the_tester_alone(tmp_path, monkeypatch):
         assert row["usable_fps"] == pytest.approx(0.9 * row["capacity_fps"])
         assert row["trials"] > 1
         assert row["first_fault_above"]
+        assert row["bounded_by"] == "tester"
     text = v6t("selftest", "--plugin", "mape-br", "--tester", "sim", *slow)
     assert "104/64 octets, reverse: " in text.out
+    assert "line_rate" not in text.out
     assert tree(tmp_path) == {}
+
+
+def test_a_selftest_says_where_the_line_rate_alone_was_its_bound(tmp_path):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("tester: {kind: sim}\nline_rate: 100M\n")
+    what = ["selftest", "--plugin", "mape-br", "--testbed", bed, "--mode", "forward"]
+    (row,) = json.loads(v6t(*what, "--json").out)
+    assert row["capacity_fps"] == row["media_fps"]
+    assert row["bounded_by"] == "line_rate"
+    assert "all a line_rate of 0.1G allows: the tester may do more" in v6t(*what).out
 
 
 def test_nothing_of_the_environment_is_written_down(tmp_path):

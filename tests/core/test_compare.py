@@ -6,6 +6,7 @@ import json
 
 import jsonschema
 import pytest
+from v6t.analysis.published.library import facts_of
 from v6t.analysis.report.machine_readable import schema
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import comparison_of
@@ -13,6 +14,8 @@ from v6t.drivers.lab import privilege
 
 from .reportruns import made
 from .support import complaint, v6t, v6t_process
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +255,7 @@ dut: {options: {faults: {slow_ns: %d}}}
 
 
 @pytest.mark.lab
+@pytest.mark.alone
 def test_the_reference_relay_against_a_slowed_one(tmp_path):
     can, how = privilege.available()
     if not can:
@@ -270,3 +274,22 @@ def test_the_reference_relay_against_a_slowed_one(tmp_path):
     same = lines(tmp_path / "slowed", tmp_path / "again")["throughput", "rate"]
     assert same.verdict == "no difference"
     assert same.effect.low <= 1 <= same.effect.high
+
+
+@pytest.mark.parametrize(
+    ("parts", "cores"),
+    [
+        ({"napt": 16, "ce": None, "br": 4}, 4),
+        ({"clat": 16, "plat": 2}, 2),
+        ({"clat": 16, "plat": None}, None),
+    ],
+)
+def test_of_two_devices_the_cores_of_the_providers_edge_count(parts, cores):
+    """As the paper varies them: the customer's edge has all of its cores."""
+    options = {name: {"options": {"cores": n} if n else {}} for name, n in parts.items()}
+    config = {
+        "plugin": "ipv4aas",
+        "procedure": {},
+        "dut": {"driver": "chain", "options": {"parts": options}},
+    }
+    assert facts_of(config, {}, simulated=False)["cores"] == cores

@@ -1,6 +1,6 @@
 """Results are never lost: a complete run is only read, and nothing known is replaced by less.
 
-``earlier`` holds directories of two runs made by the first version, whose journals bear no marks.
+``tests/earlier`` holds directories of two runs made by the first version, whose journals bear no marks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from v6t.profiles.errors import TesterError, UsageError
 from .support import bound_by_permissions, complaint, tree, v6t, v6t_process
 from .test_run import comparable, journal_keys, results, simulated
 
-EARLIER = Path(__file__).parent / "earlier"
+EARLIER = Path(__file__).parents[1] / "earlier"
 
 
 def entries(path):

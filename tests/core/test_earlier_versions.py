@@ -15,6 +15,8 @@ from v6t.profiles.errors import UsageError
 
 from .support import complaint, v6t
 
+pytestmark = pytest.mark.slow
+
 EARLIER = Path(__file__).parents[1] / "earlier"
 RUNS = ("mape-br", "nat44")
 
@@ -111,6 +113,14 @@ def test_a_benchmark_that_is_not_installed_is_shown_as_it_stands(run):
     assert "Gone" in text
     assert "marvel" in text
     assert "1234.5" in text
+    assert "'of-a-plugin' is not installed" in text
+
+
+def test_what_is_not_installed_is_not_dropped_silently_from_a_comparison(run, tmp_path):
+    changed(run, lambda r: r.update(benchmark="of-a-plugin"))
+    other = shutil.copytree(run, tmp_path / "again")
+    found = comparison_of([run, other], anyway=False)
+    assert any("'of-a-plugin' is not installed" in text for text in found.left_out)
 
 
 def test_what_is_no_record_is_refused_in_one_line(run):

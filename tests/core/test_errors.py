@@ -11,6 +11,8 @@ from v6t.profiles.errors import DutError
 
 from .support import SIM, bound_by_permissions, complaint, tree, v6t, v6t_process
 
+pytestmark = pytest.mark.slow
+
 MAP = ["calc", "map", "--rule-ipv6", "2001:db8:ce::/51", "--rule-ipv4", "192.0.2.0/24"]
 COMPILE = ["compile", "--plugin", "mape-br"]
 DOMAIN = "domains=[{rule_ipv6: 2001:db8:1::/51, rule_ipv7: x}]"
@@ -49,12 +51,12 @@ BAD = {
     "frame size is given twice": [*SIM, "--frame-size", "104", "--frame-size", "104"],
     # the procedure
     "procedure.repetitions": [*SIM, "--reps", "0"],
-    "'1.5' is not a valid integer": [*SIM, "--reps", "1.5"],
+    "repetitions: a whole number is wanted ('1.5' given)": [*SIM, "--reps", "1.5"],
     "procedure.trial_duration_s": [*SIM, "--duration", "0"],
-    "(nan given)": [*SIM, "--duration", "nan"],
-    "(inf given)": [*SIM, "--duration", "inf"],
-    "(-1.0 given)": [*SIM, "--duration", "-1"],
-    "(1e-09 given)": [*SIM, "--duration", "1e-9"],
+    "('nan' given)": [*SIM, "--duration", "nan"],
+    "('inf' given)": [*SIM, "--duration", "inf"],
+    "('-1' given)": [*SIM, "--duration", "-1"],
+    "('1e-9' given)": [*SIM, "--duration", "1e-9"],
     "procedure.resolution_fps": [*SIM, "--resolution", "0"],
     "resolution_fps: a finite number is wanted": [*SIM, "--resolution", "inf"],
     "procedure.loss_tolerance": [*SIM, "--loss-tolerance", "1"],

@@ -16,6 +16,8 @@ from v6t.drivers.lab import privilege
 
 from .support import COMMAND, RUN_FILES, SIM, v6t
 
+pytestmark = pytest.mark.slow
+
 SHAPE = ["--reps", "2", "--mode", "forward"]
 SLOW = ["--set-tester", "trial_delay_s=0.05", "--set-tester", "capacity_noise=0.05"]
 ENOUGH_TRIALS = 6

@@ -5,6 +5,8 @@ from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
 from v6t.profiles.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 
 def trial(number, rate=1000.0):
     return Trial("throughput", f"t{number}", 104, 64, "forward", rate, 1.0)

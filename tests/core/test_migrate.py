@@ -11,6 +11,8 @@ from v6t.core.migrate import maptperf, siitperf
 
 from .support import complaint, tree, v6t
 
+pytestmark = pytest.mark.slow
+
 SIITPERF = """\
 # the sample of siitperf
 IP-L-Vers 6
@@ -303,7 +305,7 @@ def test_what_was_taken_over_can_be_rehearsed(text, tmp_path):
     assert done.status == 0, done
     (record,) = json.loads(done.out)["results"]
     assert 990_000 <= record["median"] <= 1_000_000
-    assert record["matched"] == 1.0
+    assert record["matched"] is None  # nothing is compared in a simulation
 
 
 def test_a_stateful_nat64(tmp_path):
@@ -344,7 +346,7 @@ def test_stateful_tests_can_be_rehearsed(text, tmp_path):
     rate, throughput = json.loads(done.out)["results"]
     assert rate["connections"] == 4_000_000
     assert rate["validated"]
-    assert throughput["matched"] == 1.0
+    assert throughput["matched"] is None
 
 
 def test_without_enumeration_every_frame_would_not_be_a_connection(tmp_path):

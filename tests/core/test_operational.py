@@ -18,6 +18,8 @@ from v6t.profiles.errors import UsageError
 
 from .support import SIM, complaint, tree, v6t
 
+pytestmark = pytest.mark.slow
+
 SHORT = [*SIM, "--reps", "1", "--mode", "forward"]
 
 

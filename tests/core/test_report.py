@@ -29,6 +29,8 @@ from v6t.procedures.trial import result_from_json, result_to_json
 from .reportruns import EVERYTHING, made
 from .support import COMMAND, SIM, complaint, tree, v6t
 
+pytestmark = pytest.mark.slow
+
 
 def parsed(path):
     """The root of an XML file that this test suite has written."""
@@ -41,7 +43,7 @@ EVIL = '<script>alert("x")</script> & $x^2$ | `a` \u202e\x07'
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run of every benchmark."""
-    procedure = {"frame_timeout_ms": 5.0, "repetitions": 6}
+    procedure = {"frame_timeout": {"deadline_ms": 5.0}, "repetitions": 6}
     home = tmp_path_factory.mktemp("runs")
     device = {"buffer_frames": 2000, "tail_share": 0.001, "recovery_s": 0.1, "reset_s": 0.2}
     path = made(home / "run", *EVERYTHING, device=device, procedure=procedure, label=EVIL)

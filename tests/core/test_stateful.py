@@ -17,6 +17,8 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import DutError, TranslationError, UsageError
 
+pytestmark = pytest.mark.slow
+
 EVERYTHING = (
     *("connection-rate", "throughput", "frame-loss", "latency", "pdv", "ipdv"),
     *("teardown", "capacity"),
@@ -27,7 +29,7 @@ def wanted(*benchmarks, plugin="nat44", device=None, modes=("bidirectional",), *
     """A resolved run; ``connections`` are the procedure's settings of that name."""
     capacity = connections.pop("capacity", {})
     texts = {f"connections.{k}": str(v) for k, v in connections.items()}
-    texts |= {f"connections.capacity.{k}": str(v) for k, v in capacity.items()}
+    texts |= {f"capacity.{k}": str(v) for k, v in capacity.items()}
     flags = Flags(
         plugin=plugin,
         tester="sim",

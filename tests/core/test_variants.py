@@ -15,6 +15,8 @@ from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import EnvironmentLacking, TesterError
 from v6t.tests.core.support import v6t
 
+pytestmark = pytest.mark.slow
+
 PROBE = ("run", "--plugin", "ipv4-router", "--tester", "sim", "--measure", "rss-probe")
 
 

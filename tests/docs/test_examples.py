@@ -14,6 +14,8 @@ from v6t.tests.core.support import v6t
 
 from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages
 
+pytestmark = pytest.mark.slow
+
 LANGUAGES = {"console", "yaml", "python", "text", "toml"}
 EXECUTED = [p for p in pages() if any(b.language in {"console", "yaml"} for b in blocks(p))]
 PLUGINS = [DOCS / "plugins" / f"{name}.md" for name in names()]

@@ -16,6 +16,8 @@ from v6t.tests.packaging.support import pip_install
 
 from .pages import CHECKOUT, DOCS, blocks
 
+pytestmark = pytest.mark.slow
+
 POSSIBLE, WHY = available()
 TESTS = CHECKOUT / "tests"
 EXAMPLES = {
@@ -55,11 +57,12 @@ def test_the_tutorial_shows_the_package(tutorial):
 def packages(tmp_path_factory):
     """The packages with the modules as the tutorials print them, installed by pip."""
     site = tmp_path_factory.mktemp("site")
+    work = tmp_path_factory.mktemp("sources")
     for name, module in EXAMPLES.items():
-        work = tmp_path_factory.mktemp("sources")
-        shown = shutil.copytree(module.parent, work / "shown")
+        shown = shutil.copytree(module.parent, work / name)
         (shown / module.name).write_text(code(name))
-        pip_install(shown, work / "build", "--no-deps", "--target", site)
+    folders = [work / name for name in EXAMPLES]
+    pip_install(folders, work / "build", "--no-deps", "--target", site)
     return site
 
 

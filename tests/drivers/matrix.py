@@ -1,6 +1,7 @@
 """The matrix of testers, devices and benchmarks: what is run in every cell, or why it cannot be.
 
-``python -m v6t.tests.drivers.matrix`` writes ``docs/matrix.md``; ``test_matrix.py`` runs the cells.
+``python -m v6t.tests.drivers.matrix`` writes ``docs/matrix.md``; ``test_matrix.py`` runs the cells and,
+where V6T_RECORD is set, notes in ``recorded/matrix.json`` which of them passed and when.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from v6t.drivers.duts.registry import make_driver
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
+RECORD = Path(__file__).parent / "recorded" / "matrix.json"
 BEGIN, END = "<!-- begin: written from the code -->", "<!-- end -->"
 TESTERS = ("embedded", "trex")
 BENCHMARKS = ("throughput", "latency", "pdv")
@@ -34,6 +37,7 @@ class Row:
         plugin: the technology.
         words: of both, on the page.
         params: of the technology.
+        wanted: what is measured in the row.
         cannot: why a tester cannot measure some benchmarks, by both.
     """
 
@@ -41,7 +45,13 @@ class Row:
     plugin: str
     words: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    wanted: tuple[str, ...] = BENCHMARKS
     cannot: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """One word for each."""
+        return "-".join([self.device, self.plugin, *(v for v in [self.params.get("variant")] if v)])
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -68,7 +78,19 @@ ROWS = (
     Row("vpp", "nat44", "VPP, NAT44"),
     Row("vpp", "nat64", "VPP, NAT64"),
     Row("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
+    *(
+        Row("chain", "ipv4aas", f"CE and PE, {words}", {"variant": variant}, BENCHMARKS[:1])
+        for variant, words in {
+            "464xlat": "464XLAT: TAYGA; TAYGA and nftables",
+            "ds-lite": "DS-Lite: reference B4; reference AFTR and nftables",
+            "lw4o6": "lw4o6: nftables and reference lwB4; reference lwAFTR",
+            "map-e": "MAP-E: nftables and reference CE; reference BR",
+            "map-t": "MAP-T: nftables and reference CE; reference BR",
+        }.items()
+    ),
 )
+CHAINED = ("tayga-nftables", "nftables")
+"""Drivers of the parts of a chain."""
 
 
 def vpp() -> str:
@@ -84,7 +106,9 @@ def lacking(tester: str, row: Row) -> str:
         return "" if vpp() else "no vpp in PATH; V6T_VPP may name one"
     if row.device == "reference":
         return ""
-    programs = {"sysctl": "procps", **make_driver(row.device, {}).programs}
+    programs = {"sysctl": "procps"}
+    for name in CHAINED if row.device == "chain" else (row.device,):
+        programs.update(make_driver(name, {}).programs)
     path = "/usr/sbin:/sbin:/usr/bin:/bin"
     return next(
         (
@@ -98,7 +122,7 @@ def lacking(tester: str, row: Row) -> str:
 
 def benchmarks(tester: str, row: Row) -> tuple[str, ...]:
     """What is measured in a row by a tester."""
-    return tuple(b for b in BENCHMARKS if (tester, b) not in row.cannot)
+    return tuple(b for b in row.wanted if (tester, b) not in row.cannot)
 
 
 def run_file(row: Row, tester: str) -> str:
@@ -152,9 +176,34 @@ def _table() -> Iterator[str]:
 
 
 def _cell(row: Row, tester: str) -> str:
-    said = [f"{', '.join(benchmarks(tester, row))}"] if benchmarks(tester, row) else []
+    ran = recorded().get(key(tester, row))
+    said = [f"{ran['benchmarks']}: {ran['modes']}, {ran['date']}" if ran else "not run"]
     said += [f"no {b}: {row.cannot[tester, b]}" for b in BENCHMARKS if (tester, b) in row.cannot]
     return "; ".join(said)
+
+
+def key(tester: str, row: Row) -> str:
+    """Of a cell in the record."""
+    return f"{tester} {row.name}"
+
+
+def recorded() -> dict[str, dict[str, str]]:
+    """What passed, by tester, device and technology: benchmarks, modes and the day."""
+    found: dict[str, dict[str, str]] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return found
+
+
+def note(tester: str, row: Row) -> None:
+    """Keep that a cell passed today, where this is asked for."""
+    if not os.environ.get("V6T_RECORD"):
+        return
+    kept = recorded()
+    kept[key(tester, row)] = {
+        "benchmarks": ", ".join(benchmarks(tester, row)),
+        "modes": ", ".join(row.modes),
+        "date": date.today().isoformat(),
+    }
+    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -38,6 +38,8 @@ from v6t.profiles.ends import ends_of
 from v6t.profiles.errors import DutError, TesterError, UsageError
 from v6t.profiles.expand import Expander
 
+pytestmark = pytest.mark.slow
+
 COUNT = 2000
 
 

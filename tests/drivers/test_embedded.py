@@ -26,6 +26,7 @@ from . import faketrex
 LAB, WHY = available()
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.alone,
     pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
 ]
 

@@ -34,6 +34,8 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.headerpolicy import Change, change_of, combined_ecn, tolerate
 from v6t.profiles.model import DIRECTIONS, Role
 
+pytestmark = pytest.mark.slow
+
 OCTETS = (0, 1, 2, 3, 0xB8, 0xB9, 0xBB)
 """Not-ECT, ECT(1), ECT(0), CE without a DSCP, and EF with some of them."""
 TUNNELS = {"mape-br": MapEBorderRelay, "lwaftr": LightweightAftr, "dslite-aftr": DsLiteAftr}

@@ -15,7 +15,7 @@ POSSIBLE, WHY = available()
 
 
 def marks(tester, row):
-    found = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+    found = [pytest.mark.lab, pytest.mark.alone, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
     if tester == "trex":
         found.append(pytest.mark.trex)
     if row.device == "vpp":
@@ -25,7 +25,7 @@ def marks(tester, row):
 
 
 CELLS = [
-    pytest.param(tester, row, id=f"{tester}-{row.device}-{row.plugin}", marks=marks(tester, row))
+    pytest.param(tester, row, id=f"{tester}-{row.name}", marks=marks(tester, row))
     for tester in matrix.TESTERS
     for row in matrix.ROWS
 ]
@@ -50,7 +50,14 @@ def test_a_cell(tester, row, tmp_path):
     counted = [c for t in trials for c in t.directions.values()]
     assert sum(c.checked for c in counted) > 500
     assert all(c.checked == c.matched for c in counted)
+    matrix.note(tester, row)
 
 
 def test_the_page_has_every_cell():
+    ran = {k: (c["benchmarks"], c["modes"]) for k, c in matrix.recorded().items()}
+    cells = [(t, row) for t in matrix.TESTERS for row in matrix.ROWS]
+    assert ran == {
+        matrix.key(t, row): (", ".join(matrix.benchmarks(t, row)), ", ".join(row.modes))
+        for t, row in cells
+    }, "V6T_RECORD=1 pytest tests/drivers/test_matrix.py"
     assert matrix.generated() in matrix.PAGE.read_text(), "python -m v6t.tests.drivers.matrix"

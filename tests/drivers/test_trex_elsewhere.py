@@ -12,7 +12,8 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.remote import Remote, until_input_ends
+from v6t.drivers.trex.program import until_input_ends
+from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
@@ -20,12 +21,13 @@ from v6t.profiles.errors import TesterError
 
 from .duts import sshserver
 
-pytestmark = pytest.mark.lab  # one server of a name at a time
+pytestmark = pytest.mark.lab
 needs_sshd = pytest.mark.skipif(
     sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
 )
 needs_trex = [
     pytest.mark.trex,
+    pytest.mark.alone,
     pytest.mark.skipif(
         not os.environ.get("TREX_DIR"),
         reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
@@ -137,6 +139,7 @@ def passed(tester, **changes):
 @needs_sshd
 @needs_lab
 @pytest.mark.trex
+@pytest.mark.alone
 @needs_trex[1]
 @pytest.mark.parametrize(
     "pairs",
@@ -166,8 +169,11 @@ def test_trex_on_another_host(host, pairs):
                 if delays is not None:
                     assert sum(d.frames + d.lost for d in way.delays.values()) == 100
         assert tester.describe()["pairs_of_ports"] == 1 + len(pairs)
+        assert tester.describe()["reached_by"] == "its own host only"
+        assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
     finally:
         tester.close()
     assert "_t-rex-64" not in server.processes()
+    assert "v6t_trex" not in server.shell("nft list tables")
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")

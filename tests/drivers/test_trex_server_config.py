@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server_config import PortConfig, linux_port, server_config
+from v6t.drivers.trex.server_config import PortConfig, core_plan, joined, linux_port, server_config
+from v6t.profiles.errors import EnvironmentLacking
 
 
 def arguments(port):
@@ -41,7 +42,7 @@ def test_what_the_user_spelled_out_stays(own):
 def test_the_names_stand_in_the_configuration():
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     ports = [PortConfig(linux_port(n, name), *macs) for n, name in enumerate(("a0", "a1"))]
-    text = server_config(ports, [])
+    text = server_config(ports, [0, 1, 2])
     assert "net_af_packet0,iface=a0," in text and "net_af_packet1,iface=a1," in text
 
 
@@ -49,3 +50,39 @@ def test_the_names_stand_in_the_configuration():
 def test_rings_that_no_block_fits_are_refused(ring):
     with pytest.raises(ValidationError):
         TrexOptions(ring=ring)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "plan"),
+    [([4], [4, 4, 4]), ([0, 1], [0, 0, 1]), ([0, 1, 2], [0, 1, 2]), ([3, 5, 7, 9], [3, 5, 7])],
+)
+def test_the_data_path_has_a_cpu_for_itself_where_there_are_two(cpus, plan):
+    assert core_plan(1, cpus) == plan
+    macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+    text = server_config([PortConfig("a0", *macs), PortConfig("a1", *macs)], plan)
+    # TRex starts with three CPUs, or with all threads on one
+    assert ("low_end: true" in text) == (len(cpus) < 3)
+    assert (f"threads: [{plan[2]}]" in text) == (len(cpus) >= 3)
+
+
+def test_several_data_path_cores_share_no_cpu():
+    with pytest.raises(EnvironmentLacking, match="2 data path cores need 4 CPUs"):
+        core_plan(2, [0, 1, 2], sharing=False)
+    with pytest.raises(ValidationError, match="cores: 1 only"):
+        TrexOptions(cores=2, core_list=(0, 0, 1, 2))
+    assert TrexOptions(core_list=(0, 0, 1)).core_list == (0, 0, 1)
+
+
+def test_the_lab_has_its_own_interfaces_or_memif_ones():
+    memif = ("--vdev=net_memif0,id=0,role=client", "--vdev=net_memif1,id=1,role=client")
+    assert TrexOptions(lab=True, interfaces=memif).all_interfaces == memif
+    with pytest.raises(ValidationError, match="only memif ports replace them"):
+        TrexOptions(lab=True, interfaces=("eth1", "eth2"))
+
+
+def test_memif_ports_are_joined_for_the_self_test():
+    ends = "socket=/run/vpp/memif.sock,socket-abstract=no,rsize=13"
+    memif = [f"--vdev=net_memif{n},id={n},role=client,{ends}" for n in (0, 1)]
+    one, other = (dict(w.split("=") for w in p.split(",")[1:]) for p in joined(memif))
+    assert (one.pop("role"), other.pop("role")) == ("server", "client")
+    assert one == other and one["socket"] != "/run/vpp/memif.sock" and one["rsize"] == "13"

@@ -21,9 +21,12 @@ from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import Trial
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
 from . import faketrex
+
+pytestmark = pytest.mark.slow
 
 
 def wait_until(true, seconds=10):
@@ -127,20 +130,20 @@ def test_deadline(installation, monkeypatch):
     made = a_tester(installation)
     made.open()
     try:
-        made.attachment.worker.ask("load", port=0, streams=[{"flow_stats": {}}])
-        burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "tags": False}
+        made.attachment.worker.ask("load", port=0, streams=[{"name": "fg"}])
+        burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "times": 1}
         with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
             made.attachment.worker.ask(
                 "trial",
                 deadline_s=0.5,
                 bursts={"0": [burst]},
+                due_s=1.0,
                 receive=[1],
                 residual_s=0,
                 give_up_s=5,
                 control="",
                 samples={},
                 recordings={},
-                synchronized=False,
             )
     finally:
         made.close()
@@ -171,6 +174,38 @@ def test_a_trial_is_counted(opened):
         count = result.directions[direction].classes["fg"]
         assert (count.required, count.sent, count.received) == (500, 500, 500)
     assert opened.describe()["counting"] == "trailer"
+
+
+@pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
+@pytest.mark.parametrize("slow", [1, 2])
+def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
+    """Whatever tells frames apart; a tester that sends at half the rate is found out."""
+    monkeypatch.setenv("FAKE_SLOW", str(slow))
+    made = a_tester(installation, **options)
+    made.open()
+    try:
+        run = resolve(flags=Flags(plugin="mape-br"))
+        plugin = bind(run).technology
+        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+        for _ in range(5):  # the machine may be busy
+            result = made.measure(TRIAL)
+            verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
+            if verdict.valid == (slow == 1):
+                break
+        assert verdict.valid == (slow == 1)
+        for counted in result.directions.values():
+            least = counted.sending_time_s - counted.sending_error_s
+            assert 0.499 < least <= counted.sending_at_most_s
+            assert slow == 1 or least > 0.9
+    finally:
+        made.close()
+
+
+def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
+    assert opened.attachment.cpu_limit == 100
+    opened.attachment.facts["ports"][1]["driver"] = "net_i40e"
+    assert opened.attachment.cpu_limit == 85
+    assert a_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
 
 
 def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
@@ -241,22 +276,82 @@ def test_no_server_is_one_sentence(installation, monkeypatch):
 def test_a_server_that_dies_at_once_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", "echo 'EAL: Error - no hugepages'; exit 1")
-    with pytest.raises(TesterError, match="TRex did not start: EAL: Error - no hugepages"):
-        a_tester(path, start="always", interfaces=("eth8", "eth9")).open()
+    with pytest.raises(
+        TesterError, match="TRex did not start: EAL: Error - no hugepages"
+    ) as caught:
+        a_tester(path, start="always", interfaces=("eth8", "eth9"), fence=False).open()
+    kept = Path(caught.value.hint.removeprefix("all it said: "))
+    assert kept.read_text() == "EAL: Error - no hugepages\n"
+    kept.unlink()
+
+
+def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_SERVER", "down")
+    path = faketrex.make(tmp_path / "v3.08", "echo binding; sleep 60")
+    given = {"start": "always", "interfaces": ("eth8", "eth9"), "fence": False}
+    with pytest.raises(TesterError, match="did not answer within 3 s: binding") as caught:
+        a_tester(path, start_deadline_s=3, **given).open()
+    Path(caught.value.hint.removeprefix("all it said: ")).unlink()
 
 
 def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
-    server = Server(path, "- version: 2\n", ["-c", "1"], wrapper=False)
-    assert wait_until(lambda: len(faketrex.children(server.pid)) == 2)
+    server = Server(path, "- version: 2\n", ["-c", "1"])
+    assert wait_until(lambda: len(faketrex.children(server.pid)) == 3)  # with the watcher
     processes = faketrex.children(server.pid)
     server.close()
     assert all(faketrex.gone(p) for p in processes)
 
 
+THREADS = """
+import sys, threading
+name = lambda words: open("/proc/thread-self/comm", "w").write(words)
+def run(words):
+    name(words)
+    there.wait()
+    threading.Event().wait()
+there = threading.Barrier(3)
+for words in ("TRex RX", "Trex DP core 1"):
+    threading.Thread(target=run, args=(words,), daemon=True).start()
+there.wait()
+print("all there", flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_threads_of_one_server_are_moved_and_no_others():
+    first, *_, last = sorted(os.sched_getaffinity(0))
+
+    def a_server(prefix):
+        words = ["_t-rex-64", "-c", THREADS, "--prefix", prefix]
+        return subprocess.Popen(words, executable=sys.executable, stdout=subprocess.PIPE, text=True)
+
+    def where(process):
+        tasks = Path(f"/proc/{process.pid}/task").iterdir()
+        return {(t / "comm").read_text().strip(): os.sched_getaffinity(int(t.name)) for t in tasks}
+
+    own, other = a_server("v6t1n0"), a_server("v6t1n1")
+    try:
+        assert own.stdout.readline() == other.stdout.readline() == "all there\n"
+        before = where(other)
+        asked = {"prefix": "v6t1n0", "master": first, "latency": first, "sending": [last]}
+        assert client_worker.Worker().place(**asked) == 3
+        found = where(own)
+        assert found.pop("Trex DP core 1") == {last}
+        assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
+        assert where(other) == before
+        with pytest.raises(client_worker.Trouble, match="TRex cannot run on CPU 1023"):
+            client_worker.Worker().place(**{**asked, "latency": 1023})
+    finally:
+        for process in (own, other):
+            process.kill()
+            process.communicate()
+
+
 def test_a_server_does_not_outlive_its_guard(tmp_path):
     path = faketrex.make(tmp_path / "v3.08")
-    server = Server(path, "", [], wrapper=True)
+    server = Server(path, "", [])
     assert wait_until(lambda: faketrex.children(server.pid))
     processes = faketrex.children(server.pid)
     server._process.send_signal(signal.SIGTERM)

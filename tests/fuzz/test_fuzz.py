@@ -14,6 +14,8 @@ from .bench import Place
 from .inputs import FOLDER, PIPE, ZERO, Input
 from .kinds import KINDS, SHARES
 
+pytestmark = pytest.mark.slow
+
 INPUTS = 60
 
 

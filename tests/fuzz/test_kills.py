@@ -16,6 +16,8 @@ import pytest
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import COMMAND
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("V6T_KILLS", "6"))
 SEED = int(os.environ.get("V6T_SEED", "16"))
 SIM = (

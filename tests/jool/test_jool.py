@@ -22,8 +22,9 @@ from v6t.procedures.preflight import check_translation
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing
+from v6t.tests.machine.image import Image, lacking
 
-from . import image
+from .image import JOOL
 from .vm import MachineDut
 
 ASKED = os.environ.get("V6T_JOOL") == "1"
@@ -35,11 +36,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="session")
-def made() -> image.Image:
+def made() -> Image:
     possible, why = available()
     assert possible, why
-    assert not image.lacking(), f"apt-get install {' '.join(image.lacking())}"
-    return image.image()
+    assert not lacking(), f"apt-get install {' '.join(lacking())}"
+    return JOOL.image()
 
 
 @pytest.fixture

@@ -56,9 +56,10 @@ def elsewhere(tmp_path):
     return {"cwd": tmp_path, "env": clean}
 
 
-def pip_install(folder, work, *options, python=sys.executable):
-    """``pip install .`` in a copy of a package: pip builds it and needs no network for that."""
-    copy = work / folder.name
-    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+def pip_install(folders, work, *options, python=sys.executable):
+    """``pip install`` of copies of packages: pip builds them and needs no network for that."""
+    copies = [work / folder.name for folder in folders]
+    for folder, copy in zip(folders, copies, strict=True):
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-index")
-    run(*pip, "--no-build-isolation", *options, ".", cwd=copy)
+    run(*pip, "--no-build-isolation", *options, *copies)

@@ -8,6 +8,8 @@ import pytest
 
 from .support import CHECKOUT, elsewhere, pip_install, run
 
+pytestmark = pytest.mark.slow
+
 TESTS = CHECKOUT / "tests"
 
 
@@ -16,10 +18,8 @@ def extended(fresh, tmp_path_factory):
     """A fresh environment with v6t and the packages of the tutorials."""
     bin_ = fresh("extended")
     packages = ("plugin", "driver", "benchmark", "tester", "6rd")
-    for name in packages:
-        pip_install(
-            TESTS / f"example_{name}", tmp_path_factory.mktemp("sources"), python=bin_ / "python"
-        )
+    folders = [TESTS / f"example_{name}" for name in packages]
+    pip_install(folders, tmp_path_factory.mktemp("sources"), python=bin_ / "python")
     return bin_
 
 

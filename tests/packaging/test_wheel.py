@@ -11,6 +11,8 @@ import pytest
 
 from .support import ROOMS, elsewhere, listed, modules, run, setup
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_wheel_holds_every_module(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())

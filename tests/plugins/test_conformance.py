@@ -16,7 +16,10 @@ from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.profiles.model import FramePair, Layer, Traffic
 from v6t.tests.core.support import v6t
+from v6t.tests.plugins import foreign_stateful
 from v6t.tests.plugins.foreign import ALL
+
+pytestmark = pytest.mark.slow
 
 OWN = [name for name in names() if load_plugin(name).__module__.startswith("v6t.plugins.")]
 
@@ -27,7 +30,7 @@ def test_every_built_in_plugin_conforms(name):
     assert_conforms(load_plugin(name))
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", [*ALL, *foreign_stateful.ALL])
 def test_plugins_of_other_protocols_conform(kind):
     assert_conforms(kind)
 

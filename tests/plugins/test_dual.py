@@ -97,6 +97,7 @@ def rows_of(answer):
     return [answer.frames[i, : answer.length[i]].tobytes() for i in range(len(answer.length))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("links", [None, TAGGED], ids=["plain", "tagged"])
 @pytest.mark.parametrize("given", [{}, HOSTS], ids=["one host", "hosts"])
 @pytest.mark.parametrize("size", [104, 1500])

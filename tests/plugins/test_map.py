@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.plugins.common.text import address4, address6, network4, network6
 from v6t.plugins.map.overlap import pick, served_ea
-from v6t.plugins.map.rules import MapRule, match_ipv4, match_ipv6, rule_from_text
+from v6t.plugins.map.rules import MapRule, rule_from_text
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.errors import UsageError
 
@@ -165,18 +165,6 @@ def test_rfc6052_extracts_what_it_embedded(value, length, ipv4, suffix):
     used = max(length + 40, 72) if length < 96 else 128
     noisy = IPv6Address(int(six) | suffix & (1 << 128 - used) - 1)
     assert rfc6052.extract(network, noisy) == four
-
-
-def test_longest_prefixes_win():
-    wide = rule_from_text("2001:db8::/32", "10.0.0.0/8", 20)
-    narrow = rule_from_text("2001:db8:ff00::/40", "10.255.0.0/16", 18)
-    for both in ([wide, narrow], [narrow, wide]):
-        assert match_ipv4(both, IPv4Address("10.255.1.2")) is narrow
-        assert match_ipv4(both, IPv4Address("10.254.1.2")) is wide
-        assert match_ipv4(both, IPv4Address("11.0.0.1")) is None
-        assert match_ipv6(both, IPv6Address("2001:db8:ff12::1")) is narrow
-        assert match_ipv6(both, IPv6Address("2001:db8:fe12::1")) is wide
-        assert match_ipv6(both, IPv6Address("2001:db9::1")) is None
 
 
 @st.composite

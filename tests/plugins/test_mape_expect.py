@@ -96,6 +96,7 @@ def compared(plugin, direction, frames):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("links", LINKS)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
@@ -136,6 +137,7 @@ def mutants(plugin, direction, frames, count, seed):
     return chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("links", LINKS)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @pytest.mark.parametrize("direction", ["forward", "reverse"])

@@ -31,17 +31,17 @@ SERVER = "203.0.113.56"
 
 @st.composite
 def rules(draw):
-    """Any legal rule below 3ffe::/16 and 0.0.0.0/1."""
-    o = draw(st.integers(0, 47))
+    """Any legal rule below 3ffe::/16 and 128.0.0.0/2."""
+    o = draw(st.integers(0, 46))
     n = draw(st.integers(16, 64 - o))
-    r = draw(st.integers(1, min(32, 48 - o)))
+    r = draw(st.integers(2, min(32, 48 - o)))
     k = max(0, o - (32 - r))
     explicit = draw(st.integers(0, 16)) if o == 0 and r == 32 else None
     a = draw(st.integers(0, 16 - (explicit or k)))
     if (explicit or k) == 16:
         a = 0
     six = (0x3FFE << n - 16 | draw(st.integers(0, 2 ** (n - 16) - 1))) << 128 - n
-    four = draw(st.integers(0, 2 ** (r - 1) - 1)) << 32 - r
+    four = (2 << r - 2 | draw(st.integers(0, 2 ** (r - 2) - 1))) << 32 - r
     draft = draw(st.booleans())
     return MapRule(
         IPv6Network((six, n)), IPv4Network((four, r)), o, a,

@@ -24,6 +24,8 @@ from .oracle import OracleRule
 from .test_roundtrip import clat, lw_rows, siit
 from .worlds import embedded
 
+pytestmark = pytest.mark.slow
+
 FRAMES = int(os.environ.get("V6T_FRAMES", "1000000"))
 """Of each technology, half of them in each direction."""
 BATCH = 50_000

@@ -22,6 +22,8 @@ from v6t.profiles.model import DIRECTIONS, Role
 
 from .worlds import World, aged, as_ipv4, as_ipv6, embedded, extracted, routed
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 48
 TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=7),

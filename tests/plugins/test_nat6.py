@@ -21,6 +21,8 @@ from v6t.profiles.expand import Expander
 from .test_nat import FRAMES, NatWorld, _with_ports, streams
 from .worlds import as_ipv4, as_ipv6, routed
 
+pytestmark = pytest.mark.slow
+
 TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=7),
     Link("02:00:00:00:02:02", "02:00:00:00:02:01", mtu=2000),

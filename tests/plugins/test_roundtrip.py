@@ -30,6 +30,8 @@ from .worlds import (
     TunnelWorld,
 )
 
+pytestmark = pytest.mark.slow
+
 FRAMES = 100_000
 SAMPLE = 60
 PAPER = [("198.18.0.0/24", "2001:2::/120"), ("198.19.0.0/24", "2001:2:0:1000::/120")]

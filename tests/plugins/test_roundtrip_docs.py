@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from v6t.core.config.plugins import load_plugin
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs" / "plugins"
 OWN = sorted(
     e.name for e in entry_points(group="v6t.plugins") if e.value.startswith("v6t.plugins.")

@@ -11,6 +11,8 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.runner import execute
 from v6t.profiles.errors import TranslationError, UsageError
 
+pytestmark = pytest.mark.slow
+
 FORMER = {
     "ipv4-router": "expired_percent",
     "ipv6-router": "expired_percent",

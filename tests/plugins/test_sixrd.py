@@ -22,6 +22,8 @@ from v6t.plugins.conformance.suite import assert_conforms
 from v6t.profiles.errors import UsageError
 from v6t.tests.packaging.support import pip_install
 
+pytestmark = pytest.mark.slow
+
 POSSIBLE, WHY = available()
 EXAMPLE = Path(__file__).parents[1] / "example_6rd"
 MACS = ("02:00:00:00:01:02", "02:00:00:00:01:01", "02:00:00:00:02:02", "02:00:00:00:02:01")
@@ -33,7 +35,7 @@ CE, HOST = "10.1.2.3", "2001:db8:102:300::1"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     place = tmp_path_factory.mktemp("site")
-    pip_install(EXAMPLE, tmp_path_factory.mktemp("source"), "--no-deps", "--target", place)
+    pip_install([EXAMPLE], tmp_path_factory.mktemp("source"), "--no-deps", "--target", place)
     return place
 
 

@@ -16,6 +16,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.tests.packaging.support import pip_install
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parents[1]
 NAMES = ("plugin", "broken")
 
@@ -24,9 +26,8 @@ NAMES = ("plugin", "broken")
 def packages(tmp_path_factory):
     """Both, installed by pip into a directory of packages."""
     place = tmp_path_factory.mktemp("site")
-    for name in NAMES:
-        work = tmp_path_factory.mktemp("sources")
-        pip_install(TESTS / f"example_{name}", work, "--no-deps", "--target", place)
+    folders = [TESTS / f"example_{name}" for name in NAMES]
+    pip_install(folders, tmp_path_factory.mktemp("sources"), "--no-deps", "--target", place)
     return place
 
 

@@ -17,6 +17,8 @@ from v6t.profiles.model import Layer, Role, Traffic, TrafficClass
 
 from .support import number
 
+pytestmark = pytest.mark.slow
+
 BATCH = 1 << 18
 BOTH = {
     "initiator_ports": {"min": 1024, "max": 1423},

@@ -29,6 +29,8 @@ from v6t.procedures.trial import (
 from v6t.procedures.validity import Verdict
 from v6t.tests.procedures.support import Recorded, at, sim
 
+pytestmark = pytest.mark.slow
+
 UPPER_CPS = 1_000_000.0
 
 

@@ -11,6 +11,8 @@ from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
 from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial, TrialResult
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
 
+pytestmark = pytest.mark.slow
+
 
 def latency(conditions=None, **changes):
     given = {

@@ -19,6 +19,8 @@ from v6t.profiles.model import Binding, Kind, Role, Traffic, TrafficClass, Varia
 from .traffics import ETHER, FOUR_IN_SIX, IPV6, OVER_SIX, VLAN, background, mape, one
 from .vm import Counter, Machine
 
+pytestmark = pytest.mark.slow
+
 WIDE = "IPv6.dst"
 
 

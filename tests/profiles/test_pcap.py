@@ -7,8 +7,9 @@ from scapy.utils import RawPcapReader, RawPcapWriter
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import expand_set
-from v6t.profiles.export.pcap import read_pcap, write_pcap
+from v6t.profiles.export.pcap import write_pcap
 from v6t.profiles.model import Traffic
+from v6t.tests.profiles.pcap_reader import read_pcap
 
 from .test_template import rebuilt
 from .traffics import background, mape

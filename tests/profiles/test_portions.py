@@ -16,6 +16,8 @@ from v6t.profiles.transform.precompute import with_rows
 
 from .test_export_trex import traffics
 
+pytestmark = pytest.mark.slow
+
 RUN = resolve(flags=Flags(plugin="mape-br", params={"ces": "5000"}))
 PLUGIN = bind(RUN).technology
 STREAMS = compile_point(PLUGIN, PLUGIN.frame_pair(104), 7)

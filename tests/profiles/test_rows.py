@@ -17,6 +17,8 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.inet import verify
 from v6t.profiles.transform.precompute import period, pieces, with_rows
 
+pytestmark = pytest.mark.slow
+
 
 def sets(plugin, size=104, **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))

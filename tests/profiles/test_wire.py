@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 from v6t.profiles.errors import UsageError
-from v6t.profiles.wire import max_frame_rate_fps, parse_frame_rate, parse_line_rate
+from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 VECTORS = json.loads((files("v6t.tests") / "vectors" / "siit.json").read_text())["vectors"]
 PAIRS = [v for v in VECTORS if v["kind"] == "frame_size_pair"]
@@ -53,13 +53,6 @@ def test_rates_of_acceptance_test_a24(line, size, overhead, fps):
 )
 def test_line_rates_users_write(text, bps):
     assert parse_line_rate(text) == bps
-
-
-@pytest.mark.parametrize(
-    ("text", "fps"), [("10kpps", 1e4), ("1.5Mfps", 1.5e6), ("1000", 1000.0), ("0.5", 0.5)]
-)
-def test_frame_rates_users_write(text, fps):
-    assert parse_frame_rate(text) == fps
 
 
 @pytest.mark.parametrize("text", ["", "ten", "10X", "-1G", "0", "10kpps", "1 2", "1/3", "nan"])

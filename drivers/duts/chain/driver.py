@@ -14,17 +14,10 @@ from typing import Any
 from pydantic import Field
 from v6t.drivers.device import quiet
 from v6t.drivers.duts.chain.oracle import ChainOracle
-from v6t.drivers.duts.chain.parts import (
-    Part,
-    PartIntent,
-    PartLink,
-    PartLinks,
-    df_after,
-    further_hops,
-)
+from v6t.drivers.duts.chain.parts import Part, df_after, further_hops
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
-from v6t.drivers.duts.driver import DeviceTechnology, Driver
+from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions, reached
@@ -36,6 +29,7 @@ from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.strict_model import StrictModel
 
 
@@ -54,7 +48,7 @@ class ChainOptions(DutOptions):
     parts: dict[str, PartOptions] = Field(default_factory=dict)
 
 
-class Chain(Driver):
+class Chain(WithoutCommands):
     """Combines the drivers of the parts; it has no commands of its own."""
 
     name = "chain"
@@ -104,23 +98,8 @@ class Chain(Driver):
             )
         return tuple(found)
 
-    def survey(self) -> Mapping[str, str]:
-        """Nothing: each part is surveyed by its own driver."""
-        return {}
-
-    def facts(self, sections: Mapping[str, str]) -> Facts:
-        """None of its own."""
-        del sections
-        return Facts(system="", version="")
-
-    def example(self, intent: Intent) -> Facts:
-        """See the base class."""
-        del intent
-        return Facts(system="", version="")
-
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """The plans of all parts, to be shown; each is carried out on its own part."""
-        del facts
         steps: list[Step] = []
         flush: list[Step] = []
         notes: list[str] = []
@@ -200,9 +179,9 @@ def _kept(keep: Path | None, part: Part) -> Path | None:
     return None if keep is None else keep / part.name
 
 
-def _intent(given: Mapping[str, Any], sessions: int | None) -> PartIntent:
+def _intent(given: Mapping[str, Any], sessions: int | None) -> DutIntent:
     settings = dict(given["settings"])
     if given["stateful"] and sessions:
         settings["sessions"] = sessions
-    links = PartLinks(PartLink(**given["links"]["left"]), PartLink(**given["links"]["right"]))
-    return PartIntent(given["technology"], settings, links, given["left"], given["right"])
+    links = Links(Link(**given["links"]["left"]), Link(**given["links"]["right"]))
+    return DutIntent(given["technology"], settings, links, given["left"], given["right"])

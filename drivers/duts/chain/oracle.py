@@ -13,9 +13,9 @@ from v6t.profiles import inet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer, Oracle
+    from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
-    U8 = NDArray[np.uint8]
 
 _SET, _CLEAR = 0x40, 0xBF
 

@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from v6t.drivers.duts.driver import Driver
+from v6t.profiles.intent import DutIntent
 from v6t.profiles.model import Direction
-
-
-@dataclass(frozen=True)
-class PartLink:
-    """See :class:`v6t.drivers.duts.plan.LinkLike`."""
-
-    tester_mac: str
-    dut_mac: str
-    vlan: int | None = None
-    mtu: int = 1500
-
-
-@dataclass(frozen=True)
-class PartLinks:
-    """See :class:`v6t.drivers.duts.plan.LinksLike`."""
-
-    left: PartLink
-    right: PartLink
-
-
-@dataclass(frozen=True)
-class PartIntent:
-    """What one part must be; see :class:`v6t.drivers.duts.plan.Intent`."""
-
-    technology: str
-    settings: Mapping[str, Any]
-    links: PartLinks
-    left: Mapping[str, Any]
-    right: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -55,7 +25,7 @@ class Part:
     name: str
     device: str
     stateful: bool
-    intent: PartIntent
+    intent: DutIntent
     driver: Driver
     to_ipv4: Direction | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
@@ -287,9 +288,7 @@ def _with_table(step: Step, program: str, table: list[tuple[Any, Any]], checks: 
         return None
 
     check = Check(command, checker, f"{len(table)} mappings, {', '.join(checks)}")
-    return Step(
-        step.command, step.why, undo=step.undo, before=step.before, was=step.was, check=check
-    )
+    return replace(step, check=check)
 
 
 def _pool4(intent: Intent, version: str) -> list[Step]:

@@ -44,7 +44,6 @@ class Map646(LinuxDriver):
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the TUN device and out of it."""
-        del intent
         return ExpectProfile(further_hops=1, why="two hops of the kernel; not executed")
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:

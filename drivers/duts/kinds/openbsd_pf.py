@@ -8,6 +8,7 @@ from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any, Literal
 
 from pydantic import Field
+from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
@@ -25,6 +26,7 @@ class OpenBsdOptions(DutOptions):
     """Options of OpenBSD."""
 
     state_dir: str = "/var/run/v6t"
+    """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     flush: Literal["reboot", "purge"] = "reboot"
     """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
     deviation)."""
@@ -48,7 +50,6 @@ class OpenBsdPf(Driver):
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Of UDP states."""
-        del intent
         return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:
@@ -139,7 +140,6 @@ class OpenBsdPf(Driver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and PF's counters."""
-        del intent
         return {"cpu": Reading("sysctl kern.cp_time2", cpu), "pf": Reading("pfctl -si", info)}
 
     def _rules(self, intent: Intent) -> list[Step]:
@@ -178,7 +178,7 @@ class OpenBsdPf(Driver):
             left = info(output).get("sessions")
             if left is None:
                 return "it does not say how many states there are"
-            return f"{left:.0f} states are left" if left > nat.NEARLY_EMPTY else None
+            return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
 
         return Step(
             "pfctl -q -F states",

@@ -109,7 +109,6 @@ class LabDut(LabDevice):
 
     def start_in(self, pid: int) -> None:
         """Configure and verify it like a device elsewhere; its namespace is its own."""
-        del pid
         session = Session(self.driver, self._transport(), self.intent, self._keep, self._say)
         session.open()
         self._session = session

@@ -66,7 +66,6 @@ class LabSsh:
         self.name = name
         self.place = BASE / f"v6t-lab-{name}"
         self._pid = 0
-        self._stopped = False
 
     def start(self) -> int:
         """Find or make it; the id of a process in its namespaces."""

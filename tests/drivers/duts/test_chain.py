@@ -66,6 +66,7 @@ def establish(sizes, purpose="establish"):
 
 @lab
 @pytest.mark.lab
+@pytest.mark.alone
 @pytest.mark.parametrize("name", DEVICES)
 def test_connections_go_through_and_are_counted(name):
     plugin, params = DEVICES[name]
@@ -92,7 +93,7 @@ def test_connections_go_through_and_are_counted(name):
         state.flush()
         assert state.sessions() == 0
         assert len(bench.verify_device()) > 10
-        report = tester.device_report()
+        report = tester._bed.report()
         described = bench.describe()["device"]
     finally:
         bench.close()
@@ -113,6 +114,7 @@ def test_connections_go_through_and_are_counted(name):
 
 @lab
 @pytest.mark.lab
+@pytest.mark.alone
 def test_a_part_that_cannot_be_made_leaves_no_other_one():
     """The PLAT's pool is in the way of the CLAT's mapping: TAYGA says so, nothing stays."""
     options = {"parts.clat.options.ipv4_addr": "198.18.0.2"}

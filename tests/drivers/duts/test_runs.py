@@ -23,6 +23,7 @@ POSSIBLE, WHY = available()
 LACKING = missing("tayga", "over ssh")
 pytestmark = [
     pytest.mark.lab,
+    pytest.mark.alone,
     pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]

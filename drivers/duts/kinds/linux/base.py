@@ -29,7 +29,6 @@ class LinuxDriver(Driver):
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Of UDP connections."""
-        del intent
         return float(self.options.timeout_s)
 
     def survey(self) -> Mapping[str, str]:

@@ -57,7 +57,6 @@ def steps(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
     Raises:
         DutError: the program that does it is not there.
     """
-    del intent
     names = (options.left, options.right)
     found: list[Step] = []
     wanted = options.rss or options.queues

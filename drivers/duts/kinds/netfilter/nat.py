@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -17,8 +18,6 @@ from v6t.profiles.intent_settings import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
-NEARLY_EMPTY = 10
-"""The connection over which v6t talks, and whatever else the device has of its own."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +175,10 @@ def conntrack_statistics(text: str) -> Mapping[str, float]:
     return found
 
 
-def nft_table(rules: Sequence[str]) -> str:
+def nft_table(rules: Sequence[str], family: str = "ip") -> str:
     """Text of v6t's own table, replacing an earlier one in the same transaction."""
-    lines = ["add table ip v6t", "delete table ip v6t", "table ip v6t {"]
+    name = f"table {family} v6t"
+    lines = [f"add {name}", f"delete {name}", f"{name} {{"]
     lines += ["  chain post {", "    type nat hook postrouting priority srcnat; policy accept;"]
     lines += [f"    {rule}" for rule in rules]
     return "\n".join([*lines, "  }", "}"]) + "\n"

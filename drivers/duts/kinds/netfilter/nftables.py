@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from v6t.drivers.duts.kinds.linux.base import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -22,7 +23,7 @@ class Nftables(NetfilterNat):
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
-    forward = ("nft list chain ip filter FORWARD", "policy drop")
+    forward: ClassVar[tuple[str, str] | None] = ("nft list chain ip filter FORWARD", "policy drop")
 
     def rules(self, pool: nat.Pool, port: str) -> list[Step]:
         """See the base class."""
@@ -35,16 +36,16 @@ def listing(pool: nat.Pool, port: str) -> Check:
     return checked(LIST, lambda out: nat.read_nft(out, pool, port), "the rules of the plan")
 
 
-def table(place: str, text: str, check: Check) -> list[Step]:
+def table(place: str, text: str, check: Check, family: str = "ip") -> list[Step]:
     """The rules: checked first, then loaded in one transaction."""
-    file = f"{place}/v6t.nft"
+    file, name = f"{place}/v6t.nft", f"table {family} v6t"
     return [
         write_file(file, text, "the rules"),
         Step(
             f"nft -c -f {file} && nft -f {file}",
             "translate the clients' connections",
-            undo="nft delete table ip v6t",
-            before="nft list table ip v6t 2>/dev/null || true",
+            undo=f"nft delete {name}",
+            before=f"nft list {name} 2>/dev/null || true",
             was=Was.FOREIGN,
             check=check,
         ),

@@ -66,7 +66,6 @@ class Tayga(LinuxDriver):
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the TUN device, translated, and routed again."""
-        del intent
         return ExpectProfile(
             further_hops=2,
             df="set",

@@ -83,7 +83,6 @@ class Vpp(Driver):
 
     def example(self, intent: Intent) -> Facts:
         """See the base class."""
-        del intent
         return Facts("Linux", self.options.version or syntax.VERSIONS[-1])
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -120,7 +119,6 @@ class Vpp(Driver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
-        del intent
         return {
             "runtime": Reading(self.cli("show runtime"), syntax.runtime),
             "interfaces": Reading(self.cli("show interface"), syntax.interface_counters),

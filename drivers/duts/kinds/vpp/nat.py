@@ -93,17 +93,10 @@ def _nat44(
                 silent=True,
             )
         )
-    left, right = ports["left"], ports["right"]
     return [
         *found,
         *_addresses(intent, cli, "nat44", "nat44 add address", "show nat44 addresses"),
-        Step(
-            cli(f"set interface nat44 in {left} out {right}"),
-            "the clients' side and the public side",
-            undo=cli(f"set interface nat44 in {left} out {right} del"),
-            check=contains(cli("show nat44 interfaces"), f"{left} in", f"{right} out"),
-            silent=True,
-        ),
+        _sides(cli, ports, "nat44"),
         Step(
             cli(f"set nat timeout udp {timeout}"),
             "sessions live longer than any test: expiry would look like loss",
@@ -136,7 +129,6 @@ def _nat64(
                 silent=True,
             )
         )
-    left, right = ports["left"], ports["right"]
     return [
         *found,
         Step(
@@ -149,14 +141,20 @@ def _nat64(
         *_addresses(
             intent, cli, "nat64", "nat64 add pool address", "show nat64 pool", gone=bool(found)
         ),
-        Step(
-            cli(f"set interface nat64 in {left} out {right}"),
-            "the clients' side and the public side",
-            undo=cli(f"set interface nat64 in {left} out {right} del"),
-            check=contains(cli("show nat64 interfaces"), f"{left} in", f"{right} out"),
-            silent=True,
-        ),
+        _sides(cli, ports, "nat64"),
     ]
+
+
+def _sides(cli: Cli, ports: Mapping[str, str], what: str) -> Step:
+    left, right = ports["left"], ports["right"]
+    command = f"set interface {what} in {left} out {right}"
+    return Step(
+        cli(command),
+        "the clients' side and the public side",
+        undo=cli(f"{command} del"),
+        check=contains(cli(f"show {what} interfaces"), f"{left} in", f"{right} out"),
+        silent=True,
+    )
 
 
 def _addresses(
@@ -169,15 +167,11 @@ def _addresses(
     """
     pool = _pool(intent)
     first = str(IPv4Address(pool.partition(" ")[0]))
-    delete = {
-        "nat44": f"nat44 add address {pool} del",
-        "nat64": f"nat64 add pool address {pool} del",
-    }[what]
     return [
         Step(
             cli(f"{add} {pool}"),
             f"public addresses of {what}",
-            undo="" if gone else cli(delete),
+            undo="" if gone else cli(f"{add} {pool} del"),
             check=contains(cli(show), first),
             silent=True,
         )

@@ -1,0 +1,121 @@
+"""Connections of other transports: learned, replayed, judged, and ICMP queries through the kernel."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.embedded.connections import Connections as Known
+from v6t.drivers.embedded.connections import inside_endpoints
+from v6t.drivers.embedded.tester import EmbeddedTester
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.oracle.connection_oracle import TableAt, connecting, foreground
+from v6t.drivers.oracle.replay import Order, Replay
+from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.trial import Trial
+from v6t.profiles import decode, trailer
+from v6t.profiles.expand import Expander
+from v6t.tests.plugins.foreign_stateful import ALL, QueryNat, QueryNftables, TcpNat
+
+COUNT = 500
+SIZE = 128
+LAB, WHY = available()
+PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice(38, 40))}
+"""Source and destination in a frame of the plugin."""
+
+
+@pytest.fixture
+def table():
+    held = MemoryFile(COUNT * ROW[4])
+    yield StateTable(held.path, COUNT, 4)
+    held.close()
+
+
+def streams_of(plugin):
+    return compile_point(plugin, plugin.frame_pair(SIZE), 1)
+
+
+def translated(kind, opening):
+    """What some NAT makes of the Initiator's frames: a number of its own for each connection."""
+    out = opening.copy()
+    source = PORTS[kind][0]
+    out[:, 26:30] = (198, 19, 0, 1)
+    numbers = np.arange(20_000, 20_000 + len(out), dtype=">u2")
+    out[:, source] = numbers.view(np.uint8).reshape(-1, 2)
+    return out, numbers
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
+    plugin = kind()
+    streams = streams_of(plugin)
+    first = foreground(streams["forward"])
+    opening = Expander(first).frames(0, COUNT)
+    out, numbers = translated(kind, opening)
+    at = TableAt(table.rows.filename, COUNT, 4, Order(COUNT))
+    outer, inner = connecting(plugin, streams["forward"], streams["reverse"])
+    known = Known(outer, inner)
+    known.arm(plugin, at, streams["forward"], learn=True)
+    known.learn(first, out, np.arange(COUNT, dtype=np.uint32), np.ones(COUNT, dtype=bool))
+    report = known.report()
+    source, destination = PORTS[kind]
+    inside = len(np.unique(opening[:, source], axis=0))
+    assert (report["repeated"], report["inside"], report["outside"]) == (0, inside, COUNT)
+    assert inside_endpoints(first, COUNT) == inside
+    answer = foreground(streams["reverse"])
+    back = Replay(answer, table, Order(COUNT)).frames(0, COUNT)
+    assert not [p for frame in back for p in decode.problems(frame.tobytes())]
+    assert (back[:, destination] == out[:, source]).all()
+    assert (back[:, source] == out[:, destination]).all()
+    assert (back[:, 26:30] == out[:, 30:34]).all()
+    assert (back[:, 30:34] == out[:, 26:30]).all()
+    trailer.stamp(
+        back, answer.checksum, seq=np.arange(COUNT), stream_id=answer.stream_id, nonce=1, time_ns=2
+    )
+    told = outer.expect("reverse", back)
+    assert (told.length == back.shape[1]).all()
+    assert (told.frames[:, 30:34] == opening[:, 26:30]).all()
+    assert (told.frames[:, destination] == opening[:, source]).all()
+    assert not [p for frame in told.frames for p in decode.problems(frame.tobytes())]
+    assert numbers[0] == 20_000
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+def test_icmp_queries_through_the_kernels_nat():
+    if not all(map(shutil.which, ("nft", "conntrack"))):
+        pytest.skip("needs the Debian packages nftables and conntrack")
+    plugin = QueryNat()
+    device = LabDut(QueryNftables({}), plugin.dut_intent())
+    tester = EmbeddedTester(plugin.links, device)
+    asked = Connections(COUNT, 1000.0, wait_s=0.3, alpha=1.0)
+    trial = Trial(
+        "test", "k", SIZE, SIZE, "bidirectional", 1000.0, 0.5, 0.3, 0.1, connections=asked
+    )
+    tester.open()
+    try:
+        tester.load(streams_of(plugin), plugin)
+        for _ in range(4):  # a busy machine may spoil one
+            tester.device_state().flush()
+            phase = tester.establish(trial, asked)
+            counted = phase.result.classes["fg"]
+            validated = tester.validate(trial, asked).result.classes["fg"]
+            result = tester.measure(trial)
+            if not result.faults and counted.received == validated.received == COUNT:
+                break
+        assert counted.received == validated.received == COUNT
+        assert (phase.repeated, phase.inside, phase.outside) == (0, COUNT, COUNT)
+        assert tester.device_state().sessions() >= COUNT
+        for back in result.directions.values():
+            assert back.mismatch is None
+            assert back.checked == back.matched > 400
+        # who knows no connection knows no frame of one
+        single = replace(trial, connections=None)
+        assert tester.measure(single).directions["reverse"].classes["fg"].received == 0
+    finally:
+        tester.close()

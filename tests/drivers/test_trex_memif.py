@@ -1,0 +1,72 @@
+"""TRex and a VPP that runs already, joined by memif: the example of docs/trex.md as it stands there."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from v6t.core.runs.journal import read_journal
+from v6t.drivers.lab.privilege import available
+from v6t.tests.core.support import v6t_process
+
+from . import matrix
+
+PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
+POSSIBLE, WHY = available()
+LACKING = matrix.lacking("trex", next(r for r in matrix.ROWS if r.device == "vpp"))
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.trex,
+    pytest.mark.vpp,
+    pytest.mark.skipif(not POSSIBLE, reason=WHY),
+    pytest.mark.skipif(bool(LACKING), reason=LACKING),
+]
+
+
+def written(name, where):
+    """A file of the page, with its directory moved."""
+    (text,) = re.findall(rf"```\w+\n# {name}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    path = where / name
+    path.write_text(text.replace("/run/vpp", str(where)))
+    return path
+
+
+@pytest.fixture
+def vpp(tmp_path):
+    written("memif.vpp", tmp_path)
+    log = (tmp_path / "log").open("w")
+    program = [matrix.vpp(), "-c", str(written("vpp.conf", tmp_path))]
+    process = subprocess.Popen(program, stdout=log, stderr=log)
+    until = time.monotonic() + 30
+    while not (tmp_path / "memif.sock").exists():
+        assert process.poll() is None and time.monotonic() < until, (tmp_path / "log").read_text()
+        time.sleep(0.1)
+    yield tmp_path
+    process.terminate()
+    process.wait(10)
+    log.close()
+
+
+@pytest.mark.parametrize("plugin", ["mape-br", "lwaftr"])
+def test_the_example_of_the_page(vpp, plugin):
+    bed, out = written("memif.yaml", vpp), vpp / "out"
+    text = bed.read_text().replace("{start", f"{{vppctl: {matrix.vpp()}ctl, start")
+    bed.write_text(f"{text}line_rate: 30M\n")
+    row = matrix.Row("vpp", plugin, "over memif")
+    run = vpp / "run.yaml"
+    run.write_text(matrix.run_file(row, "trex"))
+    done = v6t_process("run", run, "--testbed", bed, "-o", out)
+    assert done.status == 0, done.err[-4000:] + done.out
+    results = json.loads((out / "results.json").read_text())["results"]
+    found = {(r["benchmark"], r["direction"]): r for r in results}
+    for mode in matrix.MODES:
+        assert found["throughput", mode]["median"] > 0
+        assert found["throughput", mode]["matched"] == 1.0
+    counted = [c for _, t in read_journal(out / "journal.jsonl") for c in t.directions.values()]
+    assert sum(c.checked for c in counted) > 500
+    assert all(c.checked == c.matched for c in counted)

@@ -1,0 +1,156 @@
+"""The shell that a server runs in: ports closed to others, NICs given back, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from v6t.drivers.lab.namespaces import Lab
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.transport.namespace import enter
+from v6t.drivers.trex import machine, program
+from v6t.drivers.trex.channel import ClientWorker
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.program import server_program
+
+needs_lab = [
+    pytest.mark.lab,
+    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+]
+needs_nft = pytest.mark.skipif(shutil.which("nft", path=os.environ["PATH"] + ":/usr/sbin") is None,
+                               reason="needs nft (apt-get install nftables)")  # fmt: skip
+LISTEN = "import socket,time; s=socket.create_server(('', 4501)); print('listening', flush=True); time.sleep(99)"
+KNOCK = "import socket; socket.create_connection(('{}', 4501), timeout=2); print('in')"
+
+
+@pytest.fixture
+def lab():
+    made = Lab(1500, 1500)
+    for worker, address in ((made.tester, "192.0.2.1"), (made.device, "192.0.2.2")):
+        for words in ("link set lo up", "link set left arp on", f"addr add {address}/24 dev left"):
+            assert worker.ask("run", command=["ip", *words.split()])[0] == 0
+    yield made
+    made.close()
+
+
+def within(worker, command, **how):
+    return subprocess.Popen(
+        [*enter(worker.pid), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **how
+    )  # fmt: skip
+
+
+def said(worker, *command):
+    process = within(worker, list(command), stderr=subprocess.DEVNULL)
+    return process.communicate()[0].strip()
+
+
+@needs_nft
+@pytest.mark.lab
+@needs_lab[1]
+@pytest.mark.parametrize("fence", [True, False])
+def test_only_its_own_host_reaches_a_server(lab, tmp_path, fence):
+    listening = f'{sys.executable} -c "{LISTEN}"'
+    command = server_program(str(tmp_path), "x", listening, fence=(4501, 4500) if fence else ())
+    server = within(lab.tester, command)
+    if fence:
+        assert server.stdout.readline().strip() == program.FENCED
+    assert server.stdout.readline().strip() == "listening"
+    knock = KNOCK.format("192.0.2.1")
+    assert said(lab.device, sys.executable, "-c", knock) == ("" if fence else "in")
+    assert said(lab.tester, sys.executable, "-c", knock) == "in"
+    server.stdin.close()
+    assert server.wait(30) != 0
+    assert said(lab.tester, "nft", "list", "tables") == ""
+    assert said(lab.tester, sys.executable, "-c", knock) == ""
+
+
+def gives_back(tmp_path, now):
+    """A NIC of a made-up bus, and who it was bound to and unbound from."""
+    bus = tmp_path / "bus"
+    for name in ("kernel", "dpdk"):
+        (bus / "drivers" / name).mkdir(parents=True)
+    nic = bus / "devices" / "0000:00:10.0"
+    nic.mkdir(parents=True)
+    (nic / "driver_override").write_text("")
+    (nic / "driver").symlink_to(bus / "drivers" / "kernel")
+    text = server_program(str(tmp_path), "x", f"sh -c '{now}'", nics=["0000:00:10.0"])[2]
+    stays, open_ = os.pipe()
+    done = subprocess.run(
+        ["sh", "-c", text.replace("/sys/bus/pci", str(bus))], stdin=stays, check=False,
+        capture_output=True, timeout=60, env={**os.environ, "NIC": str(nic), "BUS": str(bus)},
+    )  # fmt: skip
+    os.close(stays)
+    os.close(open_)
+    assert done.returncode == 7, done
+    written = {
+        f"{name}/{what}": path.read_text().strip()
+        for name in ("kernel", "dpdk")
+        for what in ("bind", "unbind")
+        if (path := bus / "drivers" / name / what).exists()
+    }
+    return written, (nic / "driver_override").read_text()
+
+
+def test_a_nic_goes_back_to_the_driver_it_came_from(tmp_path):
+    now = "ln -sfn $BUS/drivers/dpdk $NIC/driver; echo dpdk >$NIC/driver_override; exit 7"
+    written, override = gives_back(tmp_path, now)
+    assert written == {"dpdk/unbind": "0000:00:10.0", "kernel/bind": "0000:00:10.0"}
+    assert override == "\n"
+
+
+def test_a_nic_that_stayed_with_its_driver_is_left_alone(tmp_path):
+    assert gives_back(tmp_path, "exit 7") == ({}, "")
+
+
+def test_the_end_of_its_guard_ends_a_program(tmp_path):
+    running = subprocess.Popen(
+        server_program(str(tmp_path), "x", "sh -c 'echo up; sleep 1000'"),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stdout.readline() == "up\n"
+    running.terminate()
+    assert running.wait(30) != 0
+    running.stdin.close()
+    assert running.stdout.read() == ""
+
+
+HUGE = {"hugepages": [[1048576, 0], [2048, 512]], "hugetlbfs": [["/mnt/huge", 1048576]]}
+
+
+def test_hugepages_without_their_mount_are_none():
+    found = machine._hugepages(HUGE, needed=True)
+    assert found[1] == "missing"
+    assert "512 of 2M" in found[2]
+    assert "mount -t hugetlbfs -o pagesize=2M" in found[2]
+    assert machine._hugepages(HUGE, needed=False)[1] == "note"
+    mounted = {**HUGE, "hugetlbfs": [["/dev/hugepages", 2048]]}
+    assert machine._hugepages(mounted, needed=True) == ("hugepages", "ok", "512 of 2M")
+
+
+@pytest.mark.parametrize(
+    ("options", "nft", "state", "text"),
+    [
+        ({}, "/usr/sbin/nft", "ok", "closed to other hosts (4501 and 4500"),
+        ({"fence": False}, "/usr/sbin/nft", "note", "fence is false"),
+        ({}, "", "note", "apt-get install nftables"),
+        ({"lab": True}, "", "ok", "nobody else reaches them"),
+    ],
+)
+def test_open_ports_are_said(options, nft, state, text):
+    found = machine._fence({"nft": nft}, TrexOptions.model_validate(options))
+    assert found[1] == state
+    assert text in found[2]
+
+
+def test_a_machine_tells_about_itself():
+    worker = ClientWorker(sys.executable)
+    try:
+        facts = worker.ask("machine", interfaces=["lo", "none0"])
+    finally:
+        worker.close()
+    assert set(facts["interfaces"]["lo"]) == {"state"}
+    assert facts["interfaces"]["none0"] is None
+    assert all(size > 0 for size, _ in facts["hugepages"])

@@ -1,0 +1,144 @@
+"""QEMU, and the way into a machine: keys of its own, and its sshd."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from v6t.drivers.transport.openssh import SshTransport
+from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.profiles.errors import DutError
+
+from . import cpio
+from .image import Image
+
+BOOT_DEADLINE_S = 180.0
+KERNEL_LINE = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
+
+
+class Machine:
+    """A virtual machine whose sshd is reached at a port of the loopback interface."""
+
+    def __init__(
+        self,
+        image: Image,
+        port: int,
+        command: Sequence[str],
+        files: Sequence[cpio.Entry] = (),
+        before: Sequence[str] = (),
+    ) -> None:
+        """Remember.
+
+        Args:
+            image: to boot.
+            port: that QEMU forwards to the machine's sshd.
+            command: QEMU's arguments for machine and interfaces.
+            files: for this machine alone.
+            before: a program that runs QEMU, for example in another network namespace.
+        """
+        self._image = image
+        self._port = port
+        self._arguments = list(command)
+        self._files = list(files)
+        self._before = list(before)
+        self.place = Path(tempfile.mkdtemp(prefix="v6t-vm-"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Boot; returns when its sshd lets us in."""
+        self._keys()
+        with (self.place / "qemu.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [*self._before, *self._command()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._await_login()
+
+    @property
+    def options(self) -> SshOptions:
+        """How to log in."""
+        return SshOptions(
+            host="127.0.0.1",
+            port=self._port,
+            user="root",
+            identity=(str(self.place / "id"),),
+            known_hosts=str(self.place / "known_hosts"),
+            config="",
+            connect_deadline_s=120,
+            command_deadline_s=300,
+        )
+
+    def transport(self) -> SshTransport:
+        """A way to it, not open yet."""
+        return SshTransport(self.options)
+
+    def stop(self) -> None:
+        """End it. May be called twice."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def _keys(self) -> None:
+        """They come in a second archive behind the image's: the image holds no secret."""
+        for name in ("hostkey", "id"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.place / name)],
+                check=True,
+            )
+        kind, key = (self.place / "hostkey.pub").read_text().split()[:2]
+        names = ["localhost", "127.0.0.1"]
+        names += [f"[{name}]:{self._port}" for name in names]
+        (self.place / "known_hosts").write_text("".join(f"{n} {kind} {key}\n" for n in names))
+        own = [
+            cpio.file("etc/ssh/hostkey", (self.place / "hostkey").read_text(), 0o600),
+            cpio.file("etc/ssh/authorized_keys", (self.place / "id.pub").read_text(), 0o600),
+            *self._files,
+        ]
+        shared = self._image.initial.read_bytes()
+        whole = shared + b"\0" * (-len(shared) % 4) + cpio.archive(own)
+        (self.place / "initrd").write_bytes(whole)
+
+    def _command(self) -> list[str]:
+        return [
+            "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
+            "-serial", f"file:{self.place}/console.log",
+            "-kernel", str(self._image.kernel), "-initrd", str(self.place / "initrd"),
+            "-append", KERNEL_LINE, *self._arguments,
+        ]  # fmt: skip
+
+    def _await_login(self) -> None:
+        end = time.monotonic() + BOOT_DEADLINE_S
+        while True:
+            transport = self.transport()
+            try:
+                transport.open()
+            except DutError as exc:
+                ended = self._process is None or self._process.poll() is not None
+                if ended or time.monotonic() > end:
+                    words = f"the virtual machine does not answer: {exc}; {self._said()}"
+                    raise DutError(words) from exc
+                time.sleep(0.5)
+            else:
+                transport.close()
+                return
+
+    def _said(self) -> str:
+        texts = [self.place / "qemu.log", self.place / "console.log"]
+        return " | ".join(p.read_text(errors="replace")[-1500:] for p in texts if p.exists())
+
+
+def management(port: int, mac: str) -> list[str]:
+    """An interface whose only use is to reach the machine's sshd from this host's loopback."""
+    return [
+        "-netdev", f"user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22",
+        "-device", f"virtio-net-pci,netdev=mgmt,mac={mac},romfile=",
+    ]  # fmt: skip

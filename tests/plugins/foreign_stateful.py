@@ -1,0 +1,87 @@
+"""Connections that are not UDP: each plugin says what differs from NAT44, and nothing else does."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
+from v6t.drivers.duts.plan import Step, contains
+from v6t.plugins.nat.nat44 import Nat44, Nat44Params
+from v6t.plugins.stateful import four_tuples
+from v6t.plugins.stateful.params import Ports
+from v6t.profiles.model import Layer
+
+
+class TcpParams(Nat44Params):
+    """Ports of TCP."""
+
+    transport = "TCP"
+
+
+class TcpNat(Nat44):
+    """NAT44 for segments of TCP."""
+
+    name = "nat44-tcp"
+    title = "TCP behind public IPv4 addresses"
+    params_model = TcpParams
+    default_frame_sizes = (128,)
+    rfc_frame_sizes = (128, 512, 1518)
+    default_driver = None
+
+
+class QueryParams(Nat44Params):
+    """An identifier in place of two ports."""
+
+    transport = "ICMP"
+    initiator_ports: Ports = Field(
+        Ports(min=1024, max=5119), description="identifiers of the Initiator's queries"
+    )
+    responder_ports: Ports = Field(Ports(min=0, max=0), description="queries have no such port")
+
+    def port_fields(self):
+        """One field, which both ends share."""
+        own = self.initiator_ports
+        return [four_tuples.Field("identifiers", "ICMP.id", 15, own.min, own.count)]
+
+
+class QueryNat(Nat44):
+    """NAT44 for ICMP echo queries and their replies (RFC 5508)."""
+
+    name = "nat44-queries"
+    title = "ICMP queries behind public IPv4 addresses"
+    params_model = QueryParams
+    default_driver = None
+
+    def client_transport(self):
+        return Layer("ICMP", {"type": 8, "id": self.params.initiator_ports.min, "seq": 1})
+
+    def server_transport(self):
+        return Layer("ICMP", {"type": 0, "id": self.params.public.ports.min, "seq": 1})
+
+
+class QueryNftables(Nftables):
+    """The kernel's NAT44 of queries."""
+
+    name = "nftables-queries"
+    technologies = (QueryNat.name,)
+
+    def rules(self, pool, port):
+        rules = [
+            f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.target}'
+            for net in pool.inside
+        ]
+        lines = ["table ip v6t {", "chain post { type nat hook postrouting priority srcnat;"]
+        text = "\n".join([*lines, *rules, "}", "}\n"])
+        file = f"{self.options.state_dir}/v6t.nft"
+        return [
+            write_file(file, text, "the rules"),
+            Step(
+                f"nft -f {file}",
+                "translate the clients' queries",
+                undo="nft delete table ip v6t",
+                check=contains("nft list table ip v6t", "icmp"),
+            ),
+        ]
+
+
+ALL = (TcpNat, QueryNat)

@@ -1,0 +1,212 @@
+"""A virtual machine with emulated NICs: Debian's kernel under this host's programs.
+
+The machine's root is this host's, read only, with what it writes kept in its memory: v6t, Python and the
+TRex that ``TREX_DIR`` names are where they are here, and nothing of TRex is in any image.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from v6t.drivers.transport.contract import Output
+from v6t.drivers.transport.openssh import SshTransport
+from v6t.tests.machine import cpio
+from v6t.tests.machine.image import Image, Recipe
+from v6t.tests.machine.machine import Machine, management
+
+ACCELERATOR = os.environ.get("V6T_VM_ACCEL", "tcg")
+"""A /dev/kvm says little: within a virtual machine without nested virtualisation one may be there that
+is slower than none."""
+MANAGEMENT_MAC = "52:54:00:00:00:01"
+INIT = """\
+#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mkdir -p /host /writes /whole
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t devtmpfs none /dev
+modprobe virtio_pci
+modprobe 9pnet_virtio
+modprobe 9p
+modprobe overlay
+mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose host /host
+mount -t tmpfs none /writes
+mkdir /writes/upper /writes/work
+mount -t overlay -o lowerdir=/host,upperdir=/writes/upper,workdir=/writes/work whole /whole
+mkdir -p /whole/lib/modules
+cp -a /usr/lib/modules/* /whole/lib/modules/
+mount --move /proc /whole/proc
+mount --move /sys /whole/sys
+mount --move /dev /whole/dev
+mount -t tmpfs none /whole/run
+mkdir -p /whole/run/sshd /whole/run/guest
+cp /etc/ssh/* /etc/v6t-interfaces /second /whole/run/guest/
+exec busybox switch_root /whole /bin/sh /run/guest/second
+"""
+SECOND = """\
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mkdir -p /dev/pts /dev/shm
+mount -t devpts none /dev/pts
+mount -t tmpfs none /dev/shm
+sed -i 's/^root:[^:]*:/root:*:/' /etc/shadow
+for name in virtio_net e1000 e1000e vmxnet3; do modprobe $name; done
+ip link set lo up
+for d in /sys/class/net/*; do
+  read mac <$d/address
+  while read wanted name; do
+    [ "$wanted" != "$mac" ] || ip link set dev ${d##*/} name $name
+  done </run/guest/v6t-interfaces
+done
+ip addr add 10.0.2.15/24 dev mgmt
+ip link set mgmt up
+ip route add default via 10.0.2.2
+hostname guest
+/usr/sbin/sshd -f /run/guest/sshd_config -E /run/guest/sshd.log
+while :; do wait; sleep 1; done
+"""
+SSHD_CONFIG = """\
+HostKey /run/guest/hostkey
+AuthorizedKeysFile /run/guest/authorized_keys
+PidFile /run/guest/sshd.pid
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+UseDNS no
+PrintMotd no
+Subsystem sftp internal-sftp
+SetEnv PATH=/usr/sbin:/usr/bin:/sbin:/bin SHLVL=9
+"""
+GUEST = Recipe(
+    "trex-guest",
+    packages=("linux-image-amd64", "kmod", "busybox-static"),
+    programs=("usr/bin/kmod", "usr/bin/dash", "usr/bin/busybox"),
+    modules=(
+        "virtio_pci", "virtio_net", "9pnet_virtio", "9p", "overlay", "e1000", "e1000e", "vmxnet3",
+        "uio_pci_generic", "vfio-pci", "veth", "bridge", "8021q", "nf_tables", "nft_ct", "nft_meta_bridge",
+        "iptable_filter", "ip6table_filter", "xt_owner",
+    ),
+    init=INIT,
+    files=(cpio.file("etc/ssh/sshd_config", SSHD_CONFIG), cpio.file("second", SECOND)),
+)  # fmt: skip
+OFF = (
+    ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
+    "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
+)
+
+
+@dataclass(frozen=True)
+class Nic:
+    """One emulated NIC.
+
+    Attributes:
+        name: its interface while the kernel drives it.
+        kind: as QEMU calls it.
+        slot: its place on the PCI bus.
+        mac: its address.
+        wire: number of the cable it is at.
+    """
+
+    name: str
+    kind: str
+    slot: int
+    mac: str
+    wire: int
+
+    @property
+    def address(self) -> str:
+        """On the PCI bus."""
+        return f"00:{self.slot:02x}.0"
+
+    @property
+    def arguments(self) -> list[str]:
+        """For QEMU."""
+        off = OFF if self.kind.startswith("virtio-net") else ""
+        place = f"bus=pcie.0,addr={self.slot:#x},romfile="
+        return [
+            "-netdev", f"hubport,id={self.name},hubid={self.wire}",
+            "-device", f"{self.kind},netdev={self.name},mac={self.mac},{place}{off}",
+        ]  # fmt: skip
+
+
+def nics(kind: str, wires: Sequence[int], first: int = 0, name: str = "nic") -> list[Nic]:
+    """NICs of a kind, each at a cable.
+
+    Args:
+        kind: as QEMU calls it.
+        wires: of each, its cable.
+        first: number of the first.
+        name: what their interfaces are called.
+    """
+    return [
+        Nic(f"{name}{n}", kind, 0x10 + first + n, f"52:54:00:00:01:{first + n:02x}", wire)
+        for n, wire in enumerate(wires)
+    ]
+
+
+class Guest(Machine):
+    """The machine, logged in to."""
+
+    def __init__(
+        self, image: Image, cards: Sequence[Nic], *, cpus: int = 2, mib: int = 4096
+    ) -> None:
+        """Remember.
+
+        Args:
+            image: of :data:`GUEST`.
+            cards: its NICs.
+            cpus: their number.
+            mib: its memory.
+        """
+        self.cards = list(cards)
+        lines = "".join(f"{c.mac} {c.name}\n" for c in cards) + f"{MANAGEMENT_MAC} mgmt\n"
+        port = _free_port()
+        command = [
+            "-M", "q35", "-accel", ACCELERATOR, "-cpu", "max,la57=off",
+            "-smp", str(cpus), "-m", str(mib), *management(port, MANAGEMENT_MAC),
+            "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+        ]  # fmt: skip
+        for card in cards:
+            command += card.arguments
+        super().__init__(image, port, command, [cpio.file("etc/v6t-interfaces", lines)])
+        self._way: SshTransport | None = None
+
+    def start(self) -> None:
+        """Boot, log in."""
+        super().start()
+        self._way = self.transport()
+        self._way.open()
+
+    def run(self, command: str, deadline_s: float = 600) -> Output:
+        """A command as root of the machine."""
+        assert self._way is not None
+        return self._way.run(command, deadline_s=deadline_s)
+
+    def done(self, command: str, deadline_s: float = 600) -> str:
+        """What a command prints, which must succeed."""
+        ended = self.run(command, deadline_s)
+        assert ended.status == 0, f"{command}: {ended.status}\n{ended.out}\n{ended.err}"
+        return ended.out
+
+    def driver(self, card: Nic) -> str:
+        """The driver a NIC is bound to."""
+        told = self.run(f"readlink /sys/bus/pci/devices/0000:{card.address}/driver")
+        return Path(told.out.strip()).name
+
+    def stop(self) -> None:
+        """End it."""
+        if self._way is not None:
+            self._way.close()
+            self._way = None
+        super().stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])

@@ -1,0 +1,189 @@
+"""TRex on emulated NICs by PCI address: bound, measured with, and given back.
+
+v6t runs here, TRex in a virtual machine that it reaches over SSH, as a TRex server of one's own. Without
+hardware acceleration the machine is slow: rates are low, and starting takes a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from v6t.tests.core.support import v6t
+from v6t.tests.machine.image import Image, lacking
+
+from .guest import GUEST, Guest, Nic, nics
+
+pytestmark = [
+    pytest.mark.trexvm,
+    pytest.mark.timeout(3000),
+    pytest.mark.skipif(
+        os.environ.get("V6T_TREX_VM") != "1",
+        reason="`make test-trex-vm` asks for it (V6T_TREX_VM=1)",
+    ),
+    pytest.mark.skipif(
+        not os.environ.get("TREX_DIR"),
+        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+    ),
+]
+MOUNT = "mkdir -p /dev/hugepages && mount -t hugetlbfs -o pagesize=2M hugetlbfs /dev/hugepages"
+LINE_RATE = "10M"
+
+
+@pytest.fixture(scope="session")
+def image() -> Image:
+    if lacking():
+        pytest.skip(f"apt-get install {' '.join(lacking())}")
+    return GUEST.image()
+
+
+@pytest.fixture
+def machine(image, tmp_path, monkeypatch):
+    """A machine with NICs; v6t forgets what it learnt of testers."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    started = []
+
+    def start(cards, *, hugepages=True, **more):
+        guest = Guest(image, cards, **more)
+        started.append(guest)
+        guest.start()
+        guest.done("sysctl -w vm.nr_hugepages=512")
+        if hugepages:
+            guest.done(MOUNT)
+        return guest
+
+    yield start
+    for guest in started:
+        guest.stop()
+
+
+def way(guest):
+    return guest.options.model_dump(mode="json", exclude_defaults=True) | {"config": ""}
+
+
+def link(tester: Nic, far: Nic, **more):
+    return {"tester_mac": tester.mac, "dut_mac": far.mac, **more}
+
+
+def bed(guest, path, ends, *, links=None, dut=None, **options):
+    """A testbed file: left and right of the tester, and who is at the cables' other ends."""
+    left, right = guest.cards[:2]
+    text = {
+        "tester": {
+            "kind": "trex",
+            "options": {
+                "trex_dir": os.environ["TREX_DIR"],
+                "interfaces": [left.address, right.address],
+                "ssh": way(guest),
+                "start_deadline_s": 600,
+                **options,
+            },
+        },
+        "links": {
+            "left": link(left, ends[0], **(links or {})),
+            "right": link(right, ends[1], **(links or {})),
+        },
+        "line_rate": LINE_RATE,
+        **({"dut": dut} if dut else {}),
+    }
+    path.write_text(yaml.safe_dump(text))
+    return path
+
+
+def findings(bed):
+    done = v6t("doctor", "--testbed", bed, "--json")
+    return {row["what"]: row for row in json.loads(done.out)}
+
+
+def selftest(bed, *more):
+    done = v6t(
+        "selftest",
+        "--plugin",
+        "ipv4-router",
+        "--testbed",
+        bed,
+        "--frame-size",
+        "84",
+        "--json",
+        *more,
+    )
+    assert done.status == 0, done.err
+    return json.loads(done.out)
+
+
+@pytest.mark.parametrize("kind", ["vmxnet3", "e1000"])
+def test_a_cable_between_two_nics(machine, tmp_path, kind):
+    cards = nics(kind, [1, 1])
+    guest = machine(cards, hugepages=False)
+    file = bed(guest, tmp_path / "bed.yaml", cards[::-1])
+    before = guest.driver(cards[0])
+    found = findings(file)
+    assert found["hugepages"]["state"] == "missing"
+    assert "512 of 2M, but no hugetlbfs" in found["hugepages"]["text"]
+    assert MOUNT in found["hugepages"]["text"]
+    assert f"driver {before} (nic0)" in found["interface 00:10.0"]["text"]
+    assert "closed to other hosts" in found["TRex's ports"]["text"]
+
+    refused = v6t("selftest", "--plugin", "ipv4-router", "--testbed", file, "--mode", "forward")
+    assert refused.status != 0
+    assert MOUNT in refused.err
+    kept = refused.err.rpartition("all it said: ")[2].split()[0]
+    assert "hugepages" in Path(kept).read_text()
+    Path(kept).unlink()
+    assert guest.driver(cards[0]) == before
+
+    guest.done(MOUNT)
+    found = findings(file)
+    assert found["hugepages"]["state"] == "ok"
+    rows = selftest(file)
+    assert [row["mode"] for row in rows] == ["bidirectional", "forward", "reverse"]
+    assert all(row["capacity_fps"] > 1000 for row in rows)
+    tagged = bed(guest, tmp_path / "vlan.yaml", cards[::-1], links={"vlan": 100})
+    (row,) = selftest(tagged, "--mode", "forward")
+    assert row["capacity_fps"] > 1000
+    assert [guest.driver(card) for card in cards] == [before, before]
+    assert "v6t_trex" not in guest.done("nft list tables")
+
+
+@pytest.mark.parametrize("kind", ["vmxnet3", "e1000"])
+def test_a_router_between_two_nics(machine, tmp_path, kind):
+    cards = [*nics(kind, [1, 2]), *nics("virtio-net-pci", [1, 2], 2, "dev")]
+    guest = machine(cards)
+    dut = {
+        "driver": "linux-router",
+        "options": {"left": "dev0", "right": "dev1", "ssh": way(guest)},
+    }
+    file = bed(guest, tmp_path / "bed.yaml", cards[2:], dut=dut)
+    out = tmp_path / "run"
+    what = ["--plugin", "ipv4-router", "--testbed", file, "--measure", "throughput,latency"]
+    how = ["--mode", "forward", "--frame-size", "84", "--reps", "1", "--resolution", "1000"]
+    done = v6t(
+        "run", *what, *how, "--set-procedure", "trial_duration_s=1", "--output", out, "--no-report"
+    )
+    assert done.status == 0, done.err
+    results = json.loads((out / "results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["benchmark"] for r in results["results"]} == {"throughput", "latency"}
+    assert all(r["matched"] == 1 for r in results["results"] if r["benchmark"] == "throughput")
+    described = json.loads((out / "manifest.json").read_text())["tester"]
+    assert described["reached_by"] == "its own host only"
+    assert guest.driver(cards[0]) == kind
+
+
+def test_two_pairs_and_several_cores(machine, tmp_path):
+    cards = nics("vmxnet3", [1, 1, 2, 2])
+    guest = machine(cards, cpus=6, mib=6144)
+    pair = {
+        "ports": [2, 3],
+        "interfaces": [cards[2].address, cards[3].address],
+        "left": link(cards[2], cards[3]),
+        "right": link(cards[3], cards[2]),
+    }
+    for cores in (1, 2):
+        file = bed(guest, tmp_path / f"{cores}.yaml", cards[1::-1], pairs=[pair], cores=cores)
+        (row,) = selftest(file, "--mode", "bidirectional")
+        assert row["capacity_fps"] > 1000
+    assert [guest.driver(card) for card in cards] == ["vmxnet3"] * 4
