@@ -9,6 +9,7 @@ One request a line, ``{"id": 1, "op": "...", ...}``; one answer a line, ``{"id":
 the ports back.
 """
 
+import array
 import base64
 import ctypes
 import html
@@ -25,6 +26,7 @@ import types
 import warnings
 from typing import Any, Dict, List
 
+CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
 
@@ -153,20 +155,29 @@ class Worker(object):
         self.client.set_port_attr(ports=[port], **settings)
         return None
 
-    def load(self, port, streams):
-        """Keep streams; each trial sets their rate and number of frames."""
-        self.streams[str(port)] = streams
+    def load(self, port, streams, first=0):
+        """Keep streams from a place on; each trial sets their rate and number of frames."""
+        self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams
         return len(streams)
 
     def trial(
-        self, bursts, receive, residual_s, give_up_s, control, samples, recordings, synchronized
+        self,
+        bursts,
+        receive,
+        residual_s,
+        give_up_s,
+        control,
+        samples,
+        recordings,
+        marked,
+        synchronized,
     ):
         """One trial: install, start, watch, wait, read.
 
         bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None}]}
-        receive: ports that receive test frames; samples: {port: {"filter", "limit"}};
-        recordings: {port: {"filter", "limit", "path"}}, kept in files of the server;
-        control: BPF filter of frames that are no test frames, or ''.
+        receive: ports that receive test frames; samples: {port: [{"filter", "limit"}]};
+        recordings: {port: {"filter", "limit", "path", "octets"}}, kept in files of the server;
+        control: BPF filter of frames that are no test frames, or ''; marked: of marked ones.
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
@@ -175,9 +186,10 @@ class Worker(object):
             for burst in bursts[str(port)]:  # one by one: lists are long, the server takes 4 MB
                 if burst["frames"]:
                     client.add_streams([self._stream(port, burst)], ports=[port])
+                    client.ports[port].streams.clear()  # nobody needs the client's copies
         client.clear_stats(ports=self.ports)
         drops_before = self._queue_drop()
-        captures = self._start_captures(receive, samples, control, recordings)
+        captures = self._start_captures(receive, samples, control, recordings, marked)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
         clean(client)
         before = time.monotonic()
@@ -254,6 +266,7 @@ class Worker(object):
         if burst["tags"]:
             trex["name"] = "%s (tags)" % trex["name"]
         trex["enabled"] = True
+        trex["vm"] = unpacked(trex["vm"])
         if burst["pg_id"] is not None:
             trex["flow_stats"] = {
                 "enabled": True,
@@ -312,18 +325,22 @@ class Worker(object):
         self.client.set_service_mode(ports=self.ports, enabled=True)
         self.service = True
 
-    def _start_captures(self, receive, samples, control, recordings):
+    def _start_captures(self, receive, samples, control, recordings, marked):
         captures: List[Any] = []
-        if not samples and not control and not recordings:
+        if not samples and not control and not recordings and not marked:
             return captures
         self._need_service()
         for port in receive:
-            wanted = samples.get(str(port))
-            if wanted:
+            for wanted in samples.get(str(port), []):
                 got = self.client.start_capture(
                     rx_ports=[port], limit=wanted["limit"], bpf_filter=wanted["filter"]
                 )
                 captures.append(("sample", port, got["id"]))
+            if marked:
+                got = self.client.start_capture(
+                    rx_ports=[port], limit=1, bpf_filter=marked, snaplen=64
+                )
+                captures.append(("marked", port, got["id"]))
             if control:
                 got = self.client.start_capture(
                     rx_ports=[port], limit=1000, bpf_filter=control, snaplen=128
@@ -331,6 +348,13 @@ class Worker(object):
                 captures.append(("control", port, got["id"]))
             kept = recordings.get(str(port))
             if kept:
+                free = shutil.disk_usage(os.path.dirname(kept["path"])).free
+                if free < kept["octets"]:
+                    raise Trouble(
+                        "space",
+                        "the recording needs %d MB in %s, where %d MB are free"
+                        % (kept["octets"] >> 20, os.path.dirname(kept["path"]), free >> 20),
+                    )
                 got = self.client.start_capture(
                     rx_ports=[port],
                     limit=kept["limit"],
@@ -346,12 +370,31 @@ class Worker(object):
         for kind, port, number in captures:
             entry = {"kind": kind, "port": port, "matched": status[number]["matched"], "frames": []}
             frames: List[Any] = []
-            if kind != "recording":
+            if kind in ("sample", "control"):
                 self.client.fetch_capture_packets(number, frames, pkt_count=status[number]["count"])
-            self.client.stop_capture(number)
+            # with something to call, the client waits until the file is written
+            written = (lambda endpoint: None) if kind == "recording" else None
+            self.client.stop_capture(number, endpoint_cb=written)
             entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
             collected.append(entry)
         return collected
+
+
+def unpacked(vm):
+    """A program whose packed lists are lists of numbers."""
+    return dict(vm, instructions=[unpacked_list(i) for i in vm["instructions"]])
+
+
+def unpacked_list(instruction):
+    """An instruction whose packed list is a list of numbers."""
+    if instruction.get("packed") is None:
+        return instruction
+    values = array.array(CODES[instruction["size"]], base64.b64decode(instruction["packed"]))
+    if sys.byteorder == "little":
+        values.byteswap()
+    listed = dict(instruction, value_list=values.tolist())
+    del listed["packed"]
+    return listed
 
 
 def clean(client):

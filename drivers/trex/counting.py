@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from v6t.drivers.trex.histogram import Histogram, decode
+from v6t.drivers.trex.marking import is_marked
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
@@ -53,9 +54,14 @@ class Sent:
         return self.rx_ports[0]
 
     @property
-    def stamped(self) -> bool:
-        """Every frame carries TRex's trailer."""
-        return len(self.stamped_bursts) == len(self.bursts)
+    def told_apart(self) -> bool:
+        """Every frame carries TRex's stamp, or a mark of its stream's own."""
+        return len(self.stamped_bursts) + len(self.marked_bursts) == len(self.bursts)
+
+    @property
+    def marked_bursts(self) -> tuple[Burst, ...]:
+        """Those whose frames carry a mark of their stream's own."""
+        return tuple(b for b in self.bursts if is_marked(self.streams.streams[b.index]))
 
     @property
     def stamped_bursts(self) -> tuple[Burst, ...]:
@@ -100,11 +106,14 @@ def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None
     classes: dict[str, ClassCount] = {}
     histograms: dict[str, Histogram] = {}
     tags: dict[str, Histogram] = {}
-    recognised = 0
+    recognised = left = 0
     for burst in sent.bursts:
         stream = sent.streams.streams[burst.index]
+        if is_marked(stream):
+            continue
         one, histogram = _group(raw, sent, burst)
         recognised += one.received + one.surplus
+        left += one.sent
         late = 0
         if frame_timeout_s is not None:
             late = histogram.total - histogram.below(round(frame_timeout_s * 1e6))
@@ -114,8 +123,29 @@ def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None
         histograms[name] = histograms.get(name, Histogram(())).merged(histogram)
         if burst.tags:
             tags[name] = tags.get(name, Histogram(())).merged(histogram)
+    if sent.marked_bursts:
+        name, one = _marked(raw, sent, left)
+        recognised += one.received + one.surplus
+        classes[name] = _added(classes[name], one) if name in classes else one
     arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"])
     return Counted(classes, arrived - recognised, histograms, tags)
+
+
+def _marked(raw: Mapping[str, Any], sent: Sent, others: int) -> tuple[str, ClassCount]:
+    """The class that marks tell, all its streams together: TRex counts them by a capture filter."""
+    bursts = sent.marked_bursts
+    stream = sent.streams.streams[bursts[0].index]
+    received = sum(
+        int(c["matched"])
+        for c in raw["captures"]
+        if c["kind"] == "marked" and c["port"] in sent.rx_ports
+    )
+    left = int(raw["ports"][str(sent.tx_port)]["opackets"]) - others
+    surplus = max(0, received - left)
+    required = sum(b.frames for b in bursts)
+    return stream.name, ClassCount(
+        stream.role.value, required, left, received - surplus, surplus=surplus
+    )
 
 
 def together(counted: Sequence[Counted]) -> Counted:
@@ -284,11 +314,16 @@ def captured(raw: Mapping[str, Any], port: int) -> list[tuple[float, bytes]]:
     ]
 
 
-def sample_filter(frames: int, wanted: int) -> tuple[str, int]:
+def sample_filter(frames: int, wanted: int, far: int = 12) -> tuple[str, int]:
     """Capture filter that keeps about ``wanted`` of ``frames`` frames, spread over the trial.
 
     The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
     the same frames are kept whatever the device did to the headers.
+
+    Args:
+        frames: of the stream.
+        wanted: of them.
+        far: octets from the number to the frame's end.
 
     Returns:
         The filter and the distance between kept frames.
@@ -301,7 +336,7 @@ def sample_filter(frames: int, wanted: int) -> tuple[str, int]:
     for octet in range(4):
         mask = (stride - 1) >> 8 * octet & 0xFF
         if mask:
-            terms.append(f"ether[len - {12 - octet}] & {mask} = 0")
+            terms.append(f"ether[len - {far - octet}] & {mask} = 0")
     return " and ".join(["ether[len - 16] = 0xab", *terms]), stride
 
 

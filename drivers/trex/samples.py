@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.drivers.delays import differences
 from v6t.drivers.oracle.compare import Comparison, compare_samples, together
+from v6t.drivers.trex.marking import FIRST, distance, is_marked, read
 from v6t.procedures.distribution import Distribution
 from v6t.profiles import trailer
 from v6t.profiles.model import Role
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
     from v6t.drivers.trex.counting import Sent
 
+    U8 = NDArray[np.uint8]
+    I64 = NDArray[np.int64]
     Frames = list[tuple[float, bytes]]
     OracleOf = Callable[[Stream], Oracle | None]
     SourceOf = Callable[[Stream], FrameSource | None]
@@ -52,13 +55,13 @@ class Mark:
 
 
 def marks(frames: Frames) -> list[Mark]:
-    """Trailers of captured frames; what carries none is left out."""
+    """TRex's stamps of captured frames; what carries none is left out."""
     found = []
     for arrived, frame in frames:
         if len(frame) < trailer.LENGTH:
             continue
         magic, _, number, seq, ticks = _TRAILER.unpack(frame[-trailer.LENGTH :])
-        if magic == trailer.MAGIC:
+        if magic == trailer.MAGIC and number < FIRST:
             found.append(Mark(arrived, number, (seq - FIRST_SEQUENCE) % (1 << 32), ticks))
     return found
 
@@ -138,13 +141,34 @@ def compare(
             number = int.from_bytes(frame[-14:-12], "little")
             groups.setdefault(number, []).append(frame)
     known = _coming_back(streams, oracle)
+    by_mark = {s.stream_id: s for s in known if is_marked(s)}
+    stamped = [s for s in known if not is_marked(s)]
     found = []
-    for group in groups.values():
+    for number, group in sorted(groups.items()):
         few = group[:: max(1, len(group) // FEW)]
-        which = max(known, key=lambda s: _against(s, few, streams, oracle, source).matched)
+        which = by_mark.get(number) or _fitting(
+            stamped, lambda s, few=few: _against(s, few, streams, oracle, source)
+        )
         if which.role is not Role.NEGATIVE:
             found.append(_against(which, group, streams, oracle, source))
     return together(found)
+
+
+def _fitting(known: list[Stream], compare_with: Callable[[Stream], Comparison]) -> Stream:
+    """The stream a few frames fit best; the one that fitted moves to the end: no other number is its.
+
+    TRex numbers streams in their order where nothing else has a say, so the first one mostly fits.
+    """
+    best, matched = known[0], -1
+    for stream in known:
+        tried = compare_with(stream)
+        if tried.matched > matched:
+            best, matched = stream, tried.matched
+        if tried.matched == tried.checked:
+            break
+    known.remove(best)
+    known.append(best)
+    return best
 
 
 def _coming_back(streams: StreamSet, oracle: OracleOf) -> list[Stream]:
@@ -168,6 +192,7 @@ def _against(
         np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), length)
         for length, rows in by_length.items()
     ]
+    frames = source(stream)
     return compare_samples(
         stream,
         samples,
@@ -175,8 +200,18 @@ def _against(
         streams.direction,
         oracle(stream),
         first_sequence=FIRST_SEQUENCE,
-        source=source(stream),
+        source=frames,
+        numbered=None if not is_marked(stream) else _marked_as(frames),
     )
+
+
+def _marked_as(frames: FrameSource | None) -> Callable[[U8], I64]:
+    far = distance(0 if frames is None else frames.length)
+
+    def numbered(received: U8) -> I64:
+        return read(received, far)[2]
+
+    return numbered
 
 
 def ipdv(

@@ -16,6 +16,7 @@ import base64
 from dataclasses import dataclass, replace
 from typing import Any
 
+from v6t.drivers.trex.marking import is_marked
 from v6t.procedures.trial import Trial, directions_of
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
@@ -94,6 +95,16 @@ def _stamped(stream: Stream) -> Stream:
         "vm": {**stream.trex["vm"], "instructions": program},
     }
     return replace(stream, trex=trex)
+
+
+def mended(stream: Stream) -> Stream:
+    """The stream with instructions for the checksums over what TRex or its program writes."""
+    headers = headers_of(base64.b64decode(stream.trex["packet"]["binary"]))
+    program = list(stream.trex["vm"]["instructions"])
+    program += _fix(stream, headers, program)
+    return replace(
+        stream, trex={**stream.trex, "vm": {**stream.trex["vm"], "instructions": program}}
+    )
 
 
 def _mark(packet: bytearray, headers: Headers) -> None:
@@ -183,7 +194,8 @@ def bursts(
     elif asked is not None:
         sample = asked.tags
     wanted = _share(sample, part, parts)
-    tags = counts(weights, wanted) if wanted else [0] * len(weights)
+    timed = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
+    tags = counts(timed, wanted) if wanted else [0] * len(weights)
     found = []
     for index, (stream, share, position, tagged) in enumerate(
         zip(streams.streams, shares, first_positions(weights), tags, strict=True)
@@ -198,7 +210,7 @@ def bursts(
                 rate * main / share if share else rate,
                 main,
                 1e6 * position / rate_fps,
-                stream.stream_id if every else None,
+                stream.stream_id if every and not is_marked(stream) else None,
             )
         )
         if tagged and asked is not None:

@@ -12,10 +12,12 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.stateful import establishing, validating
 from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.tester import Oracle, Phase
-from v6t.drivers.trex import counting, samples
+from v6t.drivers.trex import counting, marking, samples
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.listed import MOST_ROWS
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
 from v6t.drivers.trex.stateful import IDS_PER_DIRECTION, Connecting
@@ -28,6 +30,8 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
 
+LIST_S = 5.0
+"""Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
 OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
@@ -153,8 +157,9 @@ class TrexTester:
         streams = StreamSet("forward", (foreground(every),))
         (cable,) = self._cables["forward"]
         sent = counting.Sent(streams, bursts(streams, asked, stamp=True), cable.tx, (cable.rx,))
-        recording = self._connecting.recording(cable.rx, connections)
-        result, raw = self._exchange(asked, [sent], recording)
+        self._connecting.begin(connections)
+        recording = self._connecting.recording(cable.rx, streams)
+        result, raw = self._exchange(asked, [sent], recording, self._connecting.learn)
         return self._connecting.learned(connections, result, raw)
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
@@ -163,8 +168,9 @@ class TrexTester:
         (cable,) = self._cables["reverse"]
         streams, burst = self._connecting.validation(self._streams["reverse"], asked.rate_fps)
         sent = counting.Sent(streams, burst, cable.tx, (cable.rx,))
-        result, raw = self._exchange(asked, [sent])
-        return self._connecting.phase(result, raw, "reverse")
+        recording = self._connecting.recording(cable.rx, streams)
+        result, raw = self._exchange(asked, [sent], recording, self._connecting.try_all)
+        return self._connecting.validated(result, raw)
 
     def now(self) -> float:
         """The monotonic clock [s]."""
@@ -244,14 +250,13 @@ class TrexTester:
     ) -> counting.Sent:
         (cable,) = self._cables[direction]
         streams = self._connecting.phase_two(self._streams[direction], trial, connections)
-        stamp = len(streams.streams) <= IDS_PER_DIRECTION
-        if not stamp and trial.delays is not None:
+        if trial.frame_timeout_s is not None and self._connecting.timed(direction):
             raise TesterError(
-                f"delays in {connections.count} connections need more than TRex's "
-                f"{IDS_PER_DIRECTION} identifiers per direction",
-                "use fewer connections for latency and PDV",
+                f"a timeout for every frame in {connections.count} connections needs more than "
+                f"TRex's {IDS_PER_DIRECTION} identifiers per direction",
+                f"use at most {IDS_PER_DIRECTION * MOST_ROWS:,} connections",
             )
-        return counting.Sent(streams, bursts(streams, trial, stamp=stamp), cable.tx, (cable.rx,))
+        return counting.Sent(streams, bursts(streams, trial, stamp=True), cable.tx, (cable.rx,))
 
     def _install(self, one: counting.Sent) -> None:
         if self._installed.get(one.tx_port) is one.streams:
@@ -260,9 +265,9 @@ class TrexTester:
         cable = next(c for c in self._cables[streams.direction] if c.tx == one.tx_port)
         if cable.sending is not None:
             streams = with_macs(streams, *cable.sending)
-        self.attachment.ask(
-            "load", port=one.tx_port, streams=[dict(s.trex) for s in streams.streams]
-        )
+        for at, stream in enumerate(streams.streams):  # one by one: tables are made as they go
+            program = self._connecting.program(streams.direction, stream)
+            self.attachment.ask("load", port=one.tx_port, streams=[dict(program)], first=at)
         self._installed[one.tx_port] = one.streams
 
     def _exchange(
@@ -270,10 +275,11 @@ class TrexTester:
         trial: Trial,
         sent: Sequence[counting.Sent],
         recording: Mapping[str, Any] | None = None,
+        read: Callable[[], None] | None = None,
     ) -> tuple[TrialResult, Mapping[str, Any]]:
         for one in sent:
             self._install(one)
-        stamp = all(one.stamped for one in sent)
+        stamp = all(one.told_apart for one in sent)
         if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
             raise TesterError(
                 f"TRex cannot stamp {trial.rate_fps:.0f} frames per second and direction, and port "
@@ -289,10 +295,11 @@ class TrexTester:
             )
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         overtime_s = trial.duration_s * OVERTIME + 5
+        lists_s = LIST_S * sum(len(one.bursts) for one in sent)
         raw = self.attachment.ask(
             "trial",
             watch=self.attachment.server_lives,
-            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S,
+            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
             bursts={str(one.tx_port): [b.to_json() for b in one.bursts] for one in sent},
             receive=sorted({one.rx_port for one in sent}),
             residual_s=trial.residual_wait_s,
@@ -300,11 +307,12 @@ class TrexTester:
             control="" if stamp else counting.control_filter(one.streams for one in sent),
             samples=self._samples(sent, ipdv) if stamp else {},
             recordings=dict(recording or {}),
+            marked=marking.COUNTED if any(one.marked_bursts for one in sent) else "",
             synchronized=False,
         )
         answered = time.monotonic()
-        if recording:
-            self._connecting.learn()
+        if read is not None:  # before frames are compared: it says what they should be
+            read()
         if self._bed is not None:
             self._bed.check()
         raw = {**raw, "began": answered - float(raw["began_ago_s"])}
@@ -317,14 +325,23 @@ class TrexTester:
             return {}
         kept: dict[str, Any] = {}
         for one in sent:
-            longest = max(b.frames for b in one.bursts)
             if ipdv:
                 pattern = counting.neighbours_filter(one.frames, samples.IPDV_FRAMES)
                 limit = 2 * samples.IPDV_FRAMES
-            else:
-                pattern, _ = counting.sample_filter(longest, max(1, wanted // len(one.bursts)))
-                limit = 4 * wanted + 100
-            kept[str(one.rx_port)] = {"filter": pattern, "limit": limit}
+                kept[str(one.rx_port)] = [{"filter": pattern, "limit": limit}]
+                continue
+            each = max(1, wanted // len(one.bursts))
+            limit = 4 * each * len(one.bursts) + 100
+            found = []
+            for bursts_, which, far in (
+                (one.stamped_bursts, marking.STAMPED, 12),
+                (one.marked_bursts, marking.COUNTED, self._connecting.far(one.streams.direction)),
+            ):
+                if bursts_:
+                    longest = max(b.frames for b in bursts_)
+                    pattern, _ = counting.sample_filter(longest, each, far)
+                    found.append({"filter": f"{which} and {pattern}", "limit": limit})
+            kept[str(one.rx_port)] = found
         return kept
 
     def _result(
@@ -376,7 +393,7 @@ class TrexTester:
         some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
         known = [s for one in sent for s in one.streams.streams]
         streams = StreamSet(sent[0].streams.direction, tuple(known))
-        oracle, source = self._judge_of(streams.direction), _sources(sent)
+        oracle, source = self._judge_of(streams.direction), self._source_of(sent)
         compared = samples.compare(some, streams, oracle, source)
         return DirectionResult(
             classes=counted.classes,
@@ -400,6 +417,14 @@ class TrexTester:
             return self._connecting.oracle(direction, stream) or self._oracle
 
         return oracle
+
+    def _source_of(self, sent: Sequence[counting.Sent]) -> samples.SourceOf:
+        by_core, direction = _sources(sent), sent[0].streams.direction
+
+        def source(stream: Stream) -> FrameSource | None:
+            return self._connecting.source(direction, stream) or by_core(stream)
+
+        return source
 
     def _captured(self, raw: Mapping[str, Any], sent: Sequence[counting.Sent]) -> samples.Frames:
         """Frames of one direction, as they would have come to the first pair of ports."""

@@ -12,7 +12,7 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import state_of
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.two_phase import Preparing
-from v6t.drivers.trex import stateful as connecting
+from v6t.drivers.trex import listed
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import DelayRequest, Trial
 
@@ -34,7 +34,7 @@ pytestmark = [
 COUNT = 3000
 
 
-def bench(**params):
+def bench(size=84, **params):
     run = resolve(
         flags=Flags(
             plugin="nat44",
@@ -47,7 +47,7 @@ def bench(**params):
     tester = make_tester(bind(run))
     tester.open()
     plugin = bind(run).technology
-    sizes = plugin.frame_pair(84)
+    sizes = plugin.frame_pair(size)
     tester.load(compile_point(plugin, sizes, run.seed), bind(run).oracle)
     return tester, Preparing(tester, state_of(bind(run), tester, None)), sizes
 
@@ -70,7 +70,7 @@ def without_faults(prepared, asked):
 
 @pytest.mark.parametrize("rows", [700, 32_768], ids=["five blocks", "one block"])
 def test_the_full_cycle(rows, monkeypatch):
-    monkeypatch.setattr(connecting, "MOST_ROWS", rows)
+    monkeypatch.setattr(listed, "MOST_ROWS", rows)
     tester, prepared, sizes = bench()
     try:
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
