@@ -30,6 +30,10 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord]):
     order = 20
     fills_table = False
 
+    def most_connections(self, bound: BoundRun) -> int:
+        """As many as the search may ask for."""
+        return _most(bound)
+
     def check(self, bound: BoundRun) -> None:
         """Refuse shares in the wrong order, and more connections than there can be."""
         c = bound.settings.procedure.connections.capacity

@@ -169,8 +169,8 @@ class Worker(object):
         control,
         samples,
         recordings,
-        marked,
         synchronized,
+        marked="",
     ):
         """One trial: install, start, watch, wait, read.
 
@@ -182,11 +182,13 @@ class Worker(object):
         client = self.client
         ports = sorted(int(p) for p in bursts)
         client.remove_all_streams(ports=self.ports)
+        asked = time.monotonic()
         for port in ports:
             for burst in bursts[str(port)]:  # one by one: lists are long, the server takes 4 MB
                 if burst["frames"]:
                     client.add_streams([self._stream(port, burst)], ports=[port])
                     client.ports[port].streams.clear()  # nobody needs the client's copies
+        added = time.monotonic()
         client.clear_stats(ports=self.ports)
         drops_before = self._queue_drop()
         captures = self._start_captures(receive, samples, control, recordings, marked)
@@ -205,6 +207,7 @@ class Worker(object):
         collected = self._collect(captures)
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
+            "adding_s": added - asked,
             "ports": {str(p): stats[p] for p in self.ports},
             "global": stats["global"],
             "groups": plain(groups),
@@ -266,7 +269,8 @@ class Worker(object):
         if burst["tags"]:
             trex["name"] = "%s (tags)" % trex["name"]
         trex["enabled"] = True
-        trex["vm"] = unpacked(trex["vm"])
+        if "vm" in trex:
+            trex["vm"] = unpacked(trex["vm"])
         if burst["pg_id"] is not None:
             trex["flow_stats"] = {
                 "enabled": True,

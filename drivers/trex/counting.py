@@ -54,6 +54,11 @@ class Sent:
         return self.rx_ports[0]
 
     @property
+    def stamped(self) -> bool:
+        """Every frame carries TRex's stamp."""
+        return len(self.stamped_bursts) == len(self.bursts)
+
+    @property
     def told_apart(self) -> bool:
         """Every frame carries TRex's stamp, or a mark of its stream's own."""
         return len(self.stamped_bursts) + len(self.marked_bursts) == len(self.bursts)
@@ -314,16 +319,11 @@ def captured(raw: Mapping[str, Any], port: int) -> list[tuple[float, bytes]]:
     ]
 
 
-def sample_filter(frames: int, wanted: int, far: int = 12) -> tuple[str, int]:
+def sample_filter(frames: int, wanted: int) -> tuple[str, int]:
     """Capture filter that keeps about ``wanted`` of ``frames`` frames, spread over the trial.
 
     The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
     the same frames are kept whatever the device did to the headers.
-
-    Args:
-        frames: of the stream.
-        wanted: of them.
-        far: octets from the number to the frame's end.
 
     Returns:
         The filter and the distance between kept frames.
@@ -336,7 +336,7 @@ def sample_filter(frames: int, wanted: int, far: int = 12) -> tuple[str, int]:
     for octet in range(4):
         mask = (stride - 1) >> 8 * octet & 0xFF
         if mask:
-            terms.append(f"ether[len - {far - octet}] & {mask} = 0")
+            terms.append(f"ether[len - {12 - octet}] & {mask} = 0")
     return " and ".join(["ether[len - 16] = 0xab", *terms]), stride
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.oracle.replay import FrameSource, Order
-from v6t.drivers.trex import marking
+from v6t.drivers.trex import marking, tables
 from v6t.drivers.trex.recording import sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import mended, stamped
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     U8 = NDArray[np.uint8]
     I64 = NDArray[np.int64]
 
-MOST_ROWS = 32_768
-"""Connections of a block: its lists have to fit into one request to TRex's server."""
-MOST_CONNECTIONS = 1 << 24
-"""More are refused: TRex's server keeps about 100 octets of each value of a list."""
-
 
 @dataclass(frozen=True)
 class Rows(Order):
@@ -50,7 +45,8 @@ class Rows(Order):
 
     def connections(self, numbers: NDArray[np.integer]) -> I64:
         """Connections ``(n,)`` of frames ``(n,)``."""
-        return self.which[numbers % len(self.which)].astype(np.int64)
+        found: I64 = self.which[numbers % len(self.which)].astype(np.int64)
+        return found
 
 
 class Cycling:
@@ -110,9 +106,9 @@ class Listed:
             source: frames of block k of B, given k, B and the block's connections.
             first_id: identifier of the first stamped block.
             stamps: identifiers there are.
-            rows: largest block; None: :data:`MOST_ROWS`.
+            rows: largest block; None: :data:`~v6t.drivers.trex.tables.MOST_ROWS`.
         """
-        number = max(1, -(-len(order) // (rows or MOST_ROWS)))
+        number = max(1, -(-len(order) // (rows or tables.MOST_ROWS)))
         spread = min(number, stamps)
         timed = {at * number // spread: first_id + at for at in range(spread)}
         self.length = len(base64.b64decode(own.trex["packet"]["binary"]))

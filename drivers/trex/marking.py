@@ -2,9 +2,9 @@
 
 TRex stamps 128 streams. A frame marked here ends like a stamped one, with the magic octet, but its
 stream number has its highest bit set, which TRex's receiver passes over; a capture filter counts
-it. There is no time in it. The number within the stream stands where TRex's does as far as programs
-reach (octet 512); of longer frames it stands before the trailer, at a fixed distance from the
-frame's end, which translation leaves alone.
+it. There is no time in it. The number within the stream, in network byte order, stands where TRex's
+does as far as programs reach (octet 512); of longer frames it stands before the trailer, at a fixed
+distance from the frame's end, which translation leaves alone.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def marked(stream: Stream) -> Stream:
     packet[end - trailer.LENGTH] = trailer.MAGIC
     packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
     count = ins.flow_var(_NUMBER, _OCTETS, "inc", 0, (1 << 32) - 1)
-    place = {**ins.write(_NUMBER, end - distance(end)), "is_big_endian": False}
+    place = ins.write(_NUMBER, end - distance(end))
     vm: Mapping[str, Any] = stream.trex["vm"]
     trex = {
         **stream.trex,
@@ -86,9 +86,26 @@ def read(frames: U8, far: int) -> tuple[NDArray[np.bool_], I64, I64]:
     tail = np.ascontiguousarray(frames[:, length - trailer.LENGTH :])
     stream = tail[:, 2:4].view("<u2")[:, 0].astype(np.int64)
     at = length - far
-    number = np.ascontiguousarray(frames[:, at : at + _OCTETS]).view("<u4")[:, 0]
+    number = np.ascontiguousarray(frames[:, at : at + _OCTETS]).view(">u4")[:, 0]
     mine = (tail[:, 0] == trailer.MAGIC) & (stream >= FIRST)
     return mine, stream, number.astype(np.int64)
+
+
+def sample_filter(frames: int, wanted: int, far: int) -> str:
+    """Capture filter that keeps about ``wanted`` of ``frames`` marked frames, spread over the trial.
+
+    Args:
+        frames: of each stream.
+        wanted: of them.
+        far: :func:`distance` of the frames as they are sent.
+    """
+    mask = (1 << max(0, (frames // max(1, wanted)).bit_length() - 1)) - 1
+    terms = [
+        f"ether[len - {far - 3 + octet}] & {mask >> 8 * octet & 0xFF} = 0"
+        for octet in range(4)
+        if mask >> 8 * octet & 0xFF
+    ]
+    return " and ".join([COUNTED, *terms])
 
 
 def put_number(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
@@ -104,7 +121,7 @@ def put_number(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
     first = at if checksum is None else at - (at - checksum.header) % 2
     window = frames[:, first : first + 6]
     before = _sum(window)
-    frames[:, at : at + _OCTETS] = numbers.astype("<u4")[:, None].view(np.uint8)
+    frames[:, at : at + _OCTETS] = numbers.astype(">u4")[:, None].view(np.uint8)
     if checksum is None:
         return
     field = frames[:, checksum.field : checksum.field + 2]

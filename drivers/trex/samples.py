@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -147,7 +148,7 @@ def compare(
     for number, group in sorted(groups.items()):
         few = group[:: max(1, len(group) // FEW)]
         which = by_mark.get(number) or _fitting(
-            stamped, lambda s, few=few: _against(s, few, streams, oracle, source)
+            stamped, partial(_against, group=few, streams=streams, oracle=oracle, source=source)
         )
         if which.role is not Role.NEGATIVE:
             found.append(_against(which, group, streams, oracle, source))

@@ -21,7 +21,8 @@ from v6t.drivers.oracle.connection_oracle import (
 from v6t.drivers.oracle.replay import FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable, tuple_at
 from v6t.drivers.tester import Oracle, Phase
-from v6t.drivers.trex.listed import MOST_CONNECTIONS, Listed, Rows
+from v6t.drivers.trex import tables
+from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.marking import is_marked
 from v6t.drivers.trex.recording import read_frames, sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
@@ -29,7 +30,7 @@ from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.connection_types import Connections, Reading
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles import inet, trailer
-from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
+from v6t.profiles.errors import EnvironmentLacking, TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import Stream, StreamSet
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 SPARE = 1000
 """A recording may hold so many frames more than there are connections."""
-IDS_PER_DIRECTION = 32
-"""TRex has 128 latency groups: for two directions, each with tagged clones of its streams."""
 ORDER_SEED = 1
 CHUNK = 1 << 20
 """Frames of a recording that are looked at together."""
@@ -78,21 +77,6 @@ def _order(count: int, entries: int | None, reading: Reading) -> NDArray[np.int3
     if reading == "pseudorandom":
         np.random.default_rng(ORDER_SEED).shuffle(order)
     return order
-
-
-def check_count(count: int) -> None:
-    """Refuse tables that TRex cannot send.
-
-    Raises:
-        UsageError: naming the limit.
-    """
-    if count > MOST_CONNECTIONS:
-        raise UsageError(
-            f"TRex sends learned connections from lists, of which its server holds "
-            f"{MOST_CONNECTIONS:,} values at most; {count:,} connections are more",
-            "lower connections.count (connections.capacity.most of a capacity search), or use "
-            "the embedded tester",
-        )
 
 
 class Connecting:
@@ -136,7 +120,7 @@ class Connecting:
 
     def begin(self, connections: Connections) -> None:
         """A fresh table."""
-        check_count(connections.count)
+        tables.check(connections.count, frozenset())
         self.close()
         count = connections.count
         self._file = MemoryFile(count * ROW[self._version])
@@ -385,7 +369,7 @@ class Connecting:
                 return Expander(own, at, blocks)
             return Replay(own, table, Rows(len(mine), which=mine))
 
-        stamps = 1 if alone else IDS_PER_DIRECTION - len(others)
+        stamps = 1 if alone else tables.IDS_PER_DIRECTION - len(others)
         listed = Listed(own, order, source, first + len(others), stamps)
         blocks = tuple(b.stream for b in listed.blocks)
         further = tuple(

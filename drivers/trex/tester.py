@@ -14,13 +14,13 @@ from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.tester import Oracle, Phase
-from v6t.drivers.trex import counting, marking, samples
+from v6t.drivers.trex import counting, marking, samples, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
-from v6t.drivers.trex.listed import MOST_ROWS
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
-from v6t.drivers.trex.stateful import IDS_PER_DIRECTION, Connecting
+from v6t.drivers.trex.stateful import Connecting
+from v6t.drivers.trex.tables import IDS_PER_DIRECTION
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
 from v6t.profiles.errors import TesterError
@@ -250,12 +250,7 @@ class TrexTester:
     ) -> counting.Sent:
         (cable,) = self._cables[direction]
         streams = self._connecting.phase_two(self._streams[direction], trial, connections)
-        if trial.frame_timeout_s is not None and self._connecting.timed(direction):
-            raise TesterError(
-                f"a timeout for every frame in {connections.count} connections needs more than "
-                f"TRex's {IDS_PER_DIRECTION} identifiers per direction",
-                f"use at most {IDS_PER_DIRECTION * MOST_ROWS:,} connections",
-            )
+        tables.check(connections.count, trial.needs)
         return counting.Sent(streams, bursts(streams, trial, stamp=True), cable.tx, (cable.rx,))
 
     def _install(self, one: counting.Sent) -> None:
@@ -333,14 +328,15 @@ class TrexTester:
             each = max(1, wanted // len(one.bursts))
             limit = 4 * each * len(one.bursts) + 100
             found = []
-            for bursts_, which, far in (
-                (one.stamped_bursts, marking.STAMPED, 12),
-                (one.marked_bursts, marking.COUNTED, self._connecting.far(one.streams.direction)),
-            ):
-                if bursts_:
-                    longest = max(b.frames for b in bursts_)
-                    pattern, _ = counting.sample_filter(longest, each, far)
-                    found.append({"filter": f"{which} and {pattern}", "limit": limit})
+            if one.stamped_bursts:
+                longest = max(b.frames for b in one.stamped_bursts)
+                pattern, _ = counting.sample_filter(longest, each)
+                found.append({"filter": f"{marking.STAMPED} and {pattern}", "limit": limit})
+            if one.marked_bursts:
+                longest = max(b.frames for b in one.marked_bursts)
+                far = self._connecting.far(one.streams.direction)
+                pattern = marking.sample_filter(longest, each, far)
+                found.append({"filter": pattern, "limit": limit})
             kept[str(one.rx_port)] = found
         return kept
 

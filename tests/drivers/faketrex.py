@@ -22,6 +22,7 @@ class _Port(object):
     owner = ""
     acquired = False
     active_until = 0.0
+    streams = {}
     def sync(self): pass
     def get_owner(self): return self.owner
     def is_acquired(self): return self.acquired
@@ -87,7 +88,7 @@ class STLClient(object):
     def start_capture(self, **kwargs): return {"id": 1, "ts": 0}
     def get_capture_status(self): return {1: {"matched": 0, "count": 0}}
     def fetch_capture_packets(self, number, frames, pkt_count): pass
-    def stop_capture(self, number): pass
+    def stop_capture(self, number, endpoint_cb=None): pass
 """
 
 

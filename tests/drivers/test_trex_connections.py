@@ -12,7 +12,7 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import state_of
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.two_phase import Preparing
-from v6t.drivers.trex import listed
+from v6t.drivers.trex import tables
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import DelayRequest, Trial
 
@@ -34,13 +34,14 @@ pytestmark = [
 COUNT = 3000
 
 
-def bench(size=84, **params):
+def bench(size=84, options=None, **params):
     run = resolve(
         flags=Flags(
             plugin="nat44",
             tester="trex",
             tester_options={"lab": "true"},
             dut="nftables",
+            dut_params=options or {},
             params=params,
         )
     )
@@ -70,7 +71,7 @@ def without_faults(prepared, asked):
 
 @pytest.mark.parametrize("rows", [700, 32_768], ids=["five blocks", "one block"])
 def test_the_full_cycle(rows, monkeypatch):
-    monkeypatch.setattr(listed, "MOST_ROWS", rows)
+    monkeypatch.setattr(tables, "MOST_ROWS", rows)
     tester, prepared, sizes = bench()
     try:
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
