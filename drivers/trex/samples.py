@@ -236,13 +236,13 @@ def ipdv(
         source: see :func:`compare`.
     """
     found = marks(frames)
-    names = _names_of(frames, sent.streams, oracle, source)
+    named = streams_of(frames, sent.streams, oracle, source)
     result = {}
     for number, stream in enumerate(sent.streams.streams):
         if stream.role is Role.NEGATIVE:
             continue
         count = next(b.frames for b in sent.bursts if b.index == number)
-        mine = [m for m in found if names.get(m.hardware_id) == stream.name]
+        mine = [m for m in found if named.get(m.hardware_id) is stream]
         start = min((m.left_ticks for m in mine), default=0)
         first = min((m.arrived_s for m in mine), default=0.0)
         seq = np.array([m.seq for m in mine], dtype=np.int64)
@@ -272,10 +272,10 @@ def _kept(count: int, total: int) -> NDArray[np.bool_]:
     return kept
 
 
-def _names_of(
-    frames: Frames, streams: StreamSet, oracle: OracleOf, source: SourceOf
-) -> dict[int, str]:
-    """Which stream TRex means by each of its numbers: the one whose translation fits best."""
+def streams_of(
+    frames: Frames, streams: StreamSet, oracle: OracleOf, source: SourceOf = as_compiled
+) -> dict[int, Stream]:
+    """Which stream each number in trailers means: the one whose translation fits best, or its mark."""
     few: dict[int, list[bytes]] = {}
     for _, frame in frames:
         number = int.from_bytes(frame[-14:-12], "little")
@@ -283,7 +283,13 @@ def _names_of(
         if len(group) < 20:
             group.append(frame)
     known = _coming_back(streams, oracle)
+    by_mark = {s.stream_id: s for s in known if is_marked(s)}
+    stamped = [s for s in known if not is_marked(s)]
     return {
-        number: max(known, key=lambda s: _against(s, group, streams, oracle, source).matched).name
-        for number, group in few.items()
+        number: by_mark.get(number)
+        or _fitting(
+            stamped,
+            partial(_against, group=group, streams=streams, oracle=oracle, source=source),
+        )
+        for number, group in sorted(few.items())
     }

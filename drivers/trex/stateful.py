@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,13 +22,13 @@ from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex import tables
 from v6t.drivers.trex.listed import Listed, Rows
 from v6t.drivers.trex.marking import is_marked
-from v6t.drivers.trex.recording import read_frames, sequence
+from v6t.drivers.trex.recording import Recordings, longest_frame, sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.connection_types import Connections, Reading
 from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles import inet, trailer
-from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.profiles import inet
+from v6t.profiles.errors import TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import Stream, StreamSet
@@ -38,22 +36,13 @@ from v6t.profiles.transform.precompute import period
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.trex.attachment import Attachment
-    from v6t.drivers.trex.remote import Remote
 
     U8 = NDArray[np.uint8]
     I64 = NDArray[np.int64]
     Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
 
-SPARE = 1000
-"""A recording may hold so many frames more than there are connections."""
+PHASES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
 ORDER_SEED = 1
-CHUNK = 1 << 20
-"""Frames of a recording that are looked at together."""
-MAGIC = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
-"""Capture filter for test frames."""
-RECORD_OCTETS = 16
-"""Before each frame of a recording."""
 
 
 @dataclass(frozen=True)
@@ -82,22 +71,19 @@ def _order(count: int, entries: int | None, reading: Reading) -> NDArray[np.int3
 class Connecting:
     """One table at a time, and what is known of it."""
 
-    def __init__(self, attachment: Attachment, remote: Remote | None) -> None:
+    def __init__(self, recordings: Recordings) -> None:
         """No table yet.
 
         Args:
-            attachment: to the server that records.
-            remote: host of the recordings; None: this one.
+            recordings: of phases.
         """
-        self._attachment = attachment
-        self._remote = remote
+        self._recordings = recordings
         self._streams: Mapping[Direction, StreamSet] = {}
         self._outer: Oracle | None = None
         self._inner: ConnectionOracle | None = None
         self._version = 4
         self._file: MemoryFile | None = None
         self._table: StateTable | None = None
-        self._path = ""
         self._recorded = Recorded(0, 0)
         self._known: Callable[[U8], I64] | None = None
         self._listed: dict[Direction, Listed] = {}
@@ -135,13 +121,8 @@ class Connecting:
             port: that receives.
             streams: whose frames are recorded, one for each connection.
         """
-        limit = self._rows.count + SPARE
-        (length, *_) = sorted((_length(s) for s in streams.streams), reverse=True)
-        self._path = f"{self._attachment.ask('scratch')}/phase.pcap"
-        # frames may grow on their way: two headers at most
-        octets = limit * (length + RECORD_OCTETS + 2 * 40)
-        kept = {"filter": MAGIC, "limit": limit, "path": self._path, "octets": octets}
-        return {str(port): kept}
+        name = PHASES[streams.direction]
+        return {str(port): self._recordings.request(name, self._rows.count, longest_frame(streams))}
 
     def learn(self) -> None:
         """Read the recording of phase 1 and remember its four-tuples.
@@ -160,7 +141,7 @@ class Connecting:
             where = tuple_at(inet.headers_of(np.asarray(frames[0])))
             table.learn(numbers, frames[:, where])
 
-        self._read("phase 1", stamps, use)
+        self._read("forward", stamps, use)
 
     def learned(
         self, connections: Connections, result: TrialResult, raw: Mapping[str, Any]
@@ -172,7 +153,7 @@ class Connecting:
             None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
         )
         return replace(
-            self._counted(result, raw, "forward", "phase 1"),
+            self._counted(result, raw, "forward"),
             repeated=repeated,
             inside=inside_endpoints(foreground(self._streams["forward"]), connections.count),
             outside=table.endpoints(),
@@ -181,11 +162,11 @@ class Connecting:
 
     def try_all(self) -> None:
         """Read the recording of the validation: which connections are in it."""
-        self._read("the validation", self._listed["reverse"].connections)
+        self._read("reverse", self._listed["reverse"].connections)
 
     def validated(self, result: TrialResult, raw: Mapping[str, Any]) -> Phase:
         """The validation as it came out."""
-        return self._counted(result, raw, "reverse", "the validation")
+        return self._counted(result, raw, "reverse")
 
     def validation(self, streams: StreamSet, rate_fps: float) -> tuple[StreamSet, list[Burst]]:
         """Every learned connection once, from outside.
@@ -280,12 +261,15 @@ class Connecting:
         return self._table
 
     def _read(
-        self, what: str, connections_of: Reader, use: Callable[[I64, U8], None] | None = None
+        self,
+        way: Direction,
+        connections_of: Reader,
+        use: Callable[[I64, U8], None] | None = None,
     ) -> None:
         """Count the connections of a recording one by one."""
         seen = np.zeros(self._rows.count, dtype=bool)
         recorded = 0
-        for frames in self._frames(what):
+        for _, frames in self._recordings.read(PHASES[way]):
             mine, numbers = connections_of(frames)
             rows = np.flatnonzero(mine)
             if not len(rows):
@@ -294,40 +278,22 @@ class Connecting:
             seen[numbers[rows]] = True
             if use is not None:
                 use(numbers[rows], frames[rows])
-        self._attachment.ask("forget", path=self._path)
         self._recorded = Recorded(recorded, int(np.count_nonzero(seen)))
 
-    def _counted(
-        self, result: TrialResult, raw: Mapping[str, Any], way: Direction, what: str
-    ) -> Phase:
+    def _counted(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> Phase:
         """A phase with the counts of its recording."""
         phase, found = self.phase(result, raw, way), self._recorded
         ((name, count),) = phase.result.classes.items()
         arrived = count.received + count.surplus
         faults = list(phase.faults)
         if found.frames < arrived:
-            faults.append(f"TRex recorded {found.frames} of {arrived} frames of {what}")
+            faults.append(f"TRex recorded {found.frames} of {arrived} frames of {PHASES[way]}")
         counted = replace(count, received=found.distinct, surplus=found.frames - found.distinct)
         return replace(
             phase,
             result=replace(phase.result, classes={name: counted}),
             faults=tuple(faults),
         )
-
-    def _frames(self, what: str) -> Iterator[U8]:
-        with tempfile.TemporaryDirectory(prefix="v6t-") as directory:
-            path = Path(self._path)
-            if self._remote is not None:
-                path = Path(directory) / "phase.pcap"
-                self._remote.fetch(self._path, path)
-            if not path.exists():
-                raise EnvironmentLacking(
-                    f"the recording of {what} is not here: {path}",
-                    "TRex writes it on the server's host: say ssh: user@host in the testbed",
-                )
-            for frames in read_frames(path):
-                for first in range(0, len(frames), CHUNK):
-                    yield frames[first : first + CHUNK]
 
     def _knowing(self, direction: Direction, stream: Stream) -> Callable[[U8], I64] | None:
         """What tells the connections of a stream's frames; None: they belong to none."""
@@ -377,7 +343,3 @@ class Connecting:
             for number, s in enumerate(others)
         )
         return StreamSet(streams.direction, (*blocks, *further)), listed
-
-
-def _length(stream: Stream) -> int:
-    return len(stream.trex["packet"]["binary"]) * 3 // 4

@@ -14,10 +14,12 @@ from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.tester import Oracle, Phase
-from v6t.drivers.trex import counting, marking, samples, tables
+from v6t.drivers.trex import counting, losses, marking, samples, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.recording import Recordings, longest_frame
+from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
 from v6t.drivers.trex.stateful import Connecting
 from v6t.drivers.trex.tables import IDS_PER_DIRECTION
@@ -63,7 +65,12 @@ class TrexTester:
             return frozenset()
         if self._options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        return frozenset({"tags", "every-frame", "ipdv", "frame-timeout", "connections"})
+        return frozenset(
+            {
+                *("tags", "every-frame", "ipdv", "frame-timeout", "connections"),
+                *("two-rates", "loss-times"),
+            }
+        )
 
     def __init__(
         self,
@@ -93,7 +100,8 @@ class TrexTester:
         self._installed: dict[int, StreamSet] = {}
         self._oracle: Oracle | None = None
         self._ticks_hz: float | None = None
-        self._connecting = Connecting(self.attachment, options.remote)
+        self._recordings = Recordings(self.attachment, options.remote)
+        self._connecting = Connecting(self._recordings)
         self._cables = _cables(options)
 
     @property
@@ -141,7 +149,46 @@ class TrexTester:
             sent = [self._in_connections(d, trial, trial.connections) for d in directions]
         else:
             sent = [one for d in directions for one in self._shares(d, trial)]
-        return self._exchange(trial, sent)[0]
+        if "loss-times" not in trial.needs:
+            return self._exchange(trial, sent)[0]
+        recording = {
+            str(one.rx_port): self._recordings.request(
+                one.streams.direction, one.frames, longest_frame(one.streams)
+            )
+            for one in sent
+        }
+        result, _ = self._exchange(trial, sent, recording)
+        return self._with_losses(trial, result, sent)
+
+    def _with_losses(
+        self, trial: Trial, result: TrialResult, sent: Sequence[counting.Sent]
+    ) -> TrialResult:
+        """The result with what its recordings say: when frames were lost, how long sending took."""
+        directions, health = dict(result.directions), dict(result.tester)
+        for one in sent:
+            way = one.streams.direction
+            found = losses.Arrived(max(b.frames for b in one.bursts), self._connecting.far(way))
+            for times_s, frames in self._recordings.read(way):
+                found.take(times_s, frames)
+            meant = samples.streams_of(
+                found.few, one.streams, self._judge_of(way), self._source_of([one])
+            )
+            of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
+            by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
+            if trial.then is not None:
+                by_number = losses.in_time(found, by_number, one, self._ticks_hz or 1.0)
+            lost = losses.losses(found, one, by_number)
+            directions[way] = replace(
+                directions[way],
+                first_lost_s=lost.first_s,
+                last_lost_s=lost.last_s,
+                longest_gap_s=lost.longest_gap_s,
+            )
+            if trial.then is not None:
+                spans = losses.Spans(found.spans(by_number, self._ticks_hz or 1.0), one)
+                directions[way] = replace(directions[way], sending_time_s=spans.sending_s)
+                health[f"second rate late, {way} [s]"] = spans.late_s
+        return replace(result, directions=directions, tester=health)
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1: every frame is recorded in a file of the server and learned from there.
@@ -229,6 +276,9 @@ class TrexTester:
         """What each pair of ports sends of a direction."""
         streams, cables = self._streams[direction], self._cables[direction]
         back = tuple(c.rx for c in cables)
+        if trial.then is not None:
+            streams, burst = segmented(streams, trial)
+            return [counting.Sent(streams, burst, cables[0].tx, back)]
         if len(cables) == 1:
             burst = bursts(streams, trial, stamp=self._trailer)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
@@ -289,7 +339,7 @@ class TrexTester:
                 "choose a lower rate for IPDV",
             )
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        overtime_s = trial.duration_s * OVERTIME + 5
+        overtime_s = trial.sending_s * OVERTIME + 5
         lists_s = LIST_S * sum(len(one.bursts) for one in sent)
         raw = self.attachment.ask(
             "trial",
