@@ -67,7 +67,7 @@ def marked(stream: Stream) -> Stream:
     trex = {
         **stream.trex,
         "packet": {**stream.trex["packet"], "binary": base64.b64encode(packet).decode()},
-        "vm": {**vm, "instructions": [count, *vm["instructions"], place]},
+        "vm": {**vm, "instructions": [count, place, *vm["instructions"]]},
     }
     return replace(stream, trex=trex)
 
