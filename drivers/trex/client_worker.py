@@ -170,14 +170,15 @@ class Worker(object):
         samples,
         recordings,
         synchronized,
-        marked="",
+        marked=(),
     ):
         """One trial: install, start, watch, wait, read.
 
         bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None}]}
         receive: ports that receive test frames; samples: {port: [{"filter", "limit"}]};
         recordings: {port: {"filter", "limit", "path", "octets"}}, kept in files of the server;
-        control: BPF filter of frames that are no test frames, or ''; marked: of marked ones.
+        control: BPF filter of frames that are no test frames, or '';
+        marked: [[class, BPF filter of its marked frames]].
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
@@ -339,17 +340,17 @@ class Worker(object):
                 got = self.client.start_capture(
                     rx_ports=[port], limit=wanted["limit"], bpf_filter=wanted["filter"]
                 )
-                captures.append(("sample", port, got["id"]))
-            if marked:
+                captures.append(("sample", port, got["id"], 0))
+            for number, pattern in marked:
                 got = self.client.start_capture(
-                    rx_ports=[port], limit=1, bpf_filter=marked, snaplen=64
+                    rx_ports=[port], limit=1, bpf_filter=pattern, snaplen=64
                 )
-                captures.append(("marked", port, got["id"]))
+                captures.append(("marked", port, got["id"], number))
             if control:
                 got = self.client.start_capture(
                     rx_ports=[port], limit=1000, bpf_filter=control, snaplen=128
                 )
-                captures.append(("control", port, got["id"]))
+                captures.append(("control", port, got["id"], 0))
             kept = recordings.get(str(port))
             if kept:
                 free = shutil.disk_usage(os.path.dirname(kept["path"])).free
@@ -365,14 +366,15 @@ class Worker(object):
                     bpf_filter=kept["filter"],
                     endpoint="file:///" + kept["path"],
                 )
-                captures.append(("recording", port, got["id"]))
+                captures.append(("recording", port, got["id"], 0))
         return captures
 
     def _collect(self, captures):
         status = self.client.get_capture_status()
         collected = []
-        for kind, port, number in captures:
+        for kind, port, number, of_class in captures:
             entry = {"kind": kind, "port": port, "matched": status[number]["matched"], "frames": []}
+            entry["class"] = of_class
             frames: List[Any] = []
             if kind in ("sample", "control"):
                 self.client.fetch_capture_packets(number, frames, pkt_count=status[number]["count"])

@@ -11,12 +11,12 @@ Two ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from v6t.drivers.trex.histogram import Histogram, decode
-from v6t.drivers.trex.marking import is_marked
+from v6t.drivers.trex.marking import class_of, is_marked
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
@@ -74,6 +74,14 @@ class Sent:
         return tuple(b for b in self.bursts if b.pg_id is not None)
 
     @property
+    def marked(self) -> dict[int, list[Burst]]:
+        """Those by the class that their marks tell."""
+        found: dict[int, list[Burst]] = {}
+        for burst in self.marked_bursts:
+            found.setdefault(class_of(self.streams.streams[burst.index]), []).append(burst)
+        return found
+
+    @property
     def frames(self) -> int:
         """Frames of all classes."""
         return sum(b.frames for b in self.bursts)
@@ -128,29 +136,35 @@ def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None
         histograms[name] = histograms.get(name, Histogram(())).merged(histogram)
         if burst.tags:
             tags[name] = tags.get(name, Histogram(())).merged(histogram)
-    if sent.marked_bursts:
-        name, one = _marked(raw, sent, left)
+    for name, one in _marked(raw, sent, left):
         recognised += one.received + one.surplus
         classes[name] = _added(classes[name], one) if name in classes else one
     arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"])
     return Counted(classes, arrived - recognised, histograms, tags)
 
 
-def _marked(raw: Mapping[str, Any], sent: Sent, others: int) -> tuple[str, ClassCount]:
-    """The class that marks tell, all its streams together: TRex counts them by a capture filter."""
+def _marked(raw: Mapping[str, Any], sent: Sent, others: int) -> Iterator[tuple[str, ClassCount]]:
+    """Classes that marks tell, all streams of each together: TRex counts them by capture filters.
+
+    It does not count what left of each: what all of them lack is lacking in the first.
+    """
     bursts = sent.marked_bursts
-    stream = sent.streams.streams[bursts[0].index]
-    received = sum(
-        int(c["matched"])
-        for c in raw["captures"]
-        if c["kind"] == "marked" and c["port"] in sent.rx_ports
-    )
-    left = int(raw["ports"][str(sent.tx_port)]["opackets"]) - others
-    surplus = max(0, received - left)
-    required = sum(b.frames for b in bursts)
-    return stream.name, ClassCount(
-        stream.role.value, required, left, received - surplus, surplus=surplus
-    )
+    lacking = sum(b.frames for b in bursts) + others
+    lacking -= int(raw["ports"][str(sent.tx_port)]["opackets"])
+    for number, which in sent.marked.items():
+        stream = sent.streams.streams[which[0].index]
+        received = sum(
+            int(c["matched"])
+            for c in raw["captures"]
+            if c["kind"] == "marked" and c["class"] == number and c["port"] in sent.rx_ports
+        )
+        required = sum(b.frames for b in which)
+        left, lacking = required - lacking, 0
+        surplus = max(0, received - left)
+        yield (
+            stream.name,
+            ClassCount(stream.role.value, required, left, received - surplus, surplus=surplus),
+        )
 
 
 def together(counted: Sequence[Counted]) -> Counted:

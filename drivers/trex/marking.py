@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.profiles import trailer
 from v6t.profiles.compiler import instructions as ins
-from v6t.profiles.streams import Checksum, Stream
+from v6t.profiles.streams import Checksum, Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 FIRST = 1 << 15
 """Stream numbers from here on are of marked streams."""
-MOST = 1 << 15
-"""Marked streams of one direction."""
+CLASS = 1 << 12
+"""Marked streams of each of eight classes: their numbers follow each other."""
 COUNTED = f"ether[len - 16] = {trailer.MAGIC} and ether[len - 13] & 128 != 0"
 """Capture filter for marked frames."""
 STAMPED = f"ether[len - 16] = {trailer.MAGIC} and ether[len - 13] & 128 = 0"
@@ -40,6 +40,25 @@ _OCTETS = 4
 def is_marked(stream: Stream) -> bool:
     """Whether a stream is told by a mark of its own, not by TRex's stamp."""
     return stream.stream_id >= FIRST
+
+
+def class_of(stream: Stream) -> int:
+    """Which of eight classes a marked stream's number is of."""
+    return (stream.stream_id - FIRST) // CLASS
+
+
+def counted(number: int) -> str:
+    """Capture filter for the marked frames of one of eight classes."""
+    high = FIRST + number * CLASS >> 8
+    return f"ether[len - 16] = {trailer.MAGIC} and ether[len - 13] & 240 = {high}"
+
+
+def far_of(streams: StreamSet) -> int:
+    """:func:`distance` of the marked frames of a direction; 0: none is marked."""
+    for stream in streams.streams:
+        if is_marked(stream):
+            return distance(len(base64.b64decode(stream.trex["packet"]["binary"])))
+    return 0
 
 
 def distance(length: int) -> int:

@@ -209,10 +209,6 @@ class Connecting:
             return None
         return listed.timed, listed.count
 
-    def far(self, direction: Direction) -> int:
-        """Octets from the number of a marked frame to the frame's end."""
-        return self._listed[direction].far if direction in self._listed else 0
-
     def program(self, direction: Direction, stream: Stream) -> Mapping[str, Any]:
         """A stream as the worker gives it to TRex."""
         listed = self._listed.get(direction)

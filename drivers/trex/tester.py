@@ -22,6 +22,7 @@ from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
 from v6t.drivers.trex.stateful import Connecting
+from v6t.drivers.trex.successive import successive
 from v6t.drivers.trex.tables import IDS_PER_DIRECTION
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
@@ -68,7 +69,7 @@ class TrexTester:
         return frozenset(
             {
                 *("tags", "every-frame", "ipdv", "frame-timeout", "connections"),
-                *("two-rates", "loss-times"),
+                *("two-rates", "loss-times", "flow-starts"),
             }
         )
 
@@ -102,6 +103,7 @@ class TrexTester:
         self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
         self._connecting = Connecting(self._recordings)
+        self._flows: dict[Direction, dict[int, FrameSource]] = {}
         self._cables = _cables(options)
 
     @property
@@ -145,6 +147,7 @@ class TrexTester:
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         time.sleep(trial.pause_s)
+        self._flows.clear()
         if trial.connections is not None:
             sent = [self._in_connections(d, trial, trial.connections) for d in directions]
         else:
@@ -167,7 +170,7 @@ class TrexTester:
         directions, health = dict(result.directions), dict(result.tester)
         for one in sent:
             way = one.streams.direction
-            found = losses.Arrived(max(b.frames for b in one.bursts), self._connecting.far(way))
+            found = losses.Arrived(max(b.frames for b in one.bursts), marking.far_of(one.streams))
             for times_s, frames in self._recordings.read(way):
                 found.take(times_s, frames)
             meant = samples.streams_of(
@@ -276,6 +279,9 @@ class TrexTester:
         """What each pair of ports sends of a direction."""
         streams, cables = self._streams[direction], self._cables[direction]
         back = tuple(c.rx for c in cables)
+        if trial.starts is not None:
+            streams, burst, self._flows[direction] = successive(streams, trial, trial.starts)
+            return [counting.Sent(streams, burst, cables[0].tx, back)]
         if trial.then is not None:
             streams, burst = segmented(streams, trial)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
@@ -352,7 +358,9 @@ class TrexTester:
             control="" if stamp else counting.control_filter(one.streams for one in sent),
             samples=self._samples(sent, ipdv) if stamp else {},
             recordings=dict(recording or {}),
-            marked=marking.COUNTED if any(one.marked_bursts for one in sent) else "",
+            marked=[
+                [n, marking.counted(n)] for n in sorted({n for one in sent for n in one.marked})
+            ],
             synchronized=False,
         )
         answered = time.monotonic()
@@ -384,7 +392,7 @@ class TrexTester:
                 found.append({"filter": f"{marking.STAMPED} and {pattern}", "limit": limit})
             if one.marked_bursts:
                 longest = max(b.frames for b in one.marked_bursts)
-                far = self._connecting.far(one.streams.direction)
+                far = marking.far_of(one.streams)
                 pattern = marking.sample_filter(longest, each, far)
                 found.append({"filter": pattern, "limit": limit})
             kept[str(one.rx_port)] = found
@@ -468,7 +476,8 @@ class TrexTester:
         by_core, direction = _sources(sent), sent[0].streams.direction
 
         def source(stream: Stream) -> FrameSource | None:
-            return self._connecting.source(direction, stream) or by_core(stream)
+            flow = self._flows.get(direction, {}).get(stream.stream_id)
+            return flow or self._connecting.source(direction, stream) or by_core(stream)
 
         return source
 

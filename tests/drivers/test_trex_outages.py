@@ -1,4 +1,4 @@
-"""System recovery and reset on a real TRex: two rates, and when the kernel's router lost frames."""
+"""Recovery, reset and flows that begin in turn on a real TRex, through the kernel's router."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import os
 import subprocess
 import threading
 import time
+from functools import partial
 
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.trial import Event, Segment, Trial
+from v6t.procedures.trial import Event, Segment, Starts, Trial
+from v6t.profiles.transform import entropy
 
 pytestmark = [
     pytest.mark.trex,
@@ -38,8 +40,12 @@ def router():
     tester.open()
     plugin = bind(run).technology
     sizes = plugin.frame_pair(84)
-    tester.load(compile_point(plugin, sizes, run.seed), bind(run).oracle)
-    yield tester, sizes
+
+    def load(vary=lambda traffic: traffic):
+        tester.load(compile_point(plugin, sizes, run.seed, vary), bind(run).oracle)
+        return tester, sizes
+
+    yield load
     tester.close()
 
 
@@ -64,7 +70,7 @@ def asked(sizes, rate, duration, **more):
 
 
 def test_the_second_rate_follows_the_first_without_a_gap(router):
-    tester, sizes = router
+    tester, sizes = router()
     result = without_faults(tester, asked(sizes, 4000.0, 1.5, then=Segment(2000.0, 2.0)))
     for way, found in result.directions.items():
         assert found.total("sent") == found.total("received") == 10_000
@@ -76,7 +82,7 @@ def test_the_second_rate_follows_the_first_without_a_gap(router):
 
 
 def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
-    tester, sizes = router
+    tester, sizes = router()
     pid = tester.namespaces()["device"]
 
     def forwarding(on):
@@ -98,3 +104,14 @@ def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
         # both methods of RFC 6201 see the same outage, which was one stretch of the stream
         assert found.longest_gap_s == pytest.approx(lost / 2000, rel=0.2)
         assert found.last_lost_s - found.first_lost_s == pytest.approx(lost / 2000, rel=0.05)
+
+
+def test_flows_begin_one_after_the_other(router):
+    tester, sizes = router(partial(entropy.flows, count=40))
+    trial = asked(sizes, 4000.0, 2.0, starts=Starts(40, 0.025))
+    result = without_faults(tester, trial)
+    for found in result.directions.values():
+        # half of the first second's turns are those of flows that have not begun
+        assert found.total("required") == pytest.approx(8000 - 1950, abs=41)
+        assert found.total("sent") == found.total("received") == found.total("required")
+        assert found.checked == found.matched > 50

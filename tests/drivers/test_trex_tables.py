@@ -186,8 +186,14 @@ def answer(sent, received, opackets):
             }
         },
         "captures": [
-            {"kind": "marked", "port": 0, "matched": received - stamps(sent), "frames": []},
-            {"kind": "marked", "port": 3, "matched": 99, "frames": []},
+            {
+                "kind": "marked",
+                "class": 0,
+                "port": 0,
+                "matched": received - stamps(sent),
+                "frames": [],
+            },
+            {"kind": "marked", "class": 0, "port": 3, "matched": 99, "frames": []},
         ],
     }
 
