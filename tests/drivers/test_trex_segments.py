@@ -1,4 +1,4 @@
-"""Two rates on TRex and the times of losses, without one."""
+"""Two rates on TRex, times of losses and flows that begin in turn, without one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from v6t.drivers.trex import counting, losses, marking
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import Burst, bursts, stamped
-from v6t.procedures.trial import Segment, Trial
+from v6t.drivers.trex.successive import successive
+from v6t.procedures.trial import Segment, Starts, Trial
 from v6t.profiles import trailer
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.schedule import order_with_index
+from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
+from v6t.profiles.transform import entropy
 from v6t.profiles.transform.chunks import beginning_at
+from v6t.profiles.transform.precompute import with_rows
 
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
 PLUGIN = bind(RUN).technology
@@ -159,3 +165,62 @@ def test_other_frames_are_no_test_frames():
     assert found.few == []
     burst = Burst(0, 10.0, 5, 0.0, 0)
     assert losses.losses(found, counting.Sent(STREAMS, [burst], 0, (1,)), {}).first_s == 0.0
+
+
+def flows_of(count, rate, duration, interval_s):
+    traffic = entropy.flows(PLUGIN.traffic("forward", PLUGIN.frame_pair(104), 1), count)
+    streams = stamped(with_rows(compile_traffic(traffic), 0))
+    asked = replace(trial(starts=Starts(count, interval_s)), rate_fps=rate, duration_s=duration)
+    made, found, sources = successive(streams, asked, asked.starts)
+    return streams, asked, counting.Sent(made, found, 0, (1,)), sources
+
+
+@pytest.mark.parametrize(
+    ("count", "rate", "duration", "interval_s"),
+    [(1, 1000.0, 1.0, 1.0), (7, 1000.0, 2.0, 0.1), (40, 777.0, 3.0, 0.05), (5, 100.0, 2.0, 1.0)],
+)
+def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, duration, interval_s):
+    streams, asked, sent, _ = flows_of(count, rate, duration, interval_s)
+    weights = [s.weight for s in streams.streams]
+    classes, index = order_with_index(weights, 0, asked.frames)
+    due_s = np.arange(asked.frames) / rate
+    sends = due_s >= (index % count) * interval_s
+    by_name = {}
+    for burst in sent.bursts:
+        name = sent.streams.streams[burst.index].name
+        by_name.setdefault(name, []).append(burst)
+    for number, stream in enumerate(streams.streams):
+        mine = sends & (classes == number)
+        assert sum(b.frames for b in by_name[stream.name]) == mine.sum()
+        for flow, burst in enumerate(by_name[stream.name]):
+            first = np.flatnonzero(mine & (index % count == flow))[0]
+            assert burst.isg / 1e6 == pytest.approx(due_s[first])
+
+
+def test_flows_are_told_apart_by_class_and_number():
+    streams, _, sent, sources = flows_of(16, 1000.0, 2.0, 0.05)
+    assert sent.told_apart
+    assert set(sent.marked) == {0, 1}
+    assert [len(bursts_) for bursts_ in sent.marked.values()] == [15, 15]
+    assert len(sent.stamped_bursts) == 2
+    for burst in sent.marked_bursts:
+        stream = sent.streams.streams[burst.index]
+        frames = Expander(stream).frames(0, 3)
+        _, number, _ = marking.read(frames, marking.far_of(sent.streams))
+        assert (number == stream.stream_id).all()
+        flow = (stream.stream_id - marking.FIRST) % marking.CLASS
+        own = streams.streams[marking.class_of(stream)]
+        plain = sources[stream.stream_id].frames(0, 1)
+        assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
+    patterns = {marking.counted(n) for n in sent.marked}
+    assert patterns == {
+        f"ether[len - 16] = 171 and ether[len - 13] & 240 = {high}" for high in (128, 144)
+    }
+
+
+def test_flows_that_cannot_begin_in_turn_are_refused():
+    streams, asked, _, _ = flows_of(5, 100.0, 2.0, 1.0)
+    with pytest.raises(UsageError, match="do not repeat after 4 flows"):
+        successive(streams, asked, Starts(4, 1.0))
+    with pytest.raises(UsageError, match="at most 4,096 flows"):
+        successive(streams, asked, Starts(5000, 1.0))
