@@ -12,6 +12,9 @@ SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -pat
 JOBS ?= $(shell nproc)
 PARALLEL := -n $(JOBS) --dist loadgroup
 
+# every process of every test would compile v6t, its libraries and the tests anew
+unexport PYTHONDONTWRITEBYTECODE
+
 demo: $(VENV)/.installed
 	$(BIN)/v6t run --plugin mape-br
 
@@ -25,7 +28,7 @@ lint: $(VENV)/.developed
 
 # mypy cannot see through an editable install: it is shown the checkout under the package's name
 types: $(VENV)/.developed
-	rm -rf $(VENV)/types && mkdir $(VENV)/types && ln -s "$(CURDIR)" $(VENV)/types/v6t
+	mkdir -p $(VENV)/types && ln -sfn "$(CURDIR)" $(VENV)/types/v6t
 	cd $(VENV)/types && MYPYPATH=. ../bin/mypy --config-file v6t/setup.cfg \
 	    $(foreach room,$(filter-out tests,$(ROOMS)),-p v6t.$(room))
 

@@ -86,7 +86,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Folded:
+class Collapsible:
     """Blocks that are one click away.
 
     Attributes:
@@ -100,9 +100,7 @@ class Folded:
     brief: bool = False
 
 
-Block: TypeAlias = (
-    "Text | Items | Facts | Cards | Columns | Drawing | Listing | Link | Links | Folded | Sheet"
-)
+Block: TypeAlias = "Text | Items | Facts | Cards | Columns | Drawing | Listing | Link | Links | Collapsible | Sheet"  # noqa: E501
 
 
 @dataclass(frozen=True)

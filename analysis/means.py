@@ -46,7 +46,7 @@ def add_means(record: Record) -> None:
         series.means = None if found is None else Means(**found)
 
 
-def said_of_means(record: Record) -> Iterator[str]:
+def remarks_on_means(record: Record) -> Iterator[str]:
     """One phrase for every figure that has them."""
     for name, series, unit in record.series():
         if series.means is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from v6t.analysis.means import said_of_means
+from v6t.analysis.means import remarks_on_means
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.records.base import Record
 
@@ -29,4 +29,4 @@ def _said(record: Record, presentations: Presentations) -> Iterator[str]:
         )
     yield from presentations.of(record).remarks(record)
     yield from record.odd
-    yield from said_of_means(record)
+    yield from remarks_on_means(record)

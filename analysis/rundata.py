@@ -30,6 +30,12 @@ class RunTrial:
         """Identity within the run."""
         return str(self.asked["key"])
 
+    @property
+    def sending_s(self) -> float:
+        """Length of the stream that was asked for [s]."""
+        then = self.asked.get("then") or {"duration_s": 0.0}
+        return float(self.asked["duration_s"]) + float(then["duration_s"])
+
 
 def shares_oracle(manifest: Json) -> bool:
     """Whether the device answers with the very translation its frames are compared with.

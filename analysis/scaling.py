@@ -7,7 +7,8 @@ from typing import Any
 
 S_CPU = "S_CPU(n) = P(n) / (n * P(1))"
 S_C = "S_C(n, n0) = P(n) / P(n0)"
-XPD = "Xpd = (Xn - X1) / X1 * 100 %"
+XPD = "Xpd = (X1 - Xn) / X1 * 100 %"
+"""Of benchmarks where higher is better, as the throughput (RFC 8219 section 10.2.1)."""
 T_MIN = "T(a) = min(Tt / a, Tn / (1 - a))"
 T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 
@@ -58,7 +59,10 @@ def load_scaling(performance: Mapping[int, float], base: int | None = None) -> d
 
 
 def degradation_percent(with_n: float, with_one: float) -> float:
-    """Performance degradation :data:`XPD` of RFC 8219 section 10.1 (SC-04).
+    """Performance degradation :data:`XPD` of a rate, positive where it is lower (SC-04).
+
+    RFC 8219 section 10.2.1 has this formula for benchmarks where higher is better, and the
+    opposite sign for the others: what is worse is positive in both.
 
     Args:
         with_n: result with n network flows.
@@ -69,7 +73,7 @@ def degradation_percent(with_n: float, with_one: float) -> float:
     """
     if with_one <= 0:
         raise ValueError("degradation needs a positive result with one flow")
-    return (with_n - with_one) / with_one * 100
+    return (with_one - with_n) / with_one * 100
 
 
 def overlay_min(translated: float, native: float, share: float) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from v6t.profiles.complaints import in_words, nearest_setting
+from v6t.profiles.complaints import complaint
 from v6t.profiles.errors import UsageError
 
 Options = TypeVar("Options", bound=BaseModel)
@@ -26,14 +26,10 @@ def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, A
     try:
         return model.model_validate(dict(given))
     except ValidationError as exc:
-        problem = exc.errors(include_url=False)[0]
-        option = ".".join(str(p) for p in problem["loc"])
-        if problem["type"] == "extra_forbidden":
-            raise UsageError(
-                f"the {name} {noun} has no option '{option}'", nearest_setting(model, problem)
-            ) from exc
-        reason, hint = in_words(problem)
-        place = f"{name} option {option}" if option else f"{name} {noun}"
-        value = problem["input"]
-        shown = "" if isinstance(value, Mapping) else f" ({value!r:.80} given)"
-        raise UsageError(f"{place}: {reason}{shown}", hint) from exc
+        wrong = complaint(model, given, exc)
+        if wrong.unknown:
+            text = f"the {name} {noun} has no option '{wrong.name}'"
+        else:
+            place = f"{name} option {wrong.name}" if wrong.path else f"{name} {noun}"
+            text = f"{place}: {wrong.reason}"
+        raise UsageError(text, wrong.hint, path=wrong.path) from exc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,10 +46,31 @@ class Oracle(Translation, Protocol):
         """Which fields of that frame may have other values."""
 
 
+class OracleAround(ABC):
+    """An oracle around another one: what an implementation, or a chain, does to its frames."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        """Args: oracle: what is around the technology, or the technology itself."""
+        self.oracle = oracle
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """The technology's."""
+        return self.oracle.header_policy
+
+    @abstractmethod
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
+        """The inner oracle's frames with the differences."""
+
+
 class Tester(Protocol):
     """Sends and counts. Opened once, loaded per traffic, measured per trial, closed always."""
 
     name: str
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do beyond counting (:attr:`v6t.procedures.trial.Trial.needs`)."""
 
     def open(self) -> None:
         """Take ports, start processes.
@@ -166,12 +188,3 @@ class StatefulTester(Tester, Protocol):
 
     def now(self) -> float:
         """The tester's clock [s]; virtual time where the tester is simulated."""
-
-
-def abilities_of(tester: Tester) -> frozenset[Ability]:
-    """What a tester can do beyond counting: its attribute ``abilities``; none if it has none.
-
-    See :attr:`v6t.procedures.trial.Trial.needs`. A run asks before any traffic.
-    """
-    found: frozenset[Ability] = getattr(tester, "abilities", frozenset())
-    return found

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
 from v6t.drivers.options import options_of
 from v6t.drivers.tester import Tester
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
@@ -19,10 +19,8 @@ Finding = tuple[str, State, str]
 """What was looked at, how it is, and the text with its fix."""
 
 
-class NoOptions(BaseModel):
+class NoOptions(StrictModel):
     """It has none."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class TesterKind(ABC):

@@ -18,12 +18,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
 from v6t.plugins.sizes import routed_pair, translated_pair
-from v6t.profiles.errors import UsageError
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.model import Direction, FramePair, Traffic
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,12 +44,8 @@ REFERENCE = "reference"
 """The driver of what is no device but a reference translation."""
 
 
-class PluginParams(BaseModel):
+class PluginParams(StrictModel):
     """Base of every plugin's parameters: unknown names are errors, values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    former_names: ClassVar[Mapping[str, str]] = {}
-    """Parameters by names they once had; files with those are still read."""
 
     measured: ClassVar[str] = "the technology"
     """What the foreground measures, in errors."""
@@ -64,22 +59,6 @@ class PluginParams(BaseModel):
     def mixture(self) -> tuple[int, int] | None:
         """N and m: so many of n frames are foreground (GEN-14); None: there is no such choice."""
         return None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping) or not cls.former_names.keys() & given.keys():
-            return given
-        values = dict(given)
-        for former, name in cls.former_names.items():
-            if former in values:
-                if name in values:
-                    raise UsageError(
-                        f"{former} is the former name of {name}, and both are given",
-                        f"leave out {former}",
-                    )
-                values[name] = values.pop(former)
-        return values
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""RFC procedures as pure code over one door, ``measure(Trial) -> TrialResult``."""
+"""RFC procedures as pure code over one call, ``measure(Trial) -> TrialResult``."""

@@ -1,8 +1,9 @@
 """Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004): B2B-01 to B2B-04.
 
 The longest burst at the smallest gap that the device forwards without loss. A repetition is one
-search for it: bursts double until one loses, then the bracket is halved; a burst that loses is
-offered once more before it counts (binary search with loss verification, RFC 9004 section 5.3).
+binary search for it among all lengths up to the longest; a burst that loses is offered again before
+it counts (binary search with loss verification, ETSI GS NFV-TST 009 clause 12.3; one of both MUST
+be used, RFC 9004 section 6.2).
 The average over the repetitions is the benchmark. What the device forwards while the burst
 arrives does not sit in its buffer, so RFC 9004 corrects the implied buffer time.
 """
@@ -22,6 +23,9 @@ FORMULA = (
     "corrected = implied * (1 - throughput / burst rate), implied = average burst / burst rate"
 )
 
+LONG_S = 2.0
+"""A buffer that bursts of more seconds fill MUST have longer to drain (RFC 9004 section 6.2)."""
+
 
 @dataclass(frozen=True)
 class BurstSpec:
@@ -29,12 +33,11 @@ class BurstSpec:
 
     Attributes:
         conditions: frame sizes, directions, waits, tolerances; the residual wait lets the buffer
-            drain, at least 2 s (RFC 9004 section 5.2).
+            drain, at least 2 s (RFC 9004 section 6.2).
         rate_fps: rate within the burst, per direction: the medium's maximum, or the tester's own
             where that is less (B2B-03).
         rate_reason: ``media`` or ``tester``.
         throughput_fps: measured throughput of the same point, per direction.
-        first_frames: the first burst.
         longest_s: no burst is longer than this [s].
         resolution_frames: error of the search [frames].
         repetitions: the RFC asks for 50.
@@ -45,7 +48,6 @@ class BurstSpec:
     rate_fps: float
     rate_reason: str
     throughput_fps: float
-    first_frames: int
     longest_s: float
     resolution_frames: int
     repetitions: int
@@ -63,7 +65,7 @@ class BurstSpec:
 
     @property
     def not_applicable(self) -> str | None:
-        """Why there is nothing to measure (RFC 9004 section 5.1; B2B-02); None if there is."""
+        """Why there is nothing to measure (RFC 9004 section 6.1; B2B-02); None if there is."""
         if self.throughput_fps >= self.rate_fps:
             return (
                 "the throughput reaches the burst rate, so that no burst fills the device's buffer"
@@ -73,13 +75,7 @@ class BurstSpec:
     @property
     def steps(self) -> int:
         """Trials of one search if nothing needs to be offered twice, at most."""
-        start = min(self.first_frames, self.most_frames)
-        doublings = math.ceil(math.log2(max(1.0, self.most_frames / start)))
-        return (
-            1
-            + doublings
-            + math.ceil(math.log2(max(1.0, self.most_frames / 2 / self.resolution_frames)))
-        )
+        return max(1, math.ceil(math.log2(max(1.0, self.most_frames / self.resolution_frames))))
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,8 @@ class BurstRepetition:
     Attributes:
         number: from 1.
         frames: longest burst without loss; 0 if every burst lost.
-        hit_longest: even the longest burst lost nothing: the buffer is larger than was searched.
+        hit_longest: no burst lost anything: the buffer is larger than was searched, and the test is
+            to be repeated with longer bursts (RFC 9004 section 6.2).
         attempts: every trial, invalid ones included.
         valid: the tester sent every burst that decided; otherwise ``frames`` says nothing.
     """
@@ -103,7 +100,7 @@ class BurstRepetition:
 
 @dataclass(frozen=True)
 class BufferTime:
-    """RFC 9004 section 5.5.
+    """RFC 9004 section 6.4.
 
     Attributes:
         implied_s: average burst over the burst rate [s].
@@ -141,7 +138,7 @@ class BurstResult:
 
 
 def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -> BufferTime:
-    """Buffer times from an average burst (RFC 9004 section 5.5; B2B-02).
+    """Buffer times from an average burst (RFC 9004 section 6.4; B2B-02).
 
     Args:
         average_frames: average of the longest bursts without loss.
@@ -153,7 +150,7 @@ def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -
 
 
 def deviation(bursts: Sequence[float]) -> float | None:
-    """Sample standard deviation (RFC 9004 section 5.5); None for fewer than two values."""
+    """Sample standard deviation (RFC 9004 section 6.4); None for fewer than two values."""
     if len(bursts) < 2:
         return None
     mean = sum(bursts) / len(bursts)
@@ -177,16 +174,9 @@ class _Unknown(Exception):
 
 def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
     bursts = _Bursts(spec, number, measure, watch)
-    low = 0
-    burst = min(spec.first_frames, spec.most_frames)
+    low, high = 0, spec.most_frames + 1
     try:
-        while bursts.passes(burst):
-            low = burst
-            if burst == spec.most_frames:
-                return BurstRepetition(number, low, True, bursts.attempts)
-            burst = min(2 * burst, spec.most_frames)
-        high = burst
-        while high - low > spec.resolution_frames:
+        while high - low > max(spec.resolution_frames, 1):
             middle = (low + high) // 2
             if bursts.passes(middle):
                 low = middle
@@ -194,7 +184,7 @@ def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None)
                 high = middle
     except _Unknown:
         return BurstRepetition(number, low, False, bursts.attempts, valid=False)
-    return BurstRepetition(number, low, False, bursts.attempts)
+    return BurstRepetition(number, low, high > spec.most_frames, bursts.attempts)
 
 
 class _Bursts:
@@ -231,5 +221,10 @@ class _Bursts:
     def _offer(self, frames: int) -> Verdict:
         spec = self._spec
         self._offered += 1
-        trial = spec.conditions.trial(BENCHMARK, spec.rate_fps, frames / spec.rate_fps)
+        sending_s = frames / spec.rate_fps
+        wait_s = spec.conditions.residual_wait_s
+        trial = spec.conditions.trial(
+            BENCHMARK, spec.rate_fps, sending_s,
+            residual_wait_s=max(wait_s, sending_s) if sending_s > LONG_S else wait_s,
+        )  # fmt: skip
         return self._attempts.run(trial, f"b{self._offered:03d}", steps=spec.steps).verdict

@@ -57,7 +57,7 @@ class Connections:
 
 
 @dataclass(frozen=True)
-class Established:
+class PhaseOneResult:
     """What became of phase 1.
 
     Attributes:

@@ -1,7 +1,7 @@
-"""The tester's own ceiling: the highest rate it sends and receives without loss (SELF-01, 02).
+"""The tester's own capacity: the highest rate it sends and receives without loss (SELF-01, 02).
 
 Measured in loopback, without a device, with the streams the device will see. A geometric climb
-brackets the ceiling, a few halvings narrow it: a ceiling is a limit, not a result, and need not be
+brackets the capacity, a few halvings narrow it: a capacity is a limit, not a result, and need not be
 known to the frame. The rate that counts passed in a trial.
 """
 
@@ -16,8 +16,8 @@ BENCHMARK = "selftest"
 
 
 @dataclass(frozen=True)
-class CeilingSpec:
-    """How to look for the ceiling.
+class CapacitySpec:
+    """How to look for the capacity.
 
     Attributes:
         ipv6_frame_size, ipv4_frame_size: octets with FCS, as the device will see.
@@ -49,7 +49,7 @@ class CeilingSpec:
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class TesterCapacity:
     """The outcome: highest lossless rate per direction [fps], and the trials behind it."""
 
     mode: Mode
@@ -58,7 +58,7 @@ class Ceiling:
     faults: tuple[str, ...]
 
 
-def tester_ceiling(spec: CeilingSpec, measure: Measure) -> Ceiling:
+def tester_capacity(spec: CapacitySpec, measure: Measure) -> TesterCapacity:
     """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes."""
     keys: list[str] = []
     faults: list[str] = []
@@ -104,14 +104,14 @@ def tester_ceiling(spec: CeilingSpec, measure: Measure) -> Ceiling:
                 break
             low = high
         else:
-            return Ceiling(spec.mode, low, tuple(keys), ())
+            return TesterCapacity(spec.mode, low, tuple(keys), ())
     for _ in range(spec.refinements if low else 0):
         middle = (low + high) / 2
         if passes(middle):
             low = middle
         else:
             high = middle
-    return Ceiling(spec.mode, low, tuple(keys), tuple(faults))
+    return TesterCapacity(spec.mode, low, tuple(keys), tuple(faults))
 
 
 def _without_device(result: TrialResult) -> TrialResult:
@@ -131,6 +131,6 @@ def _without_device(result: TrialResult) -> TrialResult:
     )
 
 
-def usable_fps(ceiling_fps: float, margin: float) -> float:
-    """The part of a ceiling below which a result is the device's own (SELF-02)."""
-    return ceiling_fps * (1 - margin)
+def usable_fps(capacity_fps: float, margin: float) -> float:
+    """The part of a capacity below which a result is the device's own (SELF-02)."""
+    return capacity_fps * (1 - margin)

@@ -1,4 +1,4 @@
-"""A trial, its result, and the one door between procedures and testers."""
+"""A trial, its result, and the one call between procedures and testers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
-from v6t.procedures.connection_types import Connections, Established
+from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.distribution import Distribution
 
 Mode = Literal["forward", "reverse", "bidirectional"]
@@ -297,11 +297,11 @@ class TrialResult:
     faults: tuple[str, ...] = ()
     started: str = ""
     tester: Mapping[str, Any] = field(default_factory=dict)
-    connections: Established | None = None
+    connections: PhaseOneResult | None = None
 
 
 class Measure(Protocol):
-    """The door: run one trial, return what was counted. Time passes on the other side."""
+    """Run one trial, return what was counted. Time passes on the other side."""
 
     def __call__(self, trial: Trial) -> TrialResult:
         """Run one trial."""
@@ -340,7 +340,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         faults=tuple(data.get("faults", ())),
         started=data.get("started", ""),
         tester=data.get("tester", {}),
-        connections=Established(**data["connections"]) if data.get("connections") else None,
+        connections=PhaseOneResult(**data["connections"]) if data.get("connections") else None,
     )
 
 

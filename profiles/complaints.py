@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from v6t.profiles.extensions import nearest
+from v6t.profiles.extensions import meant, nearest
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
 _LIST = ("a list is wanted", "write it in brackets: [one, another]")
@@ -32,10 +32,16 @@ _WORDS: dict[str, tuple[str, str]] = {
     "bool_parsing": ("true or false is wanted", ""),
     "missing": ("this is missing", ""),
     "ip_v4_address": ("this is no IPv4 address", "write for example 192.0.2.1"),
-    "ip_v4_interface": ("this is no IPv4 address with its length", "write 192.0.2.1/24"),
+    "ip_v4_interface": (
+        "this is no IPv4 address with its length",
+        "write for example 192.0.2.1/24",
+    ),
     "ip_v4_network": ("this is no IPv4 prefix", "write for example 192.0.2.0/24"),
     "ip_v6_address": ("this is no IPv6 address", "write for example 2001:db8::1"),
-    "ip_v6_interface": ("this is no IPv6 address with its length", "write 2001:db8::1/64"),
+    "ip_v6_interface": (
+        "this is no IPv6 address with its length",
+        "write for example 2001:db8::1/64",
+    ),
     "ip_v6_network": ("this is no IPv6 prefix", "write for example 2001:db8::/32"),
 }
 _BOUNDS = {
@@ -46,23 +52,84 @@ _BOUNDS = {
 }
 
 
-def in_words(problem: ErrorDetails) -> tuple[str, str]:
-    """What is wrong, and what to do, or nothing.
+class Complaint(NamedTuple):
+    """The first thing that is wrong with what a user gave.
+
+    Attributes:
+        path: keys and indices that lead to it, as the user wrote them.
+        unknown: there is no setting of this name; else ``reason`` says what is wrong.
+        reason: what is wrong, with the value: a sentence without its subject.
+        hint: what to do, or nothing.
+    """
+
+    path: tuple[str | int, ...]
+    unknown: bool
+    reason: str
+    hint: str
+
+    @property
+    def name(self) -> str:
+        """The setting, with dots."""
+        return ".".join(map(str, self.path))
+
+
+def complaint(model: type[BaseModel], given: Mapping[str, Any], exc: ValidationError) -> Complaint:
+    """What to tell of a failed validation.
 
     Args:
-        problem: one of pydantic's.
+        model: that refused.
+        given: what it was given.
+        exc: how it refused.
     """
+    problems = exc.errors(include_url=False)
+    # a misspelt name often leaves another one missing
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    path = _as_given(model, given, problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return Complaint(path, True, "", _nearest_setting(model, problem["loc"]))
+    reason, hint = _in_words(problem)
+    return Complaint(path, False, reason + _shown(problem), hint)
+
+
+def _as_given(
+    model: type[BaseModel], given: Mapping[str, Any], path: tuple[str | int, ...]
+) -> tuple[str | int, ...]:
+    """With the former name of a setting, if the user wrote that."""
+    former: Mapping[str, str] = getattr(model, "former_names", {})
+    if path and path[0] not in given:
+        for name, now in former.items():
+            if now == path[0] and name in given:
+                return (name, *path[1:])
+    return path
+
+
+def _shown(problem: ErrorDetails) -> str:
+    value = problem["input"]
+    if isinstance(value, bool):
+        return f", not {str(value).lower()}"
+    if problem["type"].startswith("ip_") and isinstance(value, (int, float)):
+        return f", not the number {value}"
+    if isinstance(value, Mapping):
+        return ""
+    return f" ({'nothing' if value is None else f'{value!r:.80}'} given)"
+
+
+def _in_words(problem: ErrorDetails) -> tuple[str, str]:
     kind = problem["type"]
     context: dict[str, Any] = problem.get("ctx", {})
+    if kind in _BOUNDS and isinstance(problem["input"], bool):
+        return _NUMBER
     if kind in _BOUNDS:
         text, bound = _BOUNDS[kind]
         return text.format(_number(context[bound])), ""
     if kind == "literal_error":
         known = re.findall(r"'([^']*)'", str(context["expected"]))
-        near = difflib.get_close_matches(str(problem["input"]), known, 1)
-        hint = f"did you mean '{near[0]}'?" if near else ""
-        return f"{context['expected']} is wanted", hint
-    return _WORDS.get(kind, (problem["msg"].removeprefix("Value error, "), ""))
+        return f"{context['expected']} is wanted", meant(str(problem["input"]), known)
+    if kind.startswith("ip_") and isinstance(problem["input"], (int, float)):
+        return "an address is wanted", _WORDS[kind][1]
+    if kind == "value_error":
+        return str(context["error"]), ""
+    return _WORDS.get(kind, (problem["msg"], ""))
 
 
 def _number(value: float) -> str:
@@ -77,14 +144,14 @@ def _model_in(annotation: Any) -> Any:
     return annotation
 
 
-def nearest_setting(model: type[BaseModel], problem: ErrorDetails) -> str:
+def _nearest_setting(model: type[BaseModel], path: tuple[str | int, ...]) -> str:
     """Known names beside the unknown one."""
     inner: Any = model
-    for part in problem["loc"][:-1]:
+    for part in path[:-1]:
         known = _fields(inner).get(str(part))
         inner = _model_in(known.annotation) if known else inner
     names = list(_fields(inner))
-    return nearest(str(problem["loc"][-1]), names) if names else ""
+    return nearest(str(path[-1]), names) if names else ""
 
 
 def _fields(model: Any) -> dict[str, Any]:

@@ -19,8 +19,9 @@ _BY_PROTOCOL = {
 }  # fmt: skip
 _OPTIONS = (0, 60)
 """Hop-by-hop and destination options: the only extension headers that change nothing else."""
-_CHECKSUM_AT = {"ICMP": 2, "ICMPv6": 2, "UDP": 6, "TCP": 16, "GRE": 4}
-_PROTOCOL = {"UDP": 17, "TCP": 6, "ICMPv6": 58}
+CHECKSUM_AT = {"ICMP": 2, "ICMPv6": 2, "UDP": 6, "TCP": 16, "GRE": 4}
+"""Octet of a header that its checksum begins in."""
+PROTOCOL = {"UDP": 17, "TCP": 6, "ICMPv6": 58}
 """Of the pseudo header; GRE and ICMP over IPv4 have none."""
 _LEAST = {"Ethernet": 14, "IPv4": 20, "IPv6": 40, "GRE": 4, "UDP": 8, "TCP": 20, "ICMP": 4,
           "ICMPv6": 4}  # fmt: skip
@@ -44,13 +45,13 @@ class Header:
     addresses: tuple[int, int] | None = None
 
 
-def headers(frame: bytes) -> tuple[Header, ...]:
-    """Headers of one frame (FCS off); the last one is followed by payload."""
-    return tuple(_walk(frame))
+def headers(frame: bytes, first: str = "Ethernet") -> tuple[Header, ...]:
+    """Headers of one frame (FCS off), or from another first one on; payload follows the last."""
+    return tuple(_walk(frame, first))
 
 
-def _walk(frame: bytes) -> Iterator[Header]:
-    name: str | None = "Ethernet"
+def _walk(frame: bytes, first: str) -> Iterator[Header]:
+    name: str | None = first
     at, limit = 0, len(frame)
     below: tuple[int, int] | None = None
     while name is not None and limit - at >= _LEAST[name]:
@@ -146,7 +147,7 @@ def problems(frame: bytes) -> list[str]:
 
 def _checked(frame: bytes, header: Header, limit: int) -> list[str]:
     """The checksum of a header that stands above IP."""
-    at = _CHECKSUM_AT.get(header.name)
+    at = CHECKSUM_AT.get(header.name)
     if at is None or (header.name == "GRE" and not frame[header.start] & 0x80):
         return []
     if header.name == "UDP" and not _number(frame, header.start + at):
@@ -154,12 +155,12 @@ def _checked(frame: bytes, header: Header, limit: int) -> list[str]:
         six = header.addresses is not None and header.addresses[1] == 32
         return ["UDP: there is no checksum"] if six else []
     covered = frame[header.start : limit]
-    if header.name in _PROTOCOL and header.addresses is not None:
+    if header.name in PROTOCOL and header.addresses is not None:
         start, octets = header.addresses
         covered += b"\0" * (len(covered) % 2)
         covered += frame[start : start + octets]
         covered += (limit - header.start).to_bytes(4, "big")
-        covered += _PROTOCOL[header.name].to_bytes(4, "big")
+        covered += PROTOCOL[header.name].to_bytes(4, "big")
     return [] if _folded(covered) == 0xFFFF else [f"{header.name}: the checksum is wrong"]
 
 

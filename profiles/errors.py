@@ -26,6 +26,10 @@ class V6tError(Exception):
         self.message = message
         self.hint = hint
 
+    def advise(self, words: str) -> None:
+        """Say something further to do, behind what is said already."""
+        self.hint = "; ".join(filter(None, (self.hint, words)))
+
 
 class UsageError(V6tError):
     """What the user gave cannot be used as it is.

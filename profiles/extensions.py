@@ -132,10 +132,22 @@ class Extensions(Generic[T]):
 
 @contextmanager
 def blaming() -> Iterator[None]:
-    """Errors out of an extension's own code name its distribution, file and line."""
+    """Errors out of an extension's own code name its distribution, file and line.
+
+    So do those that v6t's code raises for what an extension asked of it.
+    """
     try:
         yield
-    except (V6tError, BrokenPipeError):
+    except (ExtensionError, BrokenPipeError):
+        raise
+    except UsageError as exc:
+        blamed = _blamed(exc)
+        if blamed is None or blamed.itself:
+            raise
+        told = UsageError(exc.message, exc.hint, path=exc.path, located=exc.located)
+        told.advise(f"{blamed} asked for it")
+        raise told from exc
+    except V6tError:
         raise
     except Exception as exc:
         said = blame(exc)
@@ -144,22 +156,51 @@ def blaming() -> Iterator[None]:
         raise ExtensionError(said, BLAMED) from exc
 
 
+class _Blamed(NamedTuple):
+    """The last line of an extension on the way to an error; ``itself``: the error arose in it."""
+
+    point: _Point
+    where: str
+    itself: bool
+
+    def __str__(self) -> str:
+        return f"'{self.point.name}' of {self.point.owner} ({self.where})"
+
+
+def _blamed(exc: BaseException) -> _Blamed | None:
+    for depth, (frame, line) in enumerate(reversed(list(traceback.walk_tb(exc.__traceback__)))):
+        point = _foreign().get(_root(frame.f_globals.get("__name__", "")))
+        if point is not None:
+            return _Blamed(point, f"{frame.f_code.co_filename}, line {line}", depth == 0)
+    return None
+
+
 def blame(exc: BaseException) -> str | None:
     """Which extension's code an error comes from, with file and line; None: no extension's."""
-    for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):
-        entry = _foreign().get(_root(frame.f_globals.get("__name__", "")))
-        if entry is not None:
-            where = f"{frame.f_code.co_filename}, line {line}"
-            return f"'{entry.name}' of {entry.owner} failed: {_words(exc)} ({where})"
-    return None
+    blamed = _blamed(exc)
+    if blamed is None:
+        return None
+    point, where, _ = blamed
+    return f"'{point.name}' of {point.owner} failed: {_words(exc)} ({where})"
 
 
 def nearest(name: str, known: Iterable[str], word: str = "known") -> str:
     """A hint at the known names that this one may stand for, or at all of them."""
     known = list(known)
-    near = [k for k in known if k.startswith(name)] or difflib.get_close_matches(name, known, 1)
-    meant = " or ".join(f"'{n}'" for n in near)
-    return f"did you mean {meant}?" if near else f"{word}: {', '.join(known)}"
+    return meant(name, known) or f"{word}: {', '.join(known)}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A hint at the known names that this one may stand for; empty: at none."""
+    near = near_names(name, known)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """Those that begin with it, or the one that is most alike."""
+    known = list(known)
+    begun = [k for k in known if name and k.startswith(name)]
+    return begun or difflib.get_close_matches(name, known, 1)
 
 
 @lru_cache(maxsize=4)

@@ -1,15 +1,16 @@
 """What a device must be told beside its links, by family of technology; read by plugins and drivers.
 
-A plugin writes one of these models, a driver reads it with :meth:`IntentSettings.of`. In an intent,
-in run directories and in records of changes they stand as plain JSON-like values, whose names are
-those of the attributes; a technology of somebody else may use one of these or settings of its own.
+A plugin writes one of these models; a driver asks :func:`settings_of` for whichever it is, or reads
+the one it needs with :meth:`IntentSettings.of`. In an intent they stand as plain JSON-like values,
+whose names are those of the attributes, beside the name of the ``family``; a technology of somebody
+else may use one of these or settings of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from v6t.profiles.errors import UsageError
@@ -33,6 +34,8 @@ class IntentSettings(BaseModel):
     """What every technology may say."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+    family: ClassVar[str] = ""
+    """What an intent calls settings of this kind; empty: nothing beside what all may say."""
 
     mtu: int = 1500
     """Octets of IP packet on the link that decides."""
@@ -58,11 +61,13 @@ class IntentSettings(BaseModel):
 
     def listed(self) -> dict[str, Any]:
         """As an intent holds them: what was given, in JSON-like values."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        return {"family": self.family, **self.model_dump(mode="json", exclude_unset=True)}
 
 
 class Nat(IntentSettings):
     """Clients behind public addresses: NAT44, NAT66."""
+
+    family = "nat"
 
     inside4: tuple[IPv4Network, ...] = ()
     """Networks of the clients."""
@@ -77,6 +82,8 @@ class Nat(IntentSettings):
 class Nat64(Nat):
     """Clients of IPv4 servers behind a prefix."""
 
+    family = "nat64"
+
     prefix: IPv6Network
     """RFC 6052 prefix of the servers."""
     clients: int = 1
@@ -84,6 +91,8 @@ class Nat64(Nat):
 
 class DsLite(Nat):
     """An AFTR: tunnels' end and NAT44."""
+
+    family = "ds-lite"
 
     aftr: IPv6Address
     b4: tuple[IPv6Address, int]
@@ -93,6 +102,8 @@ class DsLite(Nat):
 class Softwires(IntentSettings):
     """An AFTR's tunnels' end without its NAT."""
 
+    family = "softwires"
+
     aftr: IPv6Address
     b4: tuple[IPv6Address, int]
     internal: IPv4Address
@@ -101,6 +112,8 @@ class Softwires(IntentSettings):
 
 class AddressTable(IntentSettings):
     """A stateless translator: SIIT, CLAT."""
+
+    family = "address-table"
 
     eam: tuple[tuple[IPv4Network, IPv6Network], ...] = ()
     """Explicit address mappings."""
@@ -125,10 +138,17 @@ class Rule(BaseModel):
 class MapRelay(IntentSettings):
     """A border relay; of MAP-E with its own address, of MAP-T with a default mapping rule."""
 
+    family = "map-relay"
+
     rules: tuple[Rule, ...]
     br_address: IPv6Address | None = None
     dmr: IPv6Network | None = None
     lowest_ipv6_mtu: int = 1280
+
+    @property
+    def translates(self) -> bool:
+        """Whether it is MAP-T's."""
+        return self.dmr is not None
 
 
 class GeneratedTable(BaseModel):
@@ -154,6 +174,8 @@ class TableFile(BaseModel):
 class BindingTable(IntentSettings):
     """A lwAFTR."""
 
+    family = "binding-table"
+
     table: TableFile | GeneratedTable
     br_address: IPv6Address
     hairpinning: bool = False
@@ -161,6 +183,8 @@ class BindingTable(IntentSettings):
 
 class CustomerEdge(IntentSettings):
     """A customer's device: its address, its ports, the way to the relay."""
+
+    family = "customer-edge"
 
     ipv4: IPv4Network
     psid: int
@@ -174,3 +198,20 @@ class CustomerEdge(IntentSettings):
     tunnel_local: IPv6Address | None = None
     tunnel_remote: IPv6Address | None = None
     ipv6_side: Literal["left", "right"] = "left"
+
+
+_FAMILIES: dict[str, type[IntentSettings]] = {
+    kind.family: kind
+    for kind in (
+        Nat, Nat64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
+    )
+}  # fmt: skip
+
+
+def settings_of(intent: Telling) -> IntentSettings:
+    """An intent's settings as the family that it names; of none: what all may say.
+
+    Raises:
+        UsageError: they are not what the family needs.
+    """
+    return _FAMILIES.get(intent.settings.get("family", ""), IntentSettings).of(intent)

@@ -53,11 +53,11 @@ def rate_by_size(records: Sequence[ThroughputRecord], name: str, media: dict[str
             high = [max(0.0, r.p99 - r.median) for r in here]
             at.errorbar([places[r.sizes] + shift for r in here], medians, yerr=[low, high],
                         capsize=4, label=mode, **look(number).line)  # fmt: skip
-        ceilings = {places[r.sizes]: r.tester_ceiling for r in records}
-        known = {x: y for x, y in ceilings.items() if y}
+        capacities = {places[r.sizes]: r.tester_ceiling for r in records}
+        known = {x: y for x, y in capacities.items() if y}
         if known:
             at.plot(list(known), list(known.values()), color=GREY, linestyle=":", marker="_",
-                    markersize=18, label="tester's own ceiling")  # fmt: skip
+                    markersize=18, label="tester's own capacity")  # fmt: skip
             values += known.values()
         if max(values) > FAR * min(values):
             logarithmic(at, "y", short)

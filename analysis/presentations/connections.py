@@ -27,7 +27,7 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
             *("IPv6/IPv4\noctets", "connections", "median\nconnections/s", "P1", "P99"),
             *("+dispersion\n%", "source\nports", "destination\nports", "validated\nat"),
             *("+DUT\ncounts", "+public\nendpoints", "+DUT\ntimeout s", "+DUT's table\nentries"),
-            *("+connections\nper bucket", "+repetitions", "<"),
+            *("+connections\nper bucket", "+repetitions", "+search\nends within", "<"),
         ]
         rows = []
         for r in records:
@@ -43,7 +43,7 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
                     _told(r.counts.public_endpoints if r.counts else None),
                     *(_told(device.get("timeout_s")), _told(device.get("nf_conntrack_max"))),
                     f"{r.connections / buckets:.3g}" if buckets else "-",
-                    *(str(r.repetitions), star(r.limited)),
+                    *(str(r.repetitions), count(r.resolution_cps), star(r.limited)),
                 ]
             )
         return sheet(records[0].title, names, rows)
@@ -64,11 +64,23 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """Validation, loss, the table before every step, repetitions."""
         yield _validated(data)
+        records = self.measured(data)
+        counts = [r.counts for r in records if r.counts]
+        missing = sum(c.connections - c.learned for c in counts)
         yield clause("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
-                     "none may; no tolerance can be set", True)  # fmt: skip
+                     f"{missing:,} missing at the rates found; no tolerance can be set",
+                     not missing if counts else None)  # fmt: skip
+        coarsest = max((r.resolution_cps for r in records), default=None)
+        yield clause("RFC 9693 section 4.5 (ST-06)", "the search ends within 1,000 connections/s",
+                     "not searched" if coarsest is None else f"within {coarsest:,.0f}",
+                     None if coarsest is None else coarsest <= 1000)  # fmt: skip
+        before = [c.sessions_before for c in counts]
+        told = [n for n in before if n is not None]
         yield clause("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
-                     "emptied and, where the device tells, counted", True)  # fmt: skip
-        yield repeated(self.name, self.measured(data))
+                     "emptied; the device counted " + (f"at most {max(told):,}" if told else "-")
+                     if told else "emptied; the device does not tell its count",
+                     (not any(told)) if told and len(told) == len(before) else None)  # fmt: skip
+        yield repeated(self.name, records)
 
 
 class TeardownPresentation(Presentation[TeardownRecord]):
@@ -107,10 +119,15 @@ class TeardownPresentation(Presentation[TeardownRecord]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """Both times, repetitions."""
+        records = self.measured(data)
+        rates = [rate for r in records for rate in r.rates]
+        undefined = sum(rate is None for rate in rates)
         yield clause("RFC 9693 section 4.8 (ST-10)",
                      "N / (t(N) - t(0)), the device empties its table",
-                     "both times taken with the same command", True)  # fmt: skip
-        yield repeated(self.name, self.measured(data))
+                     "both times taken with the same command"
+                     + (f"; {undefined} of {len(rates)} tell nothing" if undefined else ""),
+                     not undefined if rates else None)  # fmt: skip
+        yield repeated(self.name, records)
 
 
 class CapacityPresentation(Presentation[CapacityRecord]):
@@ -140,17 +157,25 @@ class CapacityPresentation(Presentation[CapacityRecord]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The search, validation."""
-        c = data.procedure["connections"]["capacity"]
-        yield clause("RFC 9693 section 4.9 (ST-12)",
-                     "exponential, then binary search for the capacity",
-                     f"from {c['first']:,} on, beta {c['beta']:g}, gamma {c['gamma']:g}, "
-                     f"E {c['error']:,}", True)  # fmt: skip
+        for r in self.measured(data):
+            ended = "no end was found" if r.at_least else f"within {r.error:,} connections"
+            yield clause("RFC 9693 section 4.9 (ST-12)",
+                         "exponential, then binary search for the capacity",
+                         f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {ended}",
+                         not r.at_least and _bracketed(r))  # fmt: skip
         yield _validated(data)
 
 
 def _card(record: ConnectionRateRecord | TeardownRecord) -> Card:
     what = f"{record.connections:,} connections, median of {record.repetitions}"
     return Card(count(record.median), "connections/s", f"{record.title}, {record.point}, {what}")
+
+
+def _bracketed(record: CapacityRecord) -> bool:
+    """Whether the steps show a number that was held and, at most the error above, one that was not."""
+    held = max((s.connections for s in record.steps if s.carried), default=0)
+    failed = min((s.connections for s in record.steps if not s.carried), default=None)
+    return failed is not None and held < failed <= held + record.error
 
 
 def _validated(data: RunData) -> Clause:

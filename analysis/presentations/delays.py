@@ -165,8 +165,13 @@ class LatencyPresentation(DelayPresentation):
                      f"{s['duration_s']:g} s, {s['tags']:,} tags from {s['first_tag_s']:g} s on",
                      bool(s["duration_s"] >= 120 and s["tags"] >= 500 and s["first_tag_s"] >= 60)
                      )  # fmt: skip
+        tagged = [f for r in self.measured(data) for f in r.directions.values()]
+        undefined = sum(None in f.figures[key].values for f in tagged for key in self.words)
         yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
-                     "TL and WCL by nearest rank", True)  # fmt: skip
+                     f"TL and WCL by nearest rank; undefined in {undefined} of "
+                     f"{len(self.words) * len(tagged)} figures, their tags were lost"
+                     if undefined else "TL and WCL by nearest rank",
+                     not undefined if tagged else None)  # fmt: skip
 
 
 class PdvPresentation(DelayPresentation):

@@ -51,7 +51,8 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
         names = [
             *(*POINT, "median fps\nper direction", "P1", "P99"),
             *("+95 % interval\nof the median", "+dispersion\n%", "aggregate\nfps", "loss"),
-            *("frames\nmatched", "+repetitions", "+bound of\nthe search", "+its\nreason", "<"),
+            *("frames\nmatched", "+repetitions", "+search\nends within"),
+            *("+bound of\nthe search", "+its\nreason", "<"),
         ]
         rows = []
         for r in records:
@@ -64,7 +65,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
                     count(r.aggregate_median) if r.direction == "bidirectional" else "-",
                     f"{max(losses):.4%}" if losses else UNDEFINED,
                     share(r.matched),
-                    str(r.repetitions),
+                    *(str(r.repetitions), count(r.resolution_fps)),
                     *(count(r.upper_bound), r.upper_bound_reason, star(r.limited)),
                 ]
             )
@@ -131,14 +132,18 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
         longest = max(p["trial_duration_s"], p["final_duration_s"] or 0.0)
         yield long_enough(self.name, longest, "the result held for 60 s")
         yield repeated(self.name, records)
-        yield clause("RFC 2544 section 26.1 (TP-02)", "the highest rate without loss, by any search",
-                     _SEARCHES[p["search"]], True)  # fmt: skip
+        if records:
+            given_up = sum(r.unresolved for r in records)
+            yield clause("RFC 2544 section 26.1 (TP-02)",
+                         "the highest rate without loss, by any search",
+                         _SEARCHES[p["search"]] + (f"; {given_up} gave up" if given_up else ""),
+                         not given_up)  # fmt: skip
         if records:
             known = any(r.tester_ceiling for r in records)
             limited = sum(r.tester_limited for r in records)
             yield clause("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
-                         f"{limited} of {len(records)} points above the margin of its own ceiling"
-                         if known else "its ceiling is not known",
+                         f"{limited} of {len(records)} points above the margin of its own capacity"
+                         if known else "its capacity is not known",
                          not limited if known else None)  # fmt: skip
 
 

@@ -28,7 +28,7 @@ class FlowsPresentation(Presentation[FlowsRecord]):
         """A row for each number of flows (SC-04)."""
         names = [
             *(*POINT, "flows", "<start", "median fps\nper direction", "P1", "P99", "Xpd %"),
-            *("+tester's own\nceiling", "frames\nmatched", "<"),
+            *("+tester's own\ncapacity", "frames\nmatched", "<"),
         ]
         rows = []
         for record in records:
@@ -70,7 +70,7 @@ class ProbePresentation(Presentation[ProbeRecord]):
         """A row for each case (GEN-12)."""
         names = [
             *(*POINT, "<case", "median fps\nper direction", "P1", "P99"),
-            *("+tester's own\nceiling", "frames\nmatched", "<", "<use"),
+            *("+tester's own\ncapacity", "frames\nmatched", "<", "<use"),
         ]
         rows = [
             [

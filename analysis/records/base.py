@@ -152,7 +152,7 @@ class Record(Model):
     invalid_trials: list[InvalidTrial]
     """trials in which the tester faltered: repeated, never counted as loss of the device"""
     conditions: dict[str, Any]
-    """settings the numbers depend on: traffic, trials, where the ceiling comes from"""
+    """settings the numbers depend on: traffic, trials, where the capacity comes from"""
     not_measured: str | None = None
     """why there is no number"""
     unit: str | None = None
@@ -228,10 +228,10 @@ class RatesFound(Series):
     notes: Sequence[str] = ()
     """what is odd about the repetitions"""
     tester_limited: bool
-    """the result is above 90 % of the tester's own ceiling, or the trials just above it were
+    """the result is above 90 % of the tester's own capacity, or the trials just above it were
     invalid"""
     tester_ceiling: Number | None
-    """what the tester does without a device"""
+    """the tester's own capacity: what it does without a device"""
     upper_bound: Number
     """highest rate that could have been reported"""
     upper_bound_reason: str

@@ -27,7 +27,7 @@ class BurstRecord(Series, Record):
     average: Number | None
     """mean length of the longest burst without loss; the benchmark of RFC 9004 [frames]"""
     deviation: Number | None
-    """standard deviation (RFC 9004 section 5.5) [frames]"""
+    """standard deviation (RFC 9004 section 6.4) [frames]"""
     median: Number | None = None
     """middle value; null is undefined"""
     p1: Number | None = None
@@ -45,17 +45,17 @@ class BurstRecord(Series, Record):
     notes: Sequence[str] = ()
     """what is odd about the repetitions"""
     hit_longest: int = 0
-    """repetitions in which the longest burst of the search lost nothing"""
+    """repetitions in which no burst lost anything, up to the longest of the search"""
     longest_frames: int | None = None
     """longest burst of the search"""
     resolution_frames: int
-    """error of the search"""
+    """step size of the search [frames]"""
     implied_buffer_s: Number | None
     """average burst over burst rate [s]"""
     corrected_buffer_s: Number | None
     """buffer time less what was forwarded during the burst [s]"""
     formula: str = ""
-    """of the corrected buffer time (RFC 9004 section 5.5)"""
+    """of the corrected buffer time (RFC 9004 section 6.4)"""
     residual_wait_s: Number | None = None
     """wait for late frames [s]"""
 

@@ -120,7 +120,7 @@ class ConnectionRateRecord(RateRecord):
 
 def connection_rate_record(
     result: ConnectionRateResult, find: FindResult, *, setup: Mapping[str, Any],
-    conditions: Mapping[str, Any], ceiling_cps: float, selftest_margin: float,
+    conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
 ) -> ConnectionRateRecord:  # fmt: skip
     """The record of the maximum connection establishment rate.
 
@@ -129,7 +129,7 @@ def connection_rate_record(
         find: where counts come from.
         setup: ranges of the connections and what the technology says of them.
         conditions: what else the reader must know.
-        ceiling_cps: what the tester itself establishes without a device.
+        capacity_cps: what the tester itself establishes without a device.
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
     """
     spec = result.spec
@@ -141,17 +141,17 @@ def connection_rate_record(
         **found,
         unit=CPS,
         connections=spec.connections,
-        alpha=spec.filling.alpha,
-        validated=spec.filling.alpha is not None,
+        alpha=spec.phase_one.alpha,
+        validated=spec.phase_one.alpha is not None,
         tolerance_connections=0,
         resolution_cps=spec.resolution_cps,
         upper_bound=spec.upper_bound_cps,
         upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
-        tester_ceiling=ceiling_cps,
-        tester_limited=found["median"] > ceiling_cps * (1 - selftest_margin)
+        tester_ceiling=capacity_cps,
+        tester_limited=found["median"] > capacity_cps * (1 - selftest_margin)
         or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
-        wait_s=spec.filling.wait_s,
+        wait_s=spec.phase_one.wait_s,
         counts=_counts(attempts, find),
         setup=dict(setup),
     )
@@ -165,8 +165,8 @@ def connection_rate_rows(result: ConnectionRateResult, started: Callable[[str], 
             **connection_row(r.number, spec.conditions),
             "Connections": spec.connections,
             "Initial Rate": spec.upper_bound_cps,
-            "Timeout": spec.filling.wait_s,
-            "Alpha": "" if spec.filling.alpha is None else spec.filling.alpha,
+            "Timeout": spec.phase_one.wait_s,
+            "Alpha": "" if spec.phase_one.alpha is None else spec.phase_one.alpha,
             "Error": spec.resolution_cps,
             "Date": started(r.attempts[0].trial.key) if r.attempts else "",
             "Iterations": len(r.attempts),

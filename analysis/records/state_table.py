@@ -188,7 +188,7 @@ def capacity_record(
         c0=spec.first,
         first_connections=result.first_connections,
         r0=result.first_rate_cps,
-        alpha=spec.filling.alpha,
+        alpha=spec.phase_one.alpha,
         beta=spec.beta,
         gamma=spec.gamma,
         resolution_cps=spec.resolution_cps,

@@ -94,7 +94,7 @@ def throughput_record(
     result: ThroughputResult,
     find: FindResult,
     *,
-    ceiling_fps: float | None,
+    capacity_fps: float | None,
     selftest_margin: float,
     conditions: Mapping[str, Any],
 ) -> ThroughputRecord:
@@ -103,7 +103,7 @@ def throughput_record(
     Args:
         result: the repetitions.
         find: where counts and comparisons come from.
-        ceiling_fps: the tester's own lossless rate per direction, None if unknown.
+        capacity_fps: the tester's own lossless rate per direction, None if unknown.
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
         conditions: what else the reader must know.
     """
@@ -115,7 +115,7 @@ def throughput_record(
     decisive = [t for t in (_decisive(r) for r in result.repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted)
-    limit = None if ceiling_fps is None else ceiling_fps * (1 - selftest_margin)
+    limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
     return ThroughputRecord(
         **head(at, spec.benchmark, _title(result), attempts, conditions),
         **found,
@@ -136,7 +136,7 @@ def throughput_record(
         checked=checked,
         tester_limited=(limit is not None and found["median"] > limit)
         or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
-        tester_ceiling=ceiling_fps,
+        tester_ceiling=capacity_fps,
         upper_bound=spec.upper_bound_fps,
         upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),

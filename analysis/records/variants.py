@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from pydantic import model_validator
 from v6t.analysis.records.base import FPS, PER_DIRECTION, Number, RatesFound, Record, Row
 from v6t.analysis.records.throughput import ThroughputRecord
-from v6t.analysis.scaling import degradation_percent
+from v6t.analysis.scaling import XPD, degradation_percent
 from v6t.procedures.flows import BENCHMARK as FLOWS
 from v6t.procedures.flows import FlowPoint
 from v6t.procedures.rss_probe import BENCHMARK, Advice, Case
 from v6t.procedures.throughput import ThroughputResult
+
+_XPD_OF_DELAYS = "Xpd = (Xn - X1) / X1 * 100 %"
 
 
 class VariantRates(RatesFound):
@@ -33,7 +36,8 @@ class FlowRates(VariantRates):
     start: str
     """how the flows begin: `together` or `successive`"""
     degradation_percent: Number | None
-    """Xpd, against one flow (RFC 8219 section 10.1) [%]"""
+    """Xpd = (X1 - Xn) / X1, against one flow; negative: n flows are faster (RFC 8219 section 10.2.1)
+    [%]"""
     duration_s: Number
     """length of the trials [s]"""
 
@@ -64,6 +68,21 @@ class FlowsRecord(VariantsRecord):
     """between the beginnings of two flows that do not begin together [s]"""
     points: list[FlowRates]
     """rates of each number of flows; the first is one flow"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sign(cls, record: Any) -> Any:
+        """Earlier versions gave a rate the sign that RFC 8219 has for delays."""
+        title = str(record.get("title")) if isinstance(record, dict) else ""
+        if _XPD_OF_DELAYS not in title:
+            return record
+        points = [
+            {**p, "degradation_percent": -p["degradation_percent"]}
+            if p.get("degradation_percent")
+            else p
+            for p in record["points"]
+        ]
+        return {**record, "title": title.replace(_XPD_OF_DELAYS, XPD), "points": points}
 
     @property
     def variants(self) -> Iterable[VariantRates]:
@@ -126,7 +145,7 @@ def flows_record(
     base = found[0][1].median
     return FlowsRecord(
         **_head(FLOWS, [record for _, record in found], conditions),
-        title="Throughput by network flows, Xpd = (Xn - X1) / X1 * 100 %",
+        title=f"Throughput by network flows, {XPD}",
         interval_s=interval_s,
         points=[
             {

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from v6t.analysis.blocks import Block, Document, Folded, Items, Link, Links, Section, Text
+from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.presentation import Headline, Presentations
 from v6t.analysis.published.library import facts_of, library, references, sources
 from v6t.analysis.records.base import Record
@@ -50,7 +50,7 @@ def campaign_document(
         blocks += curves(experiment, mine, runs, figures=figures)
         said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
         if said:
-            blocks.append(Folded(f"{len(said)} remarks about single numbers", [Items(said)]))
+            blocks.append(Collapsible(f"{len(said)} remarks about single numbers", [Items(said)]))
         sections.append(Section(experiment, f"experiment-{number}", blocks))
     if paper:
         sections.append(
@@ -199,7 +199,7 @@ def _paper(
     if rest:
         rows = [(*place, str(times)) for place, times in rest.items()]
         names = ["<table", "<what", "<device", "numbers"]
-        yield Folded(
+        yield Collapsible(
             f"{sum(rest.values())} published numbers without a measured one",
             [sheet("Not repeated here", names, rows)],
         )

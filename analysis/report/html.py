@@ -9,11 +9,11 @@ from itertools import groupby
 from v6t.analysis.blocks import (
     Block,
     Cards,
+    Collapsible,
     Columns,
     Document,
     Drawing,
     Facts,
-    Folded,
     Items,
     Link,
     Links,
@@ -103,7 +103,7 @@ def _block(block: Block) -> str:
             for link in block.links
         )
         return f'<ul class="links">{items}</ul>\n'
-    if isinstance(block, Folded):
+    if isinstance(block, Collapsible):
         summary = _plain(block.summary)
         brief = ' class="brief"' * block.brief
         inner = _blocks(block.blocks)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from v6t.analysis.blocks import (
     Block,
     Cards,
+    Collapsible,
     Columns,
     Document,
     Drawing,
     Facts,
-    Folded,
     Items,
     Link,
     Links,
@@ -57,7 +57,7 @@ def _block(block: Block) -> list[str]:
         return [f"[{_plain(block.text)}]({block.target})", ""]
     if isinstance(block, Links):
         return [*(f"* [{_plain(link.text)}]({link.target})" for link in block.links), ""]
-    if isinstance(block, Folded):
+    if isinstance(block, Collapsible):
         return [f"**{_plain(block.summary)}**", "", *(x for b in block.blocks for x in _block(b))]
     return list(_table(block))
 

@@ -10,9 +10,9 @@ from typing import Any
 from v6t.analysis.blocks import (
     Block,
     Cards,
+    Collapsible,
     Document,
     Facts,
-    Folded,
     Items,
     Listing,
     Section,
@@ -107,7 +107,7 @@ def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
         yield Items(caveats, "warning")
     said = remarks(data.records, presentations)
     if said:
-        yield Folded(
+        yield Collapsible(
             f"{len(said)} remarks about single numbers", [Items(said)], brief=len(said) < BRIEF
         )
 
@@ -142,7 +142,9 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
             blocks += drawn[:SHOWN]
             if drawn[SHOWN:]:
                 rest = len(drawn) - SHOWN
-                blocks.append(Folded(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:]))
+                blocks.append(
+                    Collapsible(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:])
+                )
         definition = presentation.definition(measured)
         if definition:
             blocks.append(Text(definition))
@@ -154,7 +156,7 @@ def folded_if_long(table: Sheet) -> Block:
     """A table, one click away if it has many rows."""
     if len(table.rows) <= LONG:
         return table
-    return Folded(f"{table.title}: table of {len(table.rows)} rows", [table])
+    return Collapsible(f"{table.title}: table of {len(table.rows)} rows", [table])
 
 
 def _published(data: RunData, presentations: Presentations, paper: str | None) -> Iterator[Block]:
@@ -184,7 +186,7 @@ def _published(data: RunData, presentations: Presentations, paper: str | None) -
             for r, ref in found
         ]
         names = ["<published", "<octets", "<direction", "<conditions that differ"]
-        yield Folded(
+        yield Collapsible(
             f"{len(found)} published results about the same technology, and what differs",
             [sheet("No reference lines", names, rows)],
         )
@@ -262,7 +264,7 @@ def _raw(data: RunData) -> Block:
     rest = len(data.trials) - MOST_TRIALS
     summary = f"{len(data.trials):,} trials"
     more = [Text(f"The other {rest:,} trials are in trials.csv.")] if rest > 0 else []
-    return Folded(summary, [sheet("Every trial, as it was counted", names, rows), *more])
+    return Collapsible(summary, [sheet("Every trial, as it was counted", names, rows), *more])
 
 
 _RAW = (
@@ -280,4 +282,4 @@ def _cell(value: Any) -> str:
 def _files(data: RunData) -> Iterator[Block]:
     for name, content in (("config.json", data.config), ("manifest.json", data.manifest)):
         text = json.dumps(content, indent=1, sort_keys=True)
-        yield Folded(name, [Listing(text)])
+        yield Collapsible(name, [Listing(text)])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.blocks import Block, Columns, Facts, Folded
+from v6t.analysis.blocks import Block, Collapsible, Columns, Facts
 from v6t.analysis.report.sketch import sketch, versions
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
@@ -41,11 +41,11 @@ def setting(data: RunData, figures: bool) -> Iterator[Block]:
         yield _folded("Parameters of the technology", data.params)
 
 
-def _folded(title: str, values: Mapping[str, Any]) -> Folded:
+def _folded(title: str, values: Mapping[str, Any]) -> Collapsible:
     rows = tuple(flat(values))
     half = (len(rows) + 1) // 2
     columns = [("", Facts(rows[:half])), ("", Facts(rows[half:]))]
-    return Folded(title, [Columns(columns) if len(rows) > TALL else Facts(rows)], brief=True)
+    return Collapsible(title, [Columns(columns) if len(rows) > TALL else Facts(rows)], brief=True)
 
 
 def _measured(data: RunData) -> Iterator[tuple[str, str]]:

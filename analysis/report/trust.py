@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from v6t.analysis.blocks import Block, Folded, Items, Text, Tone
+from v6t.analysis.blocks import Block, Collapsible, Items, Text, Tone
 from v6t.analysis.records.base import FrameSizes, InvalidTrial, Record
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
@@ -160,7 +160,7 @@ def _limits(data: RunData) -> Iterator[Block]:
             for line in e["evidence"]
         ]
         if seen:
-            yield Folded(f"{len(seen)} observations behind it", [Items(seen)])
+            yield Collapsible(f"{len(seen)} observations behind it", [Items(seen)])
     elif data.config["dut"]["driver"] != "reference" and not data.simulated:
         yield Text(
             "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "

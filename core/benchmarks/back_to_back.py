@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from v6t.analysis.presentations.bursts import BurstPresentation
 from v6t.analysis.records.bursts import BurstRecord, burst_record, burst_rows
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.back_to_back import BurstResult, BurstSpec, measure_back_to_back
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -19,19 +19,17 @@ if TYPE_CHECKING:
 RFC_BURSTS = 50
 
 
-class BurstSettings(Frozen):
+class BurstSettings(StrictModel):
     """Back-to-back frames (B2B-01 to B2B-03)."""
 
     repetitions: int = Field(default=50, ge=1, le=100_000)
     """Searches for the longest burst."""
-    first_frames: int = Field(default=1024, ge=1)
-    """Length of the first burst [frames]."""
     longest_s: float = Field(default=2.0, gt=0, le=3600)
-    """Longest burst offered [s]."""
+    """Longest burst of the search, up to 30 s and more (RFC 9004 section 6.2) [s]."""
     resolution_frames: int = Field(default=64, ge=1)
-    """Stop when the bracket is this narrow [frames]."""
+    """Step size: stop when the bracket is this narrow [frames]."""
     residual_wait_s: float = Field(default=2.0, ge=0, le=3600)
-    """At least 2 s, so that the buffer has drained (RFC 9004 section 5.2)."""
+    """At least 2 s, so that the buffer has drained (RFC 9004 section 6.2); longer after longer bursts."""
     verifications: int = Field(default=1, ge=0, le=100)
     """Times a burst that loses is offered again before it counts."""
     at: Literal["media", "tester"] = "media"
@@ -39,6 +37,14 @@ class BurstSettings(Frozen):
     tester's own maximum and say so."""
     sending_time_tolerance: float | None = Field(default=None, gt=1, le=100)
     """For these short streams instead of the general one; None: the general one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_versions(cls, given: Any) -> Any:
+        """Searches of earlier versions began with short bursts, and their run files said so."""
+        if isinstance(given, dict):
+            return {k: v for k, v in given.items() if k != "first_frames"}
+        return given
 
 
 class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
@@ -50,7 +56,6 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
     model = BurstSettings
     quick = BurstSettings(
         repetitions=2,
-        first_frames=4096,
         longest_s=0.4,
         resolution_frames=2048,
         residual_wait_s=0.15,
@@ -86,7 +91,7 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
         refused = None
         if point.limit_reason == "tester" and self.own(point.bound).at == "media":
             refused = (
-                f"the tester sends {point.ceiling.rate_fps:,.0f} fps, the medium carries "
+                f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )
@@ -108,7 +113,6 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
             rate_fps=point.limit_fps,
             rate_reason=point.limit_reason,
             throughput_fps=throughput_fps,
-            first_frames=b.first_frames,
             longest_s=b.longest_s,
             resolution_frames=b.resolution_frames,
             repetitions=b.repetitions,

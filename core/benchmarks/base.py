@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from v6t.analysis.presentation import Presentation
 from v6t.analysis.records.base import FrameSizes, Record
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Ability
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -26,7 +26,7 @@ RFC_DURATION_S = 60.0
 """Trials of RFC 2544 section 24; shorter ones are demonstrations."""
 
 R = TypeVar("R", bound=Record)
-S = TypeVar("S", bound=Frozen)
+S = TypeVar("S", bound=StrictModel)
 
 
 class Phase(IntEnum):

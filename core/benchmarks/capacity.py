@@ -9,7 +9,7 @@ from v6t.analysis.presentations.connections import CapacityPresentation
 from v6t.analysis.records.state_table import CapacityRecord, capacity_record, capacity_rows
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
-from v6t.core.benchmarks.phase_one import filling, phase_one_s, setup_of, upper_bound
+from v6t.core.benchmarks.phase_one import phase_one_s, phase_one_settings, setup_of, upper_bound
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.search.binary import halvings
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
@@ -62,7 +62,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord]):
         counts += [spec.most] * math.ceil(math.log2(max(1.0, width / spec.error)))
         first = halvings(spec.upper_bound_cps, min(spec.resolution_cps, rate_cps)) + 1
         each = [
-            spec.conditions.pause_s + phase_one_s(spec.filling.connections(n, rate_cps))
+            spec.conditions.pause_s + phase_one_s(spec.phase_one.connections(n, rate_cps))
             for n in counts
         ]
         trials = first + TRIALS_PER_COUNT * (len(counts) - 1)
@@ -91,7 +91,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord]):
             beta=c.capacity.beta,
             gamma=c.capacity.gamma,
             error=c.capacity.error,
-            filling=filling(p),
+            phase_one=phase_one_settings(p),
         )
 
 

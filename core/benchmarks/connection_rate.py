@@ -13,10 +13,10 @@ from v6t.analysis.records.connections import (
     connection_rate_rows,
 )
 from v6t.core.benchmarks.base import Benchmark, Phase
-from v6t.core.benchmarks.phase_one import filling, phase_one_s, setup_of, upper_bound
+from v6t.core.benchmarks.phase_one import phase_one_s, phase_one_settings, setup_of, upper_bound
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Record)
 
 
-class OfConnections(Benchmark[C, Frozen]):
+class OfConnections(Benchmark[C, StrictModel]):
     """Benchmarks that say nothing where connections may be gone."""
 
     connections = "only"
@@ -47,7 +47,7 @@ class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRec
         """All searches, at half of the highest rate offered."""
         spec = self._spec(point)
         trials = spec.repetitions * spec.steps
-        asked = spec.filling.connections(spec.connections, spec.upper_bound_cps / 2)
+        asked = spec.phase_one.connections(spec.connections, spec.upper_bound_cps / 2)
         return Cost(trials, trials * (spec.conditions.pause_s + phase_one_s(asked)))
 
     def run(self, point: MeasurementPoint) -> Measured:
@@ -58,7 +58,7 @@ class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRec
             point.find,
             setup=setup_of(point.bound.technology),
             conditions=point.said,
-            ceiling_cps=point.ceiling.rate_fps,
+            capacity_cps=point.tester_capacity.rate_fps,
             selftest_margin=point.procedure.selftest_margin,
         )
         rows = connection_rate_rows(result, lambda key: point.find(key).started)
@@ -74,5 +74,5 @@ class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRec
             upper_bound_reason=reason,
             resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
             repetitions=p.repetitions,
-            filling=filling(p),
+            phase_one=phase_one_settings(p),
         )

@@ -12,19 +12,19 @@ from v6t.analysis.presentations.delays import IpdvPresentation, LatencyPresentat
 from v6t.analysis.records.timing import DelayRecord, timing_record, timing_rows
 from v6t.core.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures import ipdv, latency, pdv
 from v6t.procedures.conditions import Watch
 from v6t.procedures.timing import TimingResult, TimingSpec
 from v6t.procedures.trial import Measure, Trial, TrialResult
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 from v6t.profiles.wire import max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class LatencySettings(Frozen):
+class LatencySettings(StrictModel):
     """Latency (LAT-01, LAT-02)."""
 
     duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
@@ -35,14 +35,14 @@ class LatencySettings(Frozen):
     """Tags begin so long after the stream [s]."""
 
 
-class DelayVariationSettings(Frozen):
+class DelayVariationSettings(StrictModel):
     """PDV and IPDV (PDV-01, IPDV-01)."""
 
     duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the stream [s]."""
 
 
-D = TypeVar("D", bound=Frozen)
+D = TypeVar("D", bound=StrictModel)
 
 
 class Delay(Benchmark[DelayRecord, D]):
@@ -95,7 +95,7 @@ class Delay(Benchmark[DelayRecord, D]):
             return self.nothing(point, str(exc), point.said)
         procedure = type(self).procedure
         own = None
-        if spec.request.tags and rate_fps <= point.ceiling.rate_fps:
+        if spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             own = procedure(replace(spec, repetitions=1), _apart(point.loopback), None)
         result = procedure(spec, point.measure, point.watch)
         record = timing_record(result, loopback=own, conditions=point.said)

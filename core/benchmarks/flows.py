@@ -10,19 +10,19 @@ from v6t.analysis.presentations.variants import FlowsPresentation
 from v6t.analysis.records.variants import FlowsRecord, flow_rows, flows_record
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.core.benchmarks.settings import Frozen
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import Ability
 from v6t.profiles.model import DIRECTIONS
+from v6t.profiles.strict_model import StrictModel
 from v6t.profiles.transform import entropy
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class FlowSettings(Frozen):
+class FlowSettings(StrictModel):
     """Throughput by network flows (SC-04)."""
 
     counts: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (1, 10, 100)

@@ -11,16 +11,16 @@ from v6t.analysis.records.loss import FrameLossRecord, frame_loss_record, frame_
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.frame_loss import LARGEST_STEP, FrameLossSpec, measure_frame_loss
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class FrameLossSettings(Frozen):
+class FrameLossSettings(StrictModel):
     """Frame loss rate (FLR-02, FLR-03)."""
 
     step: float = Field(default=LARGEST_STEP, gt=0, le=LARGEST_STEP)

@@ -10,17 +10,17 @@ from v6t.analysis.statistics import percentile
 from v6t.core.benchmarks.point import Cost, MeasurementPoint, Point
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
-from v6t.procedures.stateful.phases import Filling, Prepared
+from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
 
 if TYPE_CHECKING:
     from v6t.core.config.settings import ProcedureSettings
     from v6t.plugins.base import Technology
 
 
-def filling(p: ProcedureSettings) -> Filling:
+def phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
     """How connections come about."""
     c = p.connections
-    return Filling(
+    return PhaseOneSettings(
         wait_s=c.wait_ms / 1000,
         gap_s=c.gap_ms / 1000,
         alpha=c.alpha if c.validate_connections else None,
@@ -59,7 +59,7 @@ def prepared(point: MeasurementPoint) -> MeasurementPoint | None:
     rate_cps, source = rate(point)
     if not rate_cps:
         return None
-    asked = filling(point.procedure).connections(c.count, rate_cps)
+    asked = phase_one_settings(point.procedure).connections(c.count, rate_cps)
     asked = replace(asked, reading=c.reading, alpha=None)
     measure = Prepared(point.measure, asked, c.retakes)
     said = {
@@ -76,7 +76,7 @@ def prepared(point: MeasurementPoint) -> MeasurementPoint | None:
 def with_phase_one(point: Point, cost: Cost) -> Cost:
     """The cost of trials that get connections first; kept ones are made once."""
     c = point.procedure.connections
-    made = replace(filling(point.procedure), alpha=None)
+    made = replace(phase_one_settings(point.procedure), alpha=None)
     each = phase_one_s(made.connections(c.count, assumed_rate(point))) + c.gap_ms / 1000
     return cost + Cost(0, each * (1 if c.keep else cost.trials))
 

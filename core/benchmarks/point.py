@@ -10,7 +10,7 @@ from v6t.analysis.records.base import Record
 from v6t.analysis.statistics import median, percentile
 from v6t.procedures.conditions import Conditions, Watch
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.tester_rate import Ceiling
+from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Measure, Mode, TrialResult
 from v6t.profiles.model import FramePair, Traffic
@@ -99,37 +99,18 @@ class Point:
         return replace(given, **changes)
 
 
-class TesterCapacity:
-    """What the tester itself can do at a point, found when it is first asked for."""
-
-    def __init__(self, find: Callable[[], tuple[Ceiling, str]]) -> None:
-        """Remember how to find it.
-
-        Args:
-            find: measures or remembers it, and says where it is from.
-        """
-        self._find = find
-        self._found: tuple[Ceiling, str] | None = None
-
-    def find(self) -> tuple[Ceiling, str]:
-        """The tester's own ceiling, and where it is from."""
-        if self._found is None:
-            self._found = self._find()
-        return self._found
-
-
 @dataclass(frozen=True)
 class MeasurementPoint(Point):
     """A point with everything that is needed to measure there.
 
     Attributes:
-        capacity: what the tester itself can do.
+        capacity: what the tester itself can do, and where that is from; measured when first asked.
         measure: the device between the tester's ports.
         loopback: the tester without a device.
         watch: told of every trial.
         say: told what begins.
         find: the counted result of a trial by its key.
-        describe: what is said with every number, from the tester's ceiling and its source.
+        describe: what is said with every number, from the tester's capacity and its source.
         emptying: how the device's table of connections is emptied, in words or commands (ST-10).
         vary: the same point with a variant of the traffic, loaded; its trials have keys of their
             own, which begin with the name.
@@ -137,37 +118,37 @@ class MeasurementPoint(Point):
         also: said with every number, too.
     """
 
-    capacity: TesterCapacity
+    capacity: Callable[[], tuple[TesterCapacity, str]]
     measure: Measure
     loopback: Measure
     watch: Watch
     say: Callable[[str], None]
     find: Callable[[str], TrialResult]
-    describe: Callable[[Ceiling, str], dict[str, Any]]
+    describe: Callable[[TesterCapacity, str], dict[str, Any]]
     emptying: Callable[[], str]
     vary: Callable[[str, Vary], MeasurementPoint]
     found: Mapping[str, Sequence[float]] = field(default_factory=dict)
     also: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def ceiling(self) -> Ceiling:
+    def tester_capacity(self) -> TesterCapacity:
         """What the tester itself can do."""
-        return self.capacity.find()[0]
+        return self.capacity()[0]
 
     @property
     def limit_fps(self) -> float:
         """What medium and tester carry."""
-        return min(self.media_fps, self.ceiling.rate_fps)
+        return min(self.media_fps, self.tester_capacity.rate_fps)
 
     @property
     def limit_reason(self) -> str:
         """Which of the two is the limit."""
-        return "media" if self.media_fps <= self.ceiling.rate_fps else "tester"
+        return "media" if self.media_fps <= self.tester_capacity.rate_fps else "tester"
 
     @property
     def said(self) -> dict[str, Any]:
         """What stands with every number of this point: its conditions."""
-        return {**self.describe(*self.capacity.find()), **self.also}
+        return {**self.describe(*self.capacity()), **self.also}
 
     def throughput(self) -> tuple[float, str]:
         """The throughput measured here, and which figure of it; 0.0 if no rate passed."""

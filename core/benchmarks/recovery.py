@@ -7,11 +7,11 @@ from v6t.analysis.presentations.outages import RecoveryPresentation
 from v6t.analysis.records.outages import OutageRecord, recovery_record
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
+from v6t.profiles.strict_model import StrictModel
 
 
-class RecoverySettings(Frozen):
+class RecoverySettings(StrictModel):
     """System recovery (REC-01)."""
 
     overload_s: float = Field(default=60.0, ge=0.001, le=86_400)

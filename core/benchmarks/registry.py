@@ -10,8 +10,8 @@ from v6t.profiles.extensions import Extensions
 if TYPE_CHECKING:
     from v6t.analysis.presentation import Presentations
     from v6t.core.benchmarks.base import Benchmark
-    from v6t.core.benchmarks.settings import Frozen
     from v6t.core.config.bound import BoundRun
+    from v6t.profiles.strict_model import StrictModel
 
 BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.core.benchmarks.base:Benchmark", "benchmark"
@@ -42,7 +42,7 @@ def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
     return _in_order(map(load, names))
 
 
-def sections() -> dict[str, type[Frozen]]:
+def sections() -> dict[str, type[StrictModel]]:
     """Settings of the installed benchmarks by their key below ``procedure``."""
     return {b.section: b.model for b in installed() if b.section and b.model}
 

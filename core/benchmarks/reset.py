@@ -9,15 +9,15 @@ from v6t.analysis.presentations.outages import ResetPresentation
 from v6t.analysis.records.outages import OutageRecord, reset_record
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.reset import HOOKS, ResetSpec, measure_reset
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class ResetSettings(Frozen):
+class ResetSettings(StrictModel):
     """Reset (RST-01, RST-02)."""
 
     hook: str = "software-reset"

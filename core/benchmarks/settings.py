@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from v6t.procedures.repetition import FEWEST
+from v6t.profiles.strict_model import StrictModel
 
 MOST_CONNECTIONS = 1 << 28
 """What the Responder's table holds: 256 million take 3 GiB (ST-13)."""
 
 
-class Frozen(BaseModel):
-    """Immutable settings; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class AdaptiveSettings(Frozen):
+class AdaptiveSettings(StrictModel):
     """Repeat the throughput search until its median is known well enough (TP-09)."""
 
     fewest: int = Field(default=FEWEST, ge=FEWEST, le=1000)
@@ -30,7 +25,7 @@ class AdaptiveSettings(Frozen):
     """Level of that interval."""
 
 
-class CapacitySettings(Frozen):
+class CapacitySettings(StrictModel):
     """ST-12; the defaults are those of the RFC's example."""
 
     first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
@@ -47,7 +42,7 @@ class CapacitySettings(Frozen):
     """Error of the rate searches on the way; None: as for the connection rate."""
 
 
-class ConnectionSettings(Frozen):
+class ConnectionSettings(StrictModel):
     """Connections of stateful devices (ST-03 to ST-11)."""
 
     count: int = Field(default=4_000_000, ge=1, le=MOST_CONNECTIONS)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from v6t.analysis.presentations.connections import TeardownPresentation
 from v6t.analysis.records.state_table import TeardownRecord, teardown_record, teardown_rows
 from v6t.core.benchmarks.base import Benchmark, Phase
-from v6t.core.benchmarks.phase_one import assumed_rate, filling, phase_one_s, rate, setup_of
+from v6t.core.benchmarks.phase_one import (
+    assumed_rate,
+    phase_one_s,
+    phase_one_settings,
+    rate,
+    setup_of,
+)
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
+from v6t.profiles.strict_model import StrictModel
 
 
-class Teardown(TeardownPresentation, Benchmark[TeardownRecord, Frozen]):
+class Teardown(TeardownPresentation, Benchmark[TeardownRecord, StrictModel]):
     """How fast a full table is emptied."""
 
     summary = "How fast the device empties a full table of connections."
@@ -22,7 +28,7 @@ class Teardown(TeardownPresentation, Benchmark[TeardownRecord, Frozen]):
     def cost(self, point: Point) -> Cost:
         """Filling only: how long the device takes to empty its table is what is measured."""
         spec = self._spec(point, assumed_rate(point), "assumed")
-        asked = spec.filling.connections(spec.connections, spec.rate_cps)
+        asked = spec.phase_one.connections(spec.connections, spec.rate_cps)
         each = spec.conditions.pause_s + phase_one_s(asked)
         return Cost(spec.repetitions, spec.repetitions * each)
 
@@ -49,6 +55,6 @@ class Teardown(TeardownPresentation, Benchmark[TeardownRecord, Frozen]):
             rate_cps=rate_cps,
             rate_source=source,
             repetitions=c.teardown_repetitions or p.repetitions,
-            filling=filling(p),
+            phase_one=phase_one_settings(p),
             retakes=c.retakes,
         )

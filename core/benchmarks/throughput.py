@@ -9,7 +9,6 @@ from v6t.analysis.records.throughput import ThroughputRecord, repetition_rows, t
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.deadline import Deadline
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, Row, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import (
     PROBE_PAUSE_S,
@@ -17,13 +16,14 @@ from v6t.procedures.throughput import (
     ThroughputSpec,
     measure_throughput,
 )
+from v6t.profiles.strict_model import StrictModel
 
 USUAL_PROBES, USUAL_FULL = 7, 2
 """Short and full trials of one fast or MLR search on devices that are neither very noisy nor odd;
 see the search benchmark in the documentation."""
 
 
-class Throughput(ThroughputPresentation, Benchmark[ThroughputRecord, Frozen]):
+class Throughput(ThroughputPresentation, Benchmark[ThroughputRecord, StrictModel]):
     """The highest rate without loss."""
 
     summary = "The highest rate at which no frame is lost."
@@ -91,7 +91,7 @@ def search_record(point: MeasurementPoint, result: ThroughputResult) -> Throughp
     return throughput_record(
         result,
         point.find,
-        ceiling_fps=point.ceiling.rate_fps,
+        capacity_fps=point.tester_capacity.rate_fps,
         selftest_margin=point.procedure.selftest_margin,
         conditions=point.said,
     )

@@ -27,6 +27,7 @@ from v6t.core.runs.wording import duration
 from v6t.drivers.testers import kind_of
 from v6t.profiles.errors import UsageError, V6tError
 from v6t.profiles.extensions import blaming
+from v6t.profiles.files import read_json
 
 SCHEMA = "v6t-campaign-plan/1"
 PLAN, FAILURES = "campaign.json", "failures"
@@ -157,7 +158,7 @@ def opened(directory: Path) -> Campaign:
         UsageError: it holds none.
     """
     try:
-        content = json.loads((directory / PLAN).read_text(encoding="utf-8"))
+        content = read_json(directory / PLAN)
         runs = tuple(CampaignRun(**run) for run in content["runs"])
         return Campaign(content["name"], content["title"], content["paper"], content["notes"], runs)
     except (FileNotFoundError, NotADirectoryError) as exc:
@@ -173,8 +174,8 @@ def status_of(directory: Path, run: CampaignRun) -> str:
     if failure_of(directory, run):
         return FAILED
     try:
-        content = json.loads((directory / run.directory / names.RESULTS).read_text("utf-8"))
-    except (OSError, ValueError):
+        content = read_json(directory / run.directory / names.RESULTS)
+    except (OSError, UsageError):
         return WAITING
     return str(content.get("status", RUNNING))
 
@@ -182,8 +183,8 @@ def status_of(directory: Path, run: CampaignRun) -> str:
 def failure_of(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     """Why a run could not be carried out; None if it could, or was not tried."""
     try:
-        found = json.loads((directory / FAILURES / f"{run.directory}.json").read_text("utf-8"))
-    except (OSError, ValueError):
+        found = read_json(directory / FAILURES / f"{run.directory}.json")
+    except (OSError, UsageError):
         return None
     return found if isinstance(found, dict) else None
 

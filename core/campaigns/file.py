@@ -10,21 +10,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from v6t.core.config.validation import place_of, validated, within
 from v6t.core.config.yaml_document import Document
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 MOST_RUNS = 10_000
 OF_TESTBEDS = ("tester", "dut", "links", "line_rate")
 """First parts of settings that stand in a testbed file, not in a run file."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Experiment(_Section):
+class Experiment(StrictModel):
     """Runs that differ in what the matrix varies."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
@@ -42,7 +39,7 @@ class Experiment(_Section):
     """Combinations that are left out, as values by setting."""
 
 
-class CampaignFile(_Section):
+class CampaignFile(StrictModel):
     """A campaign."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")

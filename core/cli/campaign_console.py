@@ -18,6 +18,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.export import configuration
 from v6t.core.runs.wording import duration
 from v6t.profiles.errors import UsageError
+from v6t.profiles.plain_text import in_one_line
 
 
 def show_packaged() -> None:
@@ -113,7 +114,7 @@ def _conclude(directory: Path, campaign: Campaign, status: int) -> int:
 
     done = sum(status_of(directory, run) == "complete" for run in campaign.runs)
     for run in campaign.runs:
-        print(f"{run.directory}: {status_of(directory, run)}")
+        print(in_one_line(f"{run.directory}: {status_of(directory, run)}"))
     print(f"{done} of {len(campaign.runs)} runs complete")
     written = write_summary(directory)
     print(f"Summary: {written[0]}")

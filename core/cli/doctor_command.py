@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from v6t.profiles.plain_text import in_one_line
 
 
 @click.command(short_help="say what this machine can do and what is missing")
@@ -31,5 +32,5 @@ def command(testbed: Path | None, as_json: bool) -> int:
     else:
         for finding in findings:
             mark = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}[finding.state]
-            click.echo(f"{mark} {finding.what}: {finding.text}")
+            click.echo(in_one_line(f"{mark} {finding.what}: {finding.text}"))
     return 3 if any(f.state == "missing" for f in findings) else 0

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 from v6t.core.cli import shell_completion
 from v6t.core.cli.options import assignments, plugin_names
+from v6t.profiles.plain_text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,7 +75,7 @@ def plan(as_json: bool, **given: Any) -> None:
     if as_json:
         click.echo(dut.as_json(dut.plan_json(driver, planned)))
     else:
-        click.echo(dut.plan_text(driver, planned))
+        click.echo(visible(dut.plan_text(driver, planned)))
 
 
 @command.command(short_help="configure the device and leave it so")
@@ -113,9 +114,9 @@ def status(as_json: bool, **given: Any) -> None:
     if as_json:
         click.echo(dut.as_json(found))
         return
-    click.echo(f"{found['device']}: " + _configured(found))
+    click.echo(visible(f"{found['device']}: " + _configured(found)))
     for name, figures in found.get("now", {}).items():
-        click.echo(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in figures.items()))
+        click.echo(visible(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in figures.items())))
 
 
 @command.command(short_help="empty its session table")
@@ -147,7 +148,7 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
         click.echo(dut.as_json(told))
         return
     for line in told:
-        click.echo(line)
+        click.echo(visible(line))
 
 
 @command.command(short_help="watch it at the rates a run has found")
@@ -171,7 +172,9 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
         held.close()
     bound.tester.prepare()
     with _stopping(bound, {"run_file": directory}):
-        told = watch_again(directory, _say if as_json else click.echo, duration, bound)
+        told = watch_again(
+            directory, _say if as_json else lambda text: click.echo(visible(text)), duration, bound
+        )
     if as_json:
         click.echo(printed(told))
 
@@ -218,13 +221,17 @@ def _stopping(bound: Any, given: dict[str, Any]) -> AbstractContextManager[None]
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # nobody need hear it
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
+
+
+def _tell(text: str) -> None:
+    click.echo(visible(text))
 
 
 def _show(text: str, as_json: bool) -> None:
     from v6t.core.runs.dut import as_json as printed
 
-    click.echo(printed({"done": text}) if as_json else text)
+    click.echo(printed({"done": text}) if as_json else visible(text))
 
 
 def _configured(found: dict[str, Any]) -> str:

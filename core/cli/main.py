@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 from v6t.profiles.errors import V6tError
+from v6t.profiles.extensions import blaming, near_names
+from v6t.profiles.plain_text import in_one_line, visible
 
 COMMANDS = {
     "run": "measure a technology on a device",
@@ -21,7 +23,7 @@ COMMANDS = {
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
     "plugins": "list technologies, or show one's parameters",
     "explain": "say what a setting of a file means",
-    "selftest": "measure the tester's own ceiling",
+    "selftest": "measure the tester's own capacity",
     "doctor": "say what this machine can do and what is missing",
     "init": "write example files, or convert another tester's",
     "completion": "print shell completion code",
@@ -52,10 +54,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest name for one that does not exist."""
-        import difflib
-
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            near = near_names(args[0], COMMANDS)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"no such command '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -97,7 +97,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)
+        with blaming():
+            status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)
         if sys.stdout:
             sys.stdout.flush()  # here its failure can still be told
     except V6tError as exc:
@@ -120,12 +121,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _unforeseen(exc: Exception) -> int:
-    """What no room said in a sentence of its own: an extension's fault, the machine's, or v6t's."""
-    from v6t.profiles.extensions import BLAMED, blame
-
-    said = blame(exc)
-    if said is not None:
-        return _complain(said, BLAMED, 2)
+    """What no room said in a sentence of its own: the machine's fault, or v6t's."""
     if isinstance(exc, OSError):  # a full disk, a file that vanished
         what = f"{exc.filename}: " if exc.filename else ""
         return _complain(f"{what}{exc.strerror or exc}", "what was measured before is kept", 3)
@@ -143,17 +139,12 @@ def _complain(message: str, hint: str, status: int) -> int:
         import traceback
 
         traceback.print_exc()
-    if status in ONE_LINE:
-        message, hint = _in_one_line(message), _in_one_line(hint)
+    message = (in_one_line if status in ONE_LINE else visible)(message)
+    hint = in_one_line(hint)
     print(f"v6t: {message}", file=sys.stderr)
     if hint:
         print(f"     {hint}", file=sys.stderr)
     return status
-
-
-def _in_one_line(text: str) -> str:
-    """What a user wrote may come back in a message: nothing in it moves the cursor."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from v6t.core.runs.wording import duration, outcome, point
 from v6t.procedures.conditions import Progress
+from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +32,7 @@ class Plain:
     def say(self, text: str) -> None:
         """The line; nobody need hear it."""
         with contextlib.suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
 
     def trial(self, progress: Progress) -> None:
         """A line when the trial is over."""
@@ -97,7 +98,7 @@ class Live:
     def _line(self, text: str, style: str) -> None:
         """Nobody need hear it: a terminal that is gone ends no run."""
         with contextlib.suppress(OSError):
-            self._console.print(text, style=style, highlight=False, markup=False)
+            self._console.print(visible(text), style=style, highlight=False, markup=False)
 
     def _left(self) -> str:
         if not self._done or self._began is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.core.cli.stopping import of_run, signals
 from v6t.profiles.errors import TranslationError, V6tError
 from v6t.profiles.extensions import blame
+from v6t.profiles.files import read_text
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -147,7 +148,7 @@ def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path 
     from v6t.core.cli.summary import print_summary
 
     if as_json:
-        sys.stdout.write((path / "results.json").read_text())
+        sys.stdout.write(read_text(path / "results.json"))
         return
     out = Console(width=None if sys.stdout.isatty() else 120)
     print_summary(out, outcome, f"{run.plugin}, {run.tester.kind} tester, {run.dut.driver} device")

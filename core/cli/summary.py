@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from v6t.core.cli.tables import drawn
 from v6t.core.runs.bottleneck import lines_of
 from v6t.core.runs.rundir import MANIFEST, RESULTS
 from v6t.core.runs.runner import RunOutcome
+from v6t.profiles.files import read_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,13 +58,13 @@ def _shares_oracle(outcome: RunOutcome) -> bool:
     """Whether frames were compared with what made them, and there were any."""
     from v6t.analysis.rundata import shares_oracle
 
-    manifest = json.loads((outcome.directory / MANIFEST).read_text(encoding="utf-8"))
+    manifest = read_json(outcome.directory / MANIFEST)
     return shares_oracle(manifest)
 
 
 def _bottleneck(outcome: RunOutcome) -> Iterator[str]:
     """What limits the device, where it was watched."""
-    results = json.loads((outcome.directory / RESULTS).read_text(encoding="utf-8"))
+    results = read_json(outcome.directory / RESULTS)
     watched = results.get("bottleneck")
     if not watched:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import Sheet
+from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,11 +20,11 @@ def drawn(sheet: Sheet) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(sheet.title), title_justify="left")
+    table = Table(title=escape(visible(sheet.title)), title_justify="left")
     for place, column in enumerate(sheet.columns):
         justify: Any = "right" if column.number else "left"
         long = max((len(row[place]) for row in sheet.rows), default=0) > _LONG
-        table.add_column(escape(column.name), justify=justify, no_wrap=not long)
+        table.add_column(escape(visible(column.name)), justify=justify, no_wrap=not long)
     for row in sheet.rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(visible(cell)) for cell in row))
     return table

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from v6t.core.benchmarks import registry
 from v6t.core.config.connection_checks import check_connections
-from v6t.drivers.tester import abilities_of
 from v6t.procedures.search import mlr
 from v6t.procedures.trial import ABILITIES
 from v6t.profiles.errors import EnvironmentLacking, UsageError
@@ -67,7 +66,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
     asked = [registry.load(name) for name in run.benchmarks]
     if not run.connects and not any(b.needs(bound) for b in asked):
         return
-    able = abilities_of(tester)
+    able = tester.abilities
     if run.connects and "connections" not in able:
         raise EnvironmentLacking(
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
-from v6t.core.benchmarks.phase_one import filling
+from v6t.core.benchmarks.phase_one import phase_one_settings
 from v6t.profiles.errors import UsageError
 from v6t.profiles.wire import max_frame_rate_fps
 
@@ -84,7 +84,7 @@ def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> Non
     sizes = plugin.frame_pair(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
-    first = filling(run.procedure).connections(c.count, rate_cps)
+    first = phase_one_settings(run.procedure).connections(c.count, rate_cps)
     needed_s = first.filling_s + first.wait_s + first.gap_s
     if any(b.phase == Phase.STREAMS for b in asked):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s

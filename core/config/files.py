@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from v6t.core.config.settings import Preset
+from v6t.profiles.strict_model import StrictModel
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class RunFile(_Section):
+class RunFile(StrictModel):
     """What to measure."""
 
     plugin: str | None = None
@@ -37,7 +34,7 @@ class RunFile(_Section):
     """Words for the directory name and the results."""
 
 
-class LinkFile(_Section):
+class LinkFile(StrictModel):
     """One cable."""
 
     tester_mac: str | None = None
@@ -50,7 +47,7 @@ class LinkFile(_Section):
     """Octets of IP packet, 1280 to 9216; none: 1500."""
 
 
-class LinksFile(_Section):
+class LinksFile(StrictModel):
     """Both cables."""
 
     left: LinkFile = Field(default_factory=LinkFile)
@@ -59,7 +56,7 @@ class LinksFile(_Section):
     """The cable with IPv4, or with the public side."""
 
 
-class TesterFile(_Section):
+class TesterFile(StrictModel):
     """Which tester."""
 
     kind: str = "auto"
@@ -68,7 +65,7 @@ class TesterFile(_Section):
     """Options of this tester, see below."""
 
 
-class DutFile(_Section):
+class DutFile(StrictModel):
     """Which device driver."""
 
     driver: str | None = None
@@ -77,7 +74,7 @@ class DutFile(_Section):
     """Options of this driver, see below."""
 
 
-class TestbedFile(_Section):
+class TestbedFile(StrictModel):
     """On what to measure."""
 
     tester: TesterFile = Field(default_factory=TesterFile)

@@ -37,9 +37,9 @@ def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 def _value(name: str, text: str) -> Any:
     if not text.startswith(("[", "{")):
         return text
-    from ruamel.yaml import YAML
+    from v6t.core.config.yaml_document import flow_value
 
     try:
-        return YAML(typ="safe", pure=True).load(text)
-    except Exception as exc:  # the parser fails in many ways on odd scalars
-        raise UsageError(f"--set {name}: '{text}' is no YAML value") from exc
+        return flow_value(text)
+    except ValueError as exc:
+        raise UsageError(f"--set {name}: '{text:.80}': {exc}") from exc

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
 from v6t.core.config.explain import Setting, settings_of
 from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import meant
 
 
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
@@ -26,12 +26,10 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     found = [row for row in known if _holds(_parts(row), wanted)]
     if not found:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
-        near = difflib.get_close_matches(name, names, 1)
         raise UsageError(
             f"there is no setting '{name}'",
-            f"did you mean '{near[0]}'?"
-            if near
-            else "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
+            meant(name, names)
+            or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
         )
     inner = [row for row in found if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or found

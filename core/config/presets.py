@@ -39,6 +39,8 @@ _COMMON: dict[Preset, dict[str, Any]] = {
         "pause_s": 10.0,
         "repetitions": RFC_REPETITIONS,
         "resolution_fps": 1000.0,
+        # ST-06, and the rate searches on the way to a capacity
+        "connections": {"resolution_cps": 1000.0},
         "sending_time_tolerance": 1.00001,
         "invalid_retries": 2,
         "selftest": "cached",
@@ -96,7 +98,7 @@ def caveats(bound: BoundRun) -> list[str]:
             f"sending may take {p.sending_time_tolerance:g} times the trial (GEN-23: 1.00001)"
         )
     if not bound.tester.loops_back:
-        said.append("the tester's own ceiling is not measured in this run; see `v6t selftest`")
+        said.append("the tester's own capacity is not measured in this run; see `v6t selftest`")
     return said
 
 

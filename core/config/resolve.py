@@ -22,13 +22,12 @@ from v6t.core.config.settings import (
     TesterSettings,
     procedure_model,
 )
-from v6t.core.config.technology import links_of, on_device, params_of
+from v6t.core.config.technology import links_of, on_device, overridden, params_of
 from v6t.core.config.validation import (
     among,
     listed,
     place_of,
     refuse_empty,
-    refuse_mistyped,
     validated,
     within,
 )
@@ -69,16 +68,16 @@ def resolve_and_bind(
     """
     flags = flags or Flags()
     run_doc = Document(run_path) if isinstance(run_path, Path) else run_path
-    bed_doc = Document(testbed_path) if isinstance(testbed_path, Path) else testbed_path
+    testbed_doc = Document(testbed_path) if isinstance(testbed_path, Path) else testbed_path
     run = _read(RunFile, run_doc)
-    bed = _read(TestbedFile, bed_doc)
+    testbed = _read(TestbedFile, testbed_doc)
     name = flags.plugin or run.plugin
     if name is None:
         raise UsageError("which technology?", "give --plugin NAME; `v6t plugins` lists them")
     with within(None if flags.plugin else run_doc, ("plugin",)):
         plugin_type = load_plugin(name)
     links = {
-        side: _link(bed_doc, side, getattr(bed.links, side), getattr(Links(), side))
+        side: _link(testbed_doc, side, getattr(testbed.links, side), getattr(Links(), side))
         for side in ("left", "right")
     }
     benchmarks = listed(
@@ -86,7 +85,7 @@ def resolve_and_bind(
     )
     given = dict(run.params)
     for benchmark in map(registry.load, benchmarks):
-        given = {**benchmark.parameters(plugin_type), **given}
+        given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
     try:
         params = params_of(plugin_type, given, flags.params, run_doc)
     except UsageError as exc:
@@ -96,15 +95,15 @@ def resolve_and_bind(
     plugin = plugin_type(params, links_of(links["left"], links["right"]))
     preset: Any = flags.preset or run.preset or "quick"
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
-    tester_settings, tester = _tester(bed, flags, bed_doc)
+    tester_settings, tester = _tester(testbed, flags, testbed_doc)
     own = plugin.default_driver if tester.in_lab else None
-    dut_settings, driver = _dut(bed, flags, bed_doc, own or REFERENCE)
+    dut_settings, driver = _dut(testbed, flags, testbed_doc, own or REFERENCE)
     resolved = {
         "plugin": name,
-        "params": {**given, **expanded(flags.params)},
+        "params": overridden(plugin_type, given, expanded(flags.params)),
         "links_left": links["left"],
         "links_right": links["right"],
-        "line_rate_bps": _line_rate(bed, bed_doc, plugin, sizes),
+        "line_rate_bps": _line_rate(testbed, testbed_doc, plugin, sizes),
         "tester": tester_settings,
         "dut": dut_settings,
         "preset": preset,
@@ -117,9 +116,9 @@ def resolve_and_bind(
         "connects": plugin.stateful,
     }
     checked: ResolvedRun = validated(ResolvedRun, resolved, None)
-    with within(None if flags.dut_params else bed_doc, ("dut", "options", "params")):
+    with within(None if flags.dut_params else testbed_doc, ("dut", "options", "params")):
         device = on_device(plugin, checked.params, driver.overrides)
-    with within(None if flags.dut else bed_doc, ("dut", "driver")):
+    with within(None if flags.dut else testbed_doc, ("dut", "driver")):
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
@@ -134,13 +133,13 @@ def tester_of(testbed_path: Path) -> TesterKind:
         UsageError: what is wrong in the file, with its line.
     """
     document = Document(testbed_path)
-    bed = _read(TestbedFile, document)
+    testbed = _read(TestbedFile, document)
     for side in ("left", "right"):
-        _link(document, side, getattr(bed.links, side), getattr(Links(), side))
+        _link(document, side, getattr(testbed.links, side), getattr(Links(), side))
     with within(document, ("line_rate",)):
-        parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
-    _dut(bed, Flags(), document, REFERENCE)
-    return _tester(bed, Flags(), document)[1]
+        parse_line_rate(testbed.line_rate or DEFAULT_LINE_RATE)
+    _dut(testbed, Flags(), document, REFERENCE)
+    return _tester(testbed, Flags(), document)[1]
 
 
 def driver_named(testbed_path: Path | None) -> str:
@@ -211,10 +210,10 @@ def _sizes(
 
 
 def _line_rate(
-    bed: TestbedFile, document: Document | None, plugin: Technology, sizes: Sequence[int]
+    testbed: TestbedFile, document: Document | None, plugin: Technology, sizes: Sequence[int]
 ) -> float:
     with within(document, ("line_rate",)):
-        rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
+        rate_bps = parse_line_rate(testbed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
             if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).longest) < 1:
                 raise UsageError(
@@ -225,31 +224,28 @@ def _line_rate(
 
 
 def _tester(
-    bed: TestbedFile, flags: Flags, document: Document | None
+    testbed: TestbedFile, flags: Flags, document: Document | None
 ) -> tuple[TesterSettings, TesterKind]:
     names = (AUTOMATIC, *TESTERS.names())
     with within(None if flags.tester else document, ("tester", "kind")):
-        (kind,) = among(names, [flags.tester or bed.tester.kind], "tester")
+        (kind,) = among(names, [flags.tester or testbed.tester.kind], "tester")
         kind = DEFAULT if kind == AUTOMATIC else kind
-        model = TESTERS.load(kind).options_model
-    options = {**bed.tester.options, **expanded(flags.tester_options)}
+    options = {**testbed.tester.options, **expanded(flags.tester_options)}
     with within(None if flags.tester_options else document, ("tester", "options")):
-        refuse_mistyped(model, options, None)
         return TesterSettings(kind=kind, options=options), kind_of(kind, options)
 
 
 def _dut(
-    bed: TestbedFile, flags: Flags, document: Document | None, default: str
+    testbed: TestbedFile, flags: Flags, document: Document | None, default: str
 ) -> tuple[DutSettings, Driver]:
-    given = bed.dut.driver or default
+    given = testbed.dut.driver or default
     with within(None if flags.dut else document, ("dut", "driver")):
         known = (REFERENCE, *(n for n in driver_names() if n != REFERENCE))
         (name,) = among(known, [flags.dut or given], "device driver")
         kind = driver_type(name)
-    options = dict(bed.dut.options) if name == given else {}
+    options = dict(testbed.dut.options) if name == given else {}
     options.update(kind.from_flags(options, expanded(flags.dut_params)))
     with within(None if flags.dut_params else document, ("dut", "options")):
-        refuse_mistyped(kind.options_model, options, None)
         return DutSettings(driver=name, options=options), make_driver(name, options)
 
 

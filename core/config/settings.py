@@ -13,14 +13,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Frozen
+from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
+from v6t.profiles.strict_model import StrictModel
 
 Preset = Literal["quick", "rfc"]
 
 
-class LinkSettings(Frozen):
+class LinkSettings(StrictModel):
     """One link: MAC addresses, VLAN, MTU [octets]."""
 
     tester_mac: str
@@ -29,14 +30,14 @@ class LinkSettings(Frozen):
     mtu: int = Field(default=1500, ge=1280, le=9216)
 
 
-class TesterSettings(Frozen):
+class TesterSettings(StrictModel):
     """Which tester, and its options (for ``sim``: capacity, noise, faults ...)."""
 
     kind: str
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class DutSettings(Frozen):
+class DutSettings(StrictModel):
     """Which device driver, and its options.
 
     ``reference`` is the plugin's own reference translation behind two interfaces; its option
@@ -47,7 +48,7 @@ class DutSettings(Frozen):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class ProcedureSettings(Frozen):
+class ProcedureSettings(StrictModel):
     """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
 
     trial_duration_s: float = Field(ge=0.001, le=86_400)
@@ -71,11 +72,11 @@ class ProcedureSettings(Frozen):
     confirmations: int = Field(default=0, ge=0, le=1000)
     """How often a found rate must pass again (TP-04)."""
     selftest_margin: float = Field(default=0.10, gt=0, lt=1)
-    """Results above (1 - margin) of the tester's own ceiling are flagged (SELF-02)."""
+    """Results above (1 - margin) of the tester's own capacity are flagged (SELF-02)."""
     means: bool = False
     """Mean, its margin and the relative deviation beside every median (GEN-20)."""
     selftest: Literal["run", "cached"] = "run"
-    """``run`` measures the tester's ceiling in every run; ``cached`` takes one that was found with
+    """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
     the same tester, machine and streams (SELF-03)."""
     search: Search = "binary"
     """``binary`` (the RFC's), ``fast`` or ``mlrsearch`` (TP-02, TP-07)."""
@@ -98,7 +99,7 @@ def procedure_model() -> type[ProcedureSettings]:
 
 
 @lru_cache(maxsize=4)
-def _composed(sections: tuple[tuple[str, type[Frozen]], ...]) -> type[ProcedureSettings]:
+def _composed(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
     fields: dict[str, Any] = {
         name: (model, Field(model(), description=summary(model))) for name, model in sections
     }
@@ -108,7 +109,7 @@ def _composed(sections: tuple[tuple[str, type[Frozen]], ...]) -> type[ProcedureS
     return made
 
 
-def summary(model: type[Frozen]) -> str:
+def summary(model: type[StrictModel]) -> str:
     """What stands in the first line of its docstring."""
     return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
@@ -119,7 +120,7 @@ def _with_sections(values: Any) -> Any:
     return procedure_model().model_validate(values)
 
 
-class ResolvedRun(Frozen):
+class ResolvedRun(StrictModel):
     """One run: a technology, its traffic, a tester, a device and the procedures to follow."""
 
     plugin: str

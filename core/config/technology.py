@@ -34,9 +34,24 @@ def params_of(
     flagged = expanded(flags or {})
     with within(None if flagged else document, ("params",)):
         checked = validated(
-            plugin.params_model, {**given, **flagged}, document, ("params",), flagged
+            plugin.params_model, overridden(plugin, given, flagged), document, ("params",), flagged
         )
     return checked  # type: ignore[no-any-return]
+
+
+def overridden(
+    plugin: type[Technology], given: Mapping[str, Any], above: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Parameters with others in their place; one may stand there under its former name.
+
+    Args:
+        plugin: whose.
+        given: of the run file, or of an earlier run.
+        above: what wins.
+    """
+    now = plugin.params_model.former_names
+    wins = {now.get(name, name) for name in above}
+    return {**{k: v for k, v in given.items() if now.get(k, k) not in wins}, **above}
 
 
 def links_of(left: LinkSettings, right: LinkSettings) -> Links:
@@ -55,4 +70,4 @@ def on_device(
     if not overrides:
         return technology
     kind = type(technology)
-    return kind(params_of(kind, {**given, **overrides}), technology.links)
+    return kind(params_of(kind, overridden(kind, given, overrides)), technology.links)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from v6t.core.config.plaintypes import mistyped
 from v6t.core.config.yaml_document import Document
-from v6t.profiles.complaints import in_words, nearest_setting
+from v6t.profiles.complaints import complaint
 from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import nearest
 
 
 def listed(
@@ -51,11 +50,8 @@ def among(known: Sequence[str], given: Sequence[str], what: str) -> tuple[str, .
     """
     for number, name in enumerate(given):
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
             raise UsageError(
-                f"there is no {what} '{name}'",
-                f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(known),
-                path=(number,),
+                f"there is no {what} '{name}'", nearest(str(name), known), path=(number,)
             )
     if len(set(given)) != len(given):
         raise UsageError(f"a {what} is given twice")
@@ -78,43 +74,20 @@ def validated(
         above: where in the file the data stand.
         flagged: names in the data that flags gave: they stand in no file.
     """
-    refuse_mistyped(model, data, document, above, flagged)
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        problems = exc.errors(include_url=False)
-        # a misspelt name often leaves another one missing
-        problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-        keys = (*above, *problem["loc"])
-        from_flag = str(problem["loc"][0]) in flagged if problem["loc"] else False
+        wrong = complaint(model, data, exc)
+        keys = (*above, *wrong.path)
+        from_flag = bool(wrong.path) and wrong.path[0] in flagged
         place = "" if from_flag else place_of(document, keys)
-        name = ".".join(str(part) for part in keys)
-        if problem["type"] == "extra_forbidden":
-            raise UsageError(
-                f"{place}unknown setting '{name}'",
-                nearest_setting(model, problem),
-                located=bool(place),
-            ) from exc
-        reason, hint = in_words(problem)
-        value = problem["input"]
-        given = "nothing" if value is None else f"{value!r:.80}"
-        shown = "" if isinstance(value, Mapping) else f" ({given} given)"
-        text = f"{place}{name or model.__name__}: {reason}{shown}"
-        raise UsageError(text, hint, located=bool(place)) from exc
-
-
-def refuse_mistyped(
-    model: type[BaseModel],
-    data: Mapping[str, Any],
-    document: Document | None,
-    above: tuple[str, ...] = (),
-    flagged: Collection[str] = (),
-) -> None:
-    """Refuse what validation would silently take for something else; see :func:`validated`."""
-    for keys, reason, hint in mistyped(model, data):
-        place = "" if str(keys[0]) in flagged else place_of(document, (*above, *keys))
-        name = ".".join(map(str, (*above, *keys)))
-        raise UsageError(f"{place}{name}: {reason}", hint, located=bool(place))
+        name = ".".join(map(str, keys))
+        text = (
+            f"unknown setting '{name}'"
+            if wrong.unknown
+            else f"{name or model.__name__}: {wrong.reason}"
+        )
+        raise UsageError(place + text, wrong.hint, located=bool(place)) from exc
 
 
 def place_of(document: Document | None, keys: Sequence[Any]) -> str:
@@ -128,7 +101,8 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
     try:
         yield
     except UsageError as exc:
-        if document is None or exc.located:
+        if exc.located:
             raise
-        place = place_of(document, (*keys, *exc.path))
-        raise UsageError(place + exc.message, exc.hint, located=True) from exc
+        path = (*keys, *exc.path)
+        place = place_of(document, path)
+        raise UsageError(place + exc.message, exc.hint, path=path, located=bool(place)) from exc

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import SETTINGS_OCTETS, read_text
 
 MAX_VALUES = 100_000
 """More settings than this no file needs."""
+MAX_DEPTH = 50
+MAX_BITS = 256
+"""Of a whole number: twice an IPv6 address."""
+
+
+class _Refused(ValueError):
+    """YAML that is no file of settings.
+
+    Attributes:
+        keys: the way to it.
+        line: where it stands, counted from 1, where the keys are not known yet.
+    """
+
+    def __init__(
+        self, text: str, keys: tuple[str | int, ...] = (), line: int | None = None
+    ) -> None:
+        super().__init__(text)
+        self.keys = keys
+        self.line = line
 
 
 class Document:
@@ -30,19 +49,18 @@ class Document:
         Raises:
             UsageError: it cannot be read, is no YAML, or is no mapping.
         """
-        from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError
         from ruamel.yaml.reader import ReaderError
 
         self.path = path
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path, SETTINGS_OCTETS)
         except OSError as exc:
             raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
-        except UnicodeDecodeError as exc:
-            raise UsageError(f"{path} is no text file") from exc
         try:
-            self._tree = YAML(typ="rt", pure=True).load(text)
+            self._tree = _bounded("rt").load(text)
+        except _Refused as exc:
+            raise UsageError(f"{path}:{exc.line}: {exc}") from exc
         except MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
             where = f":{mark.line + 1}" if mark else ""
@@ -60,9 +78,9 @@ class Document:
         if not isinstance(self._tree, Mapping):
             raise UsageError(f"{path} holds no settings", "`v6t init` writes an example")
         try:
-            self.data: dict[str, Any] = _plain(self._tree, itertools.count())
-        except (RecursionError, ValueError) as exc:
-            raise UsageError(f"{path}: {_first_line(exc)}") from exc
+            self.data: dict[str, Any] = _plain(self._tree, ())
+        except _Refused as exc:
+            raise UsageError(f"{self.where(exc.keys)}: {exc}") from exc
 
     def where(self, keys: Sequence[str | int]) -> str:
         """``file:line`` of the value the keys lead to, or of the nearest one above it."""
@@ -78,16 +96,81 @@ class Document:
         return f"{self.path}" + ("" if line is None else f":{line + 1}")
 
 
-def _plain(node: Any, counter: Iterator[int]) -> Any:
+def flow_value(text: str) -> Any:
+    """A list or mapping in one line, as plain values.
+
+    Raises:
+        ValueError: it is no YAML, or no setting.
+    """
+    try:
+        return _plain(_bounded("safe").load(text), ())
+    except _Refused:
+        raise
+    except Exception as exc:  # the parser fails in many ways on odd scalars
+        raise ValueError("it is no YAML value") from exc
+
+
+def _bounded(kind: str) -> Any:
+    """A parser that stops at once where a text goes too deep or grows too large.
+
+    Its constructor takes time that doubles with each level of a mapping that is a name, and
+    aliases of aliases make millions of values out of a few lines.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.composer import Composer
+    from ruamel.yaml.events import AliasEvent
+    from ruamel.yaml.nodes import MappingNode, ScalarNode
+
+    class Bounded(Composer):
+        """Knows how deep it is, and how many values each node stands for."""
+
+        def __init__(self, loader: Any = None) -> None:
+            super().__init__(loader=loader)
+            self.depth = 0
+            self.sizes: dict[int, int] = {}
+            self.values = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            """One node with everything below it."""
+            event = self.parser.peek_event()
+            line = event.start_mark.line + 1
+            if self.depth > MAX_DEPTH:
+                raise _Refused("this is nested too deeply", line=line)
+            self.depth += 1
+            before = self.values
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            if isinstance(event, AliasEvent):
+                if id(node) not in self.sizes:
+                    raise _Refused("this is a part of itself", line=line)
+                self.values += self.sizes[id(node)]
+            else:
+                self.values += 1
+                self.sizes[id(node)] = self.values - before
+            if self.values > MAX_VALUES:
+                raise _Refused(f"more than {MAX_VALUES:,} values", line=line)
+            if isinstance(node, MappingNode):
+                for name, _ in node.value:
+                    if not isinstance(name, ScalarNode):
+                        line = name.start_mark.line + 1
+                        raise _Refused("a list or mapping stands where a name is wanted", line=line)
+            return node
+
+    parser = YAML(typ=kind, pure=True)
+    parser.Composer = Bounded
+    return parser
+
+
+def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
     """Mappings, sequences and scalars without the parser's own types."""
-    if next(counter) > MAX_VALUES:  # aliases of aliases make millions out of a few lines
-        raise ValueError(f"more than {MAX_VALUES:,} values")
     if isinstance(node, Mapping):
-        return {str(k): _plain(v, counter) for k, v in node.items()}
-    if isinstance(node, (list, tuple)):
-        return [_plain(v, counter) for v in node]
+        return {str(k): _plain(v, (*keys, k)) for k, v in node.items()}
+    if isinstance(node, (list, tuple, set)):
+        return [_plain(v, (*keys, n)) for n, v in enumerate(node)]
     if isinstance(node, bool) or node is None:
         return node
+    if isinstance(node, int) and node.bit_length() > MAX_BITS:
+        raise _Refused("no setting is a number of so many digits", keys)
     for kind in (int, float, str):
         if isinstance(node, kind):
             return kind(node)

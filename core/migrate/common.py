@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
 from v6t.core.config.examples import write_files
 from v6t.profiles.errors import UsageError
+from v6t.profiles.extensions import near_names
+from v6t.profiles.files import SETTINGS_OCTETS, read_text
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""
@@ -92,6 +94,19 @@ class Parameters:
         self._became[name] = became
         return given.value
 
+    def address(self, name: str, version: str, default: str, became: str) -> str:
+        """An address of one IP version.
+
+        Raises:
+            UsageError: it is none.
+        """
+        value = self.text(name, default, became)
+        try:
+            return str(IPv6Address(value) if version == "6" else IPv4Address(value))
+        except ValueError as exc:
+            where = f"{self.path}:{self._given[name].line}"
+            raise UsageError(f"{where}: {name} is no IPv{version} address: {value}") from exc
+
     def choice(self, name: str, default: str, became: str, values: Iterable[str]) -> str:
         """A parameter that is one of few values.
 
@@ -137,7 +152,7 @@ class Parameters:
         """
         found = [(g, self._became.get(name, "")) for name, g in self._given.items()]
         for given in self.unknown:
-            near = difflib.get_close_matches(given.name.lower(), self._spelt, 1)
+            near = near_names(given.name.lower(), self._spelt)
             hint = f"; did you mean {self._spelt[near[0]]}?" if near else ""
             found.append((given, f"not known to v6t, left out{hint}"))
         return sorted(found, key=lambda pair: pair[0].line)
@@ -196,11 +211,9 @@ def modes(parameters: Parameters, forward: str, reverse: str) -> list[str]:
 
 def _lines(path: Path) -> list[Given]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, SETTINGS_OCTETS)
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise UsageError(f"{path} is no text file") from exc
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()

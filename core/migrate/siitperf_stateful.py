@@ -115,12 +115,13 @@ def _ports(p: Parameters) -> dict[str, Any]:
 
 def _addresses(p: Parameters, version: str, found: Imported) -> dict[str, Any]:
     """First addresses of Initiator and Responder, and how many there are of each."""
-    initiator = p.text(
+    initiator = p.address(
         f"IPv{version}-L-Real",
+        version,
         "2001:2::2" if version == "6" else "198.18.0.2",
         f"params.initiator_ipv{version}",
     )
-    responder = p.text("IPv4-R-Real", "198.19.0.2", "params.responder_ipv4")
+    responder = p.address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
     params: dict[str, Any] = {}
     if version == "6":
         params["prefix"] = _prefix(p, responder, found)
@@ -170,12 +171,9 @@ def _lowest(address: str, low: int) -> str:
 
 def _prefix(p: Parameters, responder: str, found: Imported) -> str:
     """The /96 that the Responder's virtual address begins with."""
-    given = p.text("IPv6-R-Virt", f"64:ff9b::{responder}", "params.prefix")
-    try:
-        address = IPv6Address(given)
-        inside = IPv4Address(int(address) & 0xFFFFFFFF)
-    except ValueError as exc:
-        raise UsageError(f"{p.path}: IPv6-R-Virt is no address: {given}") from exc
+    given = p.address("IPv6-R-Virt", "6", f"64:ff9b::{responder}", "params.prefix")
+    address = IPv6Address(given)
+    inside = IPv4Address(int(address) & 0xFFFFFFFF)
     if str(inside) != responder:
         found.remarks.append(
             f"IPv6-R-Virt {given} does not end in {responder}; its first 96 bits are the prefix."

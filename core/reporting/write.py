@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.core.runs import rundir as names
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_json, read_text
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -141,7 +141,7 @@ def _texts(
         "md": lambda: to_markdown(build(data, known, paper=paper, figures=False)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
-        "csv": lambda: (path / names.REPETITIONS).read_text(encoding="utf-8"),
+        "csv": lambda: read_text(path / names.REPETITIONS),
     }
 
 
@@ -167,10 +167,10 @@ def _technology(run: Any) -> dict[str, Any]:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except FileNotFoundError:
         return None
     except NotADirectoryError as exc:
         raise UsageError(f"{path.parent} is no directory") from exc
-    except (OSError, ValueError) as exc:
-        raise UsageError(f"{path} cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror}") from exc

@@ -1,1 +1,1 @@
-"""Carrying a run out: bench, journal, ceiling, results."""
+"""Carrying a run out: bench, journal, capacity, results."""

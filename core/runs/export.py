@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model, saved_run
 from v6t.core.runs.rundir import CONFIG
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_json
 
 
 def restore(source: Path, directory: Path) -> list[Path]:
@@ -45,12 +45,12 @@ def configuration(source: Path) -> ResolvedRun:
 
     path = source / CONFIG if source.is_dir() else source
     try:
-        return saved_run(json.loads(path.read_text(encoding="utf-8")))
+        return saved_run(read_json(path))
     except OSError as exc:
         raise UsageError(
             f"{path} cannot be read: {exc.strerror}", "give the directory of an earlier `v6t run`"
         ) from exc
-    except (ValueError, ValidationError) as exc:
+    except ValidationError as exc:
         raise UsageError(f"{path} is no configuration of this v6t") from exc
 
 

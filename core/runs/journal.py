@@ -26,6 +26,7 @@ from v6t.procedures.trial import (
     trial_to_json,
 )
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import JOURNAL_OCTETS, parsed_json, read_octets
 
 SCHEMA = "v6t-trial/1"
 _DEFAULTS = {f.name: f.default for f in fields(Trial) if f.default is not MISSING}
@@ -66,7 +67,7 @@ class Journal:
         self.trials: dict[str, dict[str, Any]] = {}
         self.torn = False
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
         except OSError as exc:
             raise UsageError(f"{path} cannot be opened: {exc.strerror}") from exc
         try:
@@ -106,7 +107,7 @@ class Journal:
             self._file = -1
 
     def _read(self) -> None:
-        data = self.path.read_bytes()
+        data = read_octets(self.path, JOURNAL_OCTETS)
         for line, entry, result in _trials(self.path, data, self.run):
             self.run = entry.get("run", "") if self.run is None else self.run
             self._remember(entry["trial"], result)
@@ -130,7 +131,7 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
             version or run.
     """
     try:
-        data = path.read_bytes()
+        data = read_octets(path, JOURNAL_OCTETS)
     except FileNotFoundError:
         return []
     except OSError as exc:
@@ -178,7 +179,7 @@ def _trials(
 
 
 class JournaledMeasure:
-    """The door to the tester, with a journal before it."""
+    """The tester with a journal before it."""
 
     def __init__(self, journal: Journal, measure: Measure) -> None:
         """Wrap.
@@ -226,7 +227,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     try:
         if int(checksum, 16) != zlib.crc32(body):
             return None
-        entry = json.loads(body)
+        entry = parsed_json(body)
     except (ValueError, UnicodeDecodeError):
         return None
     return entry if isinstance(entry, dict) else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.core.runs.wording import outcome
 from v6t.profiles.errors import V6tError
 from v6t.profiles.extensions import blaming
+from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from v6t.procedures.conditions import Progress
@@ -53,7 +54,7 @@ class Logged:
             contextlib.suppress(OSError),
             open(self._path, "a", encoding="utf-8", opener=_private) as out,
         ):
-            out.write(f"{stamp} {text}\n")
+            out.write(f"{stamp} {visible(text)}\n")
 
 
 def _private(path: str, flags: int) -> int:

@@ -14,11 +14,11 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import compile_point
-from v6t.core.runs.ceiling import ceiling_spec
+from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
-ASSUMED_CEILING_TRIALS = 10
+ASSUMED_CAPACITY_TRIALS = 10
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PlannedPoint:
     """One benchmark at one frame size and mode.
 
     ``trials`` and ``duration_s`` hold when no trial is invalid and the device does not carry the
-    upper bound; the bound itself may turn out lower: the tester's own ceiling is measured first.
+    upper bound; the bound itself may turn out lower: the tester's own capacity is measured first.
     """
 
     benchmark: str
@@ -102,12 +102,12 @@ def plan(bound: BoundRun) -> RunPlan:
 def _costs(
     bound: BoundRun, sizes: FramePair, media_fps: int
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost]]:
-    """What each benchmark takes; the first one of a mode bears the tester's own ceiling."""
+    """What each benchmark takes; the first one of a mode bears the tester's own capacity."""
     benchmarks = registry.wanted(bound)
     for mode in bound.settings.modes:
         point = Point(bound, sizes, mode, media_fps)
-        spec = ceiling_spec(bound.settings, sizes, mode, media_fps)
-        own_s = ASSUMED_CEILING_TRIALS * (spec.duration_s + spec.residual_wait_s)
+        spec = capacity_spec(bound.settings, sizes, mode, media_fps)
+        own_s = ASSUMED_CAPACITY_TRIALS * (spec.duration_s + spec.residual_wait_s)
         for benchmark in benchmarks:
             if benchmark.phase.directed:
                 cost = benchmark.cost(point)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from v6t.analysis.records.base import Record
 from v6t.core.benchmarks import registry
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_json
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
@@ -26,16 +26,14 @@ def read_results(directory: Path) -> dict[str, Any]:
     """
     path = directory / RESULTS
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except FileNotFoundError:
         return {}
     except NotADirectoryError as exc:
         raise UsageError(f"{directory} is no directory") from exc
-    except (OSError, ValueError, RecursionError) as exc:
-        raise UsageError(
-            f"{path} cannot be read: {exc}",
-            "put it aside: `v6t resume` makes it anew from the journal",
-        ) from exc
+    except (OSError, UsageError) as exc:
+        said = exc.message if isinstance(exc, UsageError) else f"{path} cannot be read: {exc}"
+        raise UsageError(said, "put it aside: `v6t resume` makes it anew from the journal") from exc
     content: dict[str, Any] = found if isinstance(found, dict) else {}
     schema = content.get("schema")
     if schema != SCHEMA:

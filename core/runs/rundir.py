@@ -12,6 +12,7 @@ from typing import Any
 
 from v6t.core.config.settings import ResolvedRun, saved_run
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_json
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
 _BEGINNINGS = {".lock", MANIFEST, f".{MANIFEST}.part", f".{CONFIG}.part"}
@@ -73,11 +74,11 @@ class RunDir:
             UsageError: it is damaged.
         """
         try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
+            return read_json(self.path / name)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as exc:
-            raise UsageError(f"{self.path / name} cannot be read: {exc}") from exc
+        except OSError as exc:
+            raise UsageError(f"{self.path / name} cannot be read: {exc.strerror}") from exc
 
     def config(self) -> ResolvedRun:
         """The run's resolved configuration."""

@@ -1,10 +1,10 @@
-"""A run: preflight, the tester's own ceiling, the measurement, the results on disk."""
+"""A run: preflight, the tester's own capacity, the measurement, the results on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from v6t.analysis.records.base import Record
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared
-from v6t.core.benchmarks.point import MeasurementPoint, TesterCapacity, Vary
+from v6t.core.benchmarks.point import MeasurementPoint, Vary
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_abilities
@@ -21,7 +21,6 @@ from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, compile_point, make_tester
-from v6t.core.runs.ceiling import THIS_RUN, ceiling_spec, find_ceiling
 from v6t.core.runs.continuing import finished, journal_of
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
@@ -32,10 +31,11 @@ from v6t.core.runs.raw_tables import as_csv, trial_rows
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
+from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
-from v6t.procedures.stateful.phases import TableNotFilled
-from v6t.procedures.tester_rate import Ceiling, CeilingSpec, usable_fps
+from v6t.procedures.stateful.phases import PhaseOneFailed
+from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, usable_fps
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
 from v6t.profiles.model import Direction, FramePair
@@ -205,7 +205,7 @@ def _measure_all(state: _State) -> None:
                 for caution in of_medium(run, state.bench.describe()):
                     state.watch.say(f"note: {caution}")
             _measure_size(state, benchmarks, sizes, streams)
-        except TableNotFilled as exc:
+        except PhaseOneFailed as exc:
             if exc.tester:
                 raise TesterError(
                     str(exc), "close other programs, or lower connections.rate_cps or rate_share"
@@ -253,7 +253,7 @@ def _measure_point(
     found: dict[str, Sequence[float]] = {}
     refused = None
     if phase != Phase.VARIANTS:
-        point.capacity.find()  # the tester itself goes first
+        point.capacity()  # the tester itself goes first
     if phase == Phase.STREAMS and state.run.connects:
         filled = prepared(point)
         refused = None if filled else "no connection rate passed"
@@ -271,7 +271,7 @@ def _measure_point(
             measured = benchmark.run(at)
         found[benchmark.name], record = measured.rates, measured.record
         if record.offered and phase == Phase.STREAMS:  # SELF-02
-            usable = usable_fps(at.ceiling.rate_fps, state.run.procedure.selftest_margin)
+            usable = usable_fps(at.tester_capacity.rate_fps, state.run.procedure.selftest_margin)
             record.usable_fps = usable
             record.above_usable = [rate for rate in record.offered if rate > usable]
         if state.run.procedure.means:
@@ -296,17 +296,17 @@ def _point(
         state: of the run.
         sizes, mode: the point.
         streams: what is sent.
-        of_phase_one: the tester's own ceiling is that of making connections.
+        of_phase_one: the tester's own capacity is that of making connections.
         variant: begins the keys of its trials where the streams are not the run's own.
     """
     plugin = state.bound.technology
     media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
     loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
-    spec = replace(ceiling_spec(state.run, sizes, mode, media), variant=variant)
+    spec = replace(capacity_spec(state.run, sizes, mode, media), variant=variant)
 
-    def find() -> tuple[Ceiling, str]:
+    def find() -> tuple[TesterCapacity, str]:
         tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
-        return _find_ceiling(state, streams, spec, tester, of_phase_one=of_phase_one)
+        return _find_capacity(state, streams, spec, tester, of_phase_one=of_phase_one)
 
     def vary(name: str, change: Vary) -> MeasurementPoint:
         return _point(state, sizes, mode, _load(state, sizes, change), variant=name)
@@ -316,7 +316,7 @@ def _point(
         sizes=sizes,
         mode=mode,
         media_fps=media,
-        capacity=TesterCapacity(find),
+        capacity=cache(find),
         measure=JournaledTester(state, state.bench),
         loopback=loopback,
         watch=state.watch.trial,
@@ -328,30 +328,30 @@ def _point(
     )
 
 
-def _find_ceiling(
+def _find_capacity(
     state: _State,
     streams: Mapping[Direction, StreamSet],
-    spec: CeilingSpec,
+    spec: CapacitySpec,
     tester: Measure,
     *,
     of_phase_one: bool,
-) -> tuple[Ceiling, str]:
-    """The tester's own ceiling at a point, and where it is from."""
+) -> tuple[TesterCapacity, str]:
+    """The tester's own capacity at a point, and where it is from."""
     what = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size} octets, {spec.mode}"
     if state.bound.tester.loops_back:
         state.watch.say(f"{what}: how much the tester itself can do")
-    ceiling, source = find_ceiling(
+    capacity, source = find_capacity(
         state.bound, streams, spec, tester, state.directory, of_phase_one=of_phase_one
     )
     if source != THIS_RUN:
-        state.watch.say(f"{what}: the tester's own ceiling: {source}")
-    if not ceiling.rate_fps:
+        state.watch.say(f"{what}: the tester's own capacity: {source}")
+    if not capacity.rate_fps:
         raise TesterError(
             "the tester loses frames even without a device: "
-            + (ceiling.faults[0] if ceiling.faults else "no rate passed"),
+            + (capacity.faults[0] if capacity.faults else "no rate passed"),
             "close other programs on this machine; `v6t selftest` repeats this check",
         )
-    return ceiling, source
+    return capacity, source
 
 
 class JournaledTester:
@@ -404,7 +404,7 @@ def _refuse(state: _State, finding: Finding) -> None:
     )
 
 
-def _conditions(bound: BoundRun, ceiling: Ceiling, source: str) -> dict[str, Any]:
+def _conditions(bound: BoundRun, capacity: TesterCapacity, source: str) -> dict[str, Any]:
     run = bound.settings
     return {
         "preset": run.preset,
@@ -417,7 +417,7 @@ def _conditions(bound: BoundRun, ceiling: Ceiling, source: str) -> dict[str, Any
         "line_rate_bps": run.line_rate_bps,
         "seed": run.seed,
         "selftest_margin": run.procedure.selftest_margin,
-        "selftest_trials": list(ceiling.keys),
+        "selftest_trials": list(capacity.keys),
         "ceiling": source,
         "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
     }

@@ -1,4 +1,4 @@
-"""The self-test as a command: ceilings of every frame size and mode of a run (SELF-01, SELF-02)."""
+"""The self-test as a command: capacities of every frame size and mode of a run (SELF-01, SELF-02)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.ceiling import ceiling_spec, remember
-from v6t.procedures.tester_rate import tester_ceiling, usable_fps
+from v6t.core.runs.tester_capacity import capacity_spec, remember
+from v6t.procedures.tester_rate import tester_capacity, usable_fps
 from v6t.profiles.wire import max_frame_rate_fps
 
 
-def measure_ceilings(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """One row per frame size and mode; rates per direction."""
     run, plugin = bound.settings, bound.technology
     bench = Bench(bound, loopback=True)
@@ -25,19 +25,19 @@ def measure_ceilings(bound: BoundRun, say: Callable[[str], None]) -> list[dict[s
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
-                spec = ceiling_spec(run, sizes, mode, media)
-                ceiling = tester_ceiling(spec, bench.measure)
-                remember(bound, spec, streams, ceiling)
+                spec = capacity_spec(run, sizes, mode, media)
+                capacity = tester_capacity(spec, bench.measure)
+                remember(bound, spec, streams, capacity)
                 rows.append(
                     {
                         "frame_sizes": {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
                         "mode": mode,
                         "convention": "per_direction",
-                        "ceiling_fps": ceiling.rate_fps,
-                        "usable_fps": usable_fps(ceiling.rate_fps, run.procedure.selftest_margin),
+                        "capacity_fps": capacity.rate_fps,
+                        "usable_fps": usable_fps(capacity.rate_fps, run.procedure.selftest_margin),
                         "media_fps": media,
-                        "trials": len(ceiling.keys),
-                        "first_fault_above": ceiling.faults[0] if ceiling.faults else None,
+                        "trials": len(capacity.keys),
+                        "first_fault_above": capacity.faults[0] if capacity.faults else None,
                     }
                 )
     finally:

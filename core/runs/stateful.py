@@ -35,7 +35,7 @@ def for_loopback(plugin: Technology, measure: Measure) -> Measure:
 
 
 def establishing(measure: Measure) -> Measure:
-    """In loopback, for the ceiling of phase 1: its trials learn."""
+    """In loopback, for the capacity of phase 1: its trials learn."""
 
     def measured(trial: Trial) -> TrialResult:
         asked = Connections(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from v6t.drivers.tester import OracleAround
 from v6t.profiles import inet
 from v6t.profiles.headerpolicy import HeaderPolicy, merged
 
@@ -56,7 +57,7 @@ class ProfiledAnswer:
     length: NDArray[np.int32]
 
 
-class ProfiledOracle:
+class ProfiledOracle(OracleAround):
     """A plugin's reference translation as a certain implementation does it. Picklable."""
 
     def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:
@@ -66,7 +67,7 @@ class ProfiledOracle:
             oracle: the plugin.
             profile: of the device's driver.
         """
-        self.oracle = oracle
+        super().__init__(oracle)
         self.profile = profile
 
     @property

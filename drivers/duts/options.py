@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 STATE_DIRECTORY = "/run/v6t"
 
 
-class DutOptions(BaseModel):
+class DutOptions(StrictModel):
     """Options every driver has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     ssh: SshOptions | None = None
     """The way to the device; without it: the lab's own device namespace."""
@@ -32,6 +31,11 @@ class DutOptions(BaseModel):
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway"] = "static"
     """Static entry for each address of the tester, or one entry and routes through it (GEN-27)."""
+
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """Options that were given and change the whole machine, not only its links."""
+        return ()
 
     @field_validator("left", "right")
     @classmethod
@@ -82,6 +86,12 @@ class LinuxOptions(DutOptions):
     """Connections the device must hold; 0: what the technology says, else what it can."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP connections, longer than any test."""
+
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """See the base class."""
+        given = {"cores": self.cores, "governor": self.governor, "clock_khz": self.clock_khz}
+        return tuple(name for name, value in given.items() if value)
 
 
 def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:

@@ -6,25 +6,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
 
-class ReferenceOptions(BaseModel):
+class ReferenceOptions(StrictModel):
     """The plugin's own reference translation behind two interfaces of the lab.
 
     Outside the lab: a device that nobody configures, or somebody by hand.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     params: dict[str, Any] = Field(default_factory=dict)
     """Plugin parameters that the device alone believes: a wrong device, to see it caught."""

@@ -14,7 +14,7 @@ from v6t.drivers.duts import guard
 from v6t.drivers.duts.lock import Busy
 from v6t.drivers.duts.plan import shown
 from v6t.drivers.duts.store import DamagedRecord, Store
-from v6t.drivers.duts.undo_record import SCRIPT, Record, Undo, describe, left_of
+from v6t.drivers.duts.undo_record import SCRIPT, Record, StillChanged, Undo, describe, left_of
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport, Unreachable
 from v6t.profiles.errors import DutError
 
@@ -108,9 +108,9 @@ def restore(session: Configured, store: Store, *, forget: bool, by_script: bool)
                 )
                 told = True
             time.sleep(RETRY_PAUSE_S)
+        except StillChanged:
+            raise
         except DutError as exc:
-            if SCRIPT in exc.message + exc.hint:
-                raise
             raise _lost(exc, session, guarded_s) from exc
 
 
@@ -142,7 +142,7 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
     left = left_of(record, out)
     if (status or left) and not forget:
         session.keep()
-        raise DutError(
+        raise StillChanged(
             f"{session.name}: not everything could be put back: "
             + (describe(left) or f"{SCRIPT} ended with status {status}: {shown(err)}"),
             f"{record.by_hand} on the device, or `{session.again}`, tries again",
@@ -162,7 +162,7 @@ def _keep(session: Configured, store: Store, different: dict[Undo, str]) -> None
     """The record stays, and what differs is tried again by the next one."""
     session.keep()
     store.redo([u.number for u in different])
-    raise DutError(
+    raise StillChanged(
         f"{session.name}: put back, but not as it was: "
         + "; ".join(f"{u.why}: {words}" for u, words in different.items()),
         f"the undo record is kept: `{session.again}` tries these steps again; if somebody else "
@@ -174,7 +174,7 @@ def _by_script_alone(session: Configured, store: Store, forget: bool) -> list[st
     status, out, err = store.undo(UNDO_DEADLINE_S)
     if status and not forget:
         said = shown("\n".join(filter(None, (out.strip(), err.strip()))))
-        raise DutError(
+        raise StillChanged(
             f"{session.name}: {SCRIPT} could not take everything back: {said}",
             "`--forget` with it drops what is left of the record",
         )

@@ -344,7 +344,7 @@ class Session:
             odd = "\\x" in found[name].text and not done.clean
             if odd and (noted is None or not name.startswith(noted)):
                 raise DutError(
-                    f"{self.name}: the answer to '{command[:160]}' is no UTF-8: "
+                    f"{self.name}: the answer to '{command[:160]}' is no plain text: "
                     f"{shown(found[name].text)}"
                 )
         return found
@@ -421,8 +421,7 @@ class Session:
         try:
             yield
         except DutError as exc:
-            words = f"the device is still configured: {self.undo_hint}"
-            exc.hint = "; ".join(h for h in (exc.hint, words) if h)
+            exc.advise(f"the device is still configured: {self.undo_hint}")
             raise
 
     def _undo_after(self, cause: BaseException) -> None:
@@ -435,7 +434,7 @@ class Session:
                 f"{text}; and the device is not restored: {exc.message}", exc.hint
             ) from cause
         if isinstance(cause, V6tError):
-            cause.hint = "; ".join(h for h in (cause.hint, "the device is as it was before") if h)
+            cause.advise("the device is as it was before")
 
 
 class SessionState:

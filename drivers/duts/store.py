@@ -10,14 +10,23 @@ from pathlib import Path
 
 from v6t.drivers.duts import guard
 from v6t.drivers.duts.lock import HELD_NAMES
-from v6t.drivers.duts.undo_record import ALL, PROGRESS, RECORD, SCRIPT, UNDONE, Record, script
+from v6t.drivers.duts.undo_record import (
+    ALL,
+    PROGRESS,
+    RECORD,
+    SCRIPT,
+    UNDONE,
+    Record,
+    StillChanged,
+    script,
+)
 from v6t.drivers.transport.contract import Transport
 from v6t.profiles.errors import DutError
 
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
-class DamagedRecord(DutError):
+class DamagedRecord(StillChanged):
     """The device was changed, and the record of it is empty, torn or lost."""
 
 

@@ -22,6 +22,10 @@ ALL = "all"
 """What ``undone`` holds when every step is undone."""
 
 
+class StillChanged(DutError):
+    """Something of v6t's is left on the device; message and hint say what, and how to undo it."""
+
+
 @dataclass(frozen=True)
 class Undo:
     """How one step is taken back.

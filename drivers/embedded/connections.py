@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.oracle.connection_oracle import TableAt, connection_source, foreground
 from v6t.drivers.oracle.replay import FrameSource
-from v6t.drivers.oracle.state_table import StateTable, tuple_at
+from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.oracle.state_table import endpoint_marks as marks
-from v6t.profiles import inet
+from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
@@ -90,8 +90,8 @@ class Connections:
         rows = np.flatnonzero(fresh)
         if table is None or stream.stream_id != self._number or not len(rows):
             return
-        where = tuple_at(inet.headers_of(frames[rows[0]]))
-        table.learn(numbers[rows].astype(np.int64), frames[rows, where])
+        where = ends_of(frames[rows[0]]).row
+        table.learn(numbers[rows].astype(np.int64), frames[:, where][rows])
 
     def report(self) -> dict[str, Any]:
         """What phase 1 found; empty otherwise."""
@@ -124,18 +124,9 @@ def inside_endpoints(stream: Stream, count: int) -> int | None:
     if count > COUNTED:
         return None
     expander = Expander(stream)
+    where = ends_of(expander.frames(0, 1)[0]).tunnelled_row
     found = [
-        marks(_tuples(expander.frames(first, min(CHUNK, count - first)), expander.headers))
+        marks(expander.frames(first, min(CHUNK, count - first))[:, where])
         for first in range(0, count, CHUNK)
     ]
     return len(np.unique(np.concatenate(found)))
-
-
-def _tuples(frames: U8, headers: inet.Headers) -> U8:
-    """Source, destination, ports ``(n, octets)``, the outer addresses before the inner ones."""
-    inner = frames[:, tuple_at(headers)]
-    if headers.inner is None:
-        return inner
-    outer = frames[:, headers.l3 + 8 : headers.l3 + 40]
-    parts = (outer[:, :16], inner[:, :4], outer[:, 16:], inner[:, 4:])
-    return np.concatenate(parts, axis=1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import StateTable
+from v6t.drivers.tester import Oracle, OracleAround
 from v6t.profiles import trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
@@ -131,24 +133,25 @@ class ConnectionOracle:
         return self._plugin.connected(direction, frames, initial, table.rows[which])
 
 
-def connecting(oracle: Any, forward: StreamSet, reverse: StreamSet) -> tuple[Any, ConnectionOracle]:
-    """A oracle like the given one that knows connections, and the part of it to be bound.
+def connecting(
+    oracle: Oracle, forward: StreamSet, reverse: StreamSet
+) -> tuple[Oracle, ConnectionOracle]:
+    """An oracle like the given one that knows connections, and the part of it to be bound.
 
-    Whatever is wrapped around the plugin (hops, the profile of an implementation) stays around.
+    Whatever is around the plugin (hops, the profile of an implementation) stays around.
     """
-    import copy
+    if isinstance(oracle, OracleAround):
+        outer = copy.copy(oracle)
+        outer.oracle, made = connecting(oracle.oracle, forward, reverse)
+        return outer, made
+    if not isinstance(oracle, Connected):
+        raise TypeError("a technology without connections")
+    made = ConnectionOracle(oracle, forward, reverse)
+    return made, made
 
-    inner = getattr(oracle, "oracle", None)
-    if inner is None:
-        made = ConnectionOracle(oracle, forward, reverse)
-        return made, made
-    outer = copy.copy(oracle)
-    outer.oracle, made = connecting(inner, forward, reverse)
-    return outer, made
 
-
-def plugin_of(oracle: Any) -> Any:
-    """The plugin inside a oracle."""
-    while getattr(oracle, "oracle", None) is not None:
+def plugin_of(oracle: Oracle) -> Oracle:
+    """The plugin inside an oracle."""
+    while isinstance(oracle, OracleAround):
         oracle = oracle.oracle
     return oracle

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from v6t.drivers.oracle.state_table import StateTable, tuple_at
+from v6t.drivers.oracle.state_table import StateTable
 from v6t.procedures.connection_types import Reading
 from v6t.profiles import inet
+from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Checksum, Stream
 
@@ -109,23 +110,16 @@ class Replay:
         self.length = len(packet)
         self.headers = inet.headers_of(packet)
         self.checksum = stream.checksum
-        self._at = tuple_at(self.headers)
-        size = (self._at.stop - self._at.start - 4) // 2
-        source, ports = list(range(size)), 2 * size
-        # the learned source is where it is sent to
-        self._swapped = [size + i for i in source] + source
-        self._swapped += [ports + 2, ports + 3, ports, ports + 1]
-        blank = self._template.copy()[None, :]
-        blank[:, self._at] = 0
-        self._udp = int(self.headers.udp or 0) + 6
-        blank[:, self._udp : self._udp + 2] = 0
-        self._udp_sum = inet.udp_sum(blank, self.headers)[0]
-        self._ip: int | None = None
-        if self.headers.l4_version == 4:
-            at = self.headers.l4_ip
-            self._ip = at + 10
-            blank[:, self._ip : self._ip + 2] = 0
-            self._ip_sum = inet.fold(inet.ones_complement_sum(blank, at, at + 20))[0]
+        self._ends = ends_of(packet)
+        own = _words(self._template[self._ends.row][None, :])[0]
+        self._sums: list[tuple[int, slice, np.uint32]] = []
+        for at, covered in self._ends.checksums:
+            value = int.from_bytes(packet[at : at + 2], "big")
+            if value or stream.checksum is not None:  # UDP may go without
+                # what remains without the template's own ends (RFC 1624 equation 3)
+                rest = ~np.uint32(value) & 0xFFFF
+                rest += (~own[covered] & np.uint32(0xFFFF)).sum(dtype=np.uint32)
+                self._sums.append((at, covered, np.uint32(rest)))
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
         """Frames ``first ..``; see :class:`FrameSource`."""
@@ -134,19 +128,14 @@ class Replay:
         which = self._order.connections(np.arange(first, first + count, dtype=np.int64))
         rows = self._table.rows[which]
         out[:] = self._template
-        out[:, self._at] = rows[:, self._swapped]
-        words = np.ascontiguousarray(rows).view(">u2").astype(np.uint32)
-        addresses = words[:, :-2].sum(axis=1, dtype=np.uint32)
-        if self._ip is not None:
-            _write(out, self._ip, self._ip_sum + addresses)
-        value = self._udp_sum + addresses + words[:, -2:].sum(axis=1, dtype=np.uint32)
-        _write(out, self._udp, value, never_zero=True)
+        # the learned source is where it is sent to
+        out[:, self._ends.row] = rows[:, self._ends.swapped]
+        words = _words(rows)
+        for at, covered, rest in self._sums:
+            sums = words[:, covered].sum(axis=1, dtype=np.uint32)
+            self._ends.write_checksum(out, at, sums + rest)
         return out
 
 
-def _write(out: U8, at: int, sums: NDArray[np.uint32], *, never_zero: bool = False) -> None:
-    value = ~inet.fold(sums.astype(np.uint32)) & np.uint32(0xFFFF)
-    if never_zero:
-        value[value == 0] = 0xFFFF
-    out[:, at] = value >> 8
-    out[:, at + 1] = value & 0xFF
+def _words(rows: U8) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(rows).view(">u2").astype(np.uint32)

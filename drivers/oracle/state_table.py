@@ -2,7 +2,7 @@
 
 Rows lie in a memory file that several processes map; it vanishes with the process that made it.
 Row k belongs to connection k: the k-th frame of phase 1, known by the number in its trailer. A row
-of zeros was never learned. The octets are those of the frame: source, destination, ports.
+of zeros was never learned. The octets are those of the frame (:class:`v6t.profiles.ends.Ends`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.profiles.errors import TesterError
-from v6t.profiles.inet import Headers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,18 +26,6 @@ MOST = 1 << 28
 _CHUNK = 1 << 20
 _SHARE = 1 << 24
 """Rows compared with each other at a time: some hundreds of megabytes beside the table."""
-
-
-def tuple_at(headers: Headers) -> slice:
-    """Octets of a frame that hold addresses and ports, one after the other in IP and UDP.
-
-    Raises:
-        TesterError: the frame carries no UDP right behind its IP header.
-    """
-    if headers.udp is None:
-        raise TesterError("a frame without UDP belongs to no connection")
-    first = headers.l4_ip + (12 if headers.l4_version == 4 else 8)
-    return slice(first, headers.udp + 4)
 
 
 class MemoryFile:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from v6t.drivers.device import StateDevice
 from v6t.drivers.tester import Phase, StatefulTester
-from v6t.procedures.connection_types import Connections, Established
+from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
 from v6t.profiles.errors import DutError, UsageError
 
@@ -24,7 +24,7 @@ class _Standing:
     """Connections that were established and not torn down."""
 
     connections: Connections
-    established: Established
+    established: PhaseOneResult
     began_s: float
     last_used_s: float
 
@@ -79,7 +79,7 @@ class Preparing:
             )
         return self._phase_two(trial, asked, found)
 
-    def _phase_two(self, trial: Trial, asked: Connections, found: Established) -> TrialResult:
+    def _phase_two(self, trial: Trial, asked: Connections, found: PhaseOneResult) -> TrialResult:
         standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone")
@@ -99,13 +99,13 @@ class Preparing:
 
     def _fill(
         self, trial: Trial, asked: Connections
-    ) -> tuple[Phase, Established, dict[str, DirectionResult], tuple[str, ...]]:
+    ) -> tuple[Phase, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
         """Empty table, phase 1, the device's count, validation."""
         self._standing = None
         before = self._emptied()
         phase = self._tester.establish(trial, asked)
         (count,) = phase.result.classes.values()
-        found = Established(
+        found = PhaseOneResult(
             required=count.required,
             sent=count.sent,
             learned=count.received,
@@ -171,7 +171,7 @@ class Preparing:
                 self._told["timeout_s"] = self._device.timeout_s
         return self._told or None
 
-    def _torn_down(self, found: Established) -> Established:
+    def _torn_down(self, found: PhaseOneResult) -> PhaseOneResult:
         """Time to empty the full table, and the empty one."""
         self._standing = None
         device = self._device
@@ -187,7 +187,7 @@ class Preparing:
             raise DutError(f"the device's table cannot be emptied: {left} connections are left")
         return replace(found, emptied_s=times[0], idle_emptied_s=times[1])
 
-    def _kept(self, asked: Connections) -> Established | None:
+    def _kept(self, asked: Connections) -> PhaseOneResult | None:
         """What stands, if it still serves: the same connections, none of them gone."""
         standing = self._standing
         if standing is None or standing.connections.count != asked.count:
@@ -225,7 +225,7 @@ class Preparing:
             )
 
 
-def _compare(asked: Connections, found: Established) -> None:
+def _compare(asked: Connections, found: PhaseOneResult) -> None:
     """The device's count against the Responder's table.
 
     A step of a search that finds fewer has failed; that is for its procedure to oracle. Everything

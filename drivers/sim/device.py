@@ -8,165 +8,120 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
-from v6t.drivers.sim.spread import FIELDS
-from v6t.profiles.errors import UsageError
-from v6t.profiles.extensions import nearest
+from pydantic import Field
+from v6t.drivers.sim.spread import Hashed
+from v6t.profiles.strict_model import StrictModel
 
-MOST = 1e15
+MOST = 10**15
 """No rate, count or time is larger."""
+_Amount = Annotated[float, Field(ge=0, le=MOST)]
+_Count = Annotated[int, Field(ge=0, le=MOST)]
+_Share = Annotated[float, Field(ge=0, le=1)]
 
 BLOCK = 5000
 """Delays drawn for a stream whose every frame is timed; the rest of the stream repeats them."""
 
 
-class SimOptions(BaseModel):
+class SimOptions(StrictModel):
     """The simulated device and the faults of device and tester; rates and times are virtual."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    capacity_fps: float = 1_000_000.0
+    capacity_fps: _Amount = 1_000_000.0
     """Frames per second the device forwards in one direction."""
-    total_capacity_fps: float = 0.0
+    total_capacity_fps: _Amount = 0.0
     """Over both directions; 0: twice ``capacity_fps``."""
-    cores: int = 1
+    cores: _Count = 1
     """Of the device, each forwards ``capacity_fps``; more than 1: see ``hashes``."""
-    hashes: str = "ports"
+    hashes: Hashed = "ports"
     """What decides the core of a frame: ports, addresses, both or none (GEN-12)."""
-    buffer_frames: int = 0
+    buffer_frames: _Count = 0
     """Frames the device stores while more arrive than it forwards, per direction."""
-    loss_curve: tuple[tuple[float, float], ...] = ()
+    loss_curve: tuple[tuple[_Amount, _Amount], ...] = ()
     """Pairs (share of capacity, lost share), ascending, interpolated; replaces the plain limit.
     ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early."""
-    capacity_noise: float = 0.0
+    capacity_noise: _Amount = 0.0
     """Capacity varies by this share from trial to trial (standard deviation)."""
-    loss_probability: float = 0.0
+    loss_probability: _Share = 0.0
     """Chance of one lost frame in a trial below capacity."""
-    burst_probability: float = 0.0
+    burst_probability: _Share = 0.0
     """Chance and size of a burst of lost frames in a trial."""
-    burst_frames: int = 100
+    burst_frames: _Count = 100
     """Chance and size of a burst of lost frames in a trial."""
-    bursts_per_s: float = 0.0
+    bursts_per_s: _Amount = 0.0
     """Such bursts in each second of traffic on average, at any rate."""
-    dead_zones: tuple[tuple[float, float], ...] = ()
+    dead_zones: tuple[tuple[_Amount, _Amount], ...] = ()
     """Pairs of rates between which the device loses although it should not."""
-    slow_probability: float = 0.0
+    slow_probability: _Share = 0.0
     """In this share of trials capacity falls to ``slow_share``."""
-    slow_share: float = 0.5
+    slow_share: _Share = 0.5
     """In this share of trials capacity falls to ``slow_share``."""
     slow_repetitions: bool = False
     """... in this share of repetitions, each as a whole: a bimodal device."""
-    delay_us: float = 20.0
+    delay_us: _Amount = 20.0
     """One-way delay: the smallest, and the width of the evenly spread rest."""
-    jitter_us: float = 10.0
+    jitter_us: _Amount = 10.0
     """One-way delay: the smallest, and the width of the evenly spread rest."""
-    tail_share: float = 0.0
+    tail_share: _Share = 0.0
     """This share of frames takes ``tail_us`` longer."""
-    tail_us: float = 500.0
+    tail_us: _Amount = 500.0
     """This share of frames takes ``tail_us`` longer."""
-    recovery_s: float = 0.0
+    recovery_s: _Amount = 0.0
     """After an overload the device goes on losing every frame for so long."""
-    reset_s: float = 0.0
+    reset_s: _Amount = 0.0
     """How long it forwards nothing when it is reset during a trial."""
     reset_keeps: bool = False
     """A reset leaves the table of connections as it is (RST-03)."""
-    surplus: int = 0
+    surplus: _Count = 0
     """Frames the device sends twice in every trial."""
-    late: int = 0
+    late: _Count = 0
     """Frames that come back too late in every trial."""
-    mismatch: int = 0
+    mismatch: _Count = 0
     """Frames the device translates wrongly."""
     forwards_negative: bool = False
     """The device forwards what it must drop."""
-    tester_fps: float = 5_000_000.0
-    """The tester's own ceiling per direction; above, sending takes longer."""
-    tester_delay_us: float = 2.0
+    tester_fps: Annotated[float, Field(ge=1, le=MOST)] = 5_000_000.0
+    """The tester's own capacity per direction; above, sending takes longer."""
+    tester_delay_us: _Amount = 2.0
     """What the tester measures in loopback, without a device."""
-    control: int = 0
+    control: _Count = 0
     """ARP, ND and the like seen per trial."""
-    table_entries: int = 0
+    table_entries: _Count = 0
     """Connections a stateful device holds; 0: any number."""
     table_replaces: bool = False
     """A full table forgets old connections instead of refusing new ones."""
     table_stores: bool = True
     """It remembers connections at all; false: it only forwards."""
-    table_timeout_s: float = 0.0
+    table_timeout_s: _Amount = 0.0
     """A connection without frames lives so long [s]; 0: for ever."""
     table_hides_timeout: bool = False
     """Its driver does not know that timeout."""
     table_tells: bool = True
     """It tells how many connections it has."""
-    table_off_by: int = 0
+    table_off_by: _Count = 0
     """It tells so many too many."""
-    table_stuck: int = 0
+    table_stuck: _Count = 0
     """Connections that stay when it is emptied."""
-    table_reuses: int = 0
+    table_reuses: _Count = 0
     """Connections that get the outside four-tuple of another one."""
-    insertion_cps: float = 0.0
+    insertion_cps: _Amount = 0.0
     """New connections per second it can make; 0: any number."""
-    slow_from: int = 0
+    slow_from: _Count = 0
     """Above so many connections this share of them; 0: never."""
-    slow_insertion_share: float = 0.1
+    slow_insertion_share: _Share = 0.1
     """Above so many connections this share of them; 0: never."""
-    teardown_cps: float = 0.0
+    teardown_cps: _Amount = 0.0
     """Connections per second it forgets when it is emptied; 0: at once."""
-    teardown_s: float = 0.0
+    teardown_s: _Amount = 0.0
     """What emptying takes in any case [s]."""
-    phase_one_loss: int = 0
+    phase_one_loss: _Count = 0
     """Frames lost in phase 1 of so many first trials."""
-    phase_one_loss_trials: int = 1
+    phase_one_loss_trials: _Count = 1
     """Frames lost in phase 1 of so many first trials."""
-    crash_at: int = 0
+    crash_at: _Count = 0
     """Number of the trial (from 1) at which the tester fails; 0: never."""
-    trial_delay_s: float = 0.0
+    trial_delay_s: _Amount = 0.0
     """Real seconds each trial takes, to watch or to interrupt a rehearsal."""
-
-    @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> SimOptions:
-        """Options from a testbed file or flags.
-
-        Raises:
-            UsageError: an unknown name, or a value of the wrong kind or sign.
-        """
-        known = cls.model_fields
-        values: dict[str, Any] = {}
-        for name, value in given.items():
-            if name not in known:
-                raise UsageError(
-                    f"the simulated tester has no option '{name}'", nearest(name, known)
-                )
-            values[name] = _coerce(name, value, known[name].default)
-        return cls(**values)
-
-
-def _coerce(name: str, value: Any, default: Any) -> Any:
-    """A value of the same kind as the option's default."""
-    try:
-        if isinstance(default, bool):
-            if value not in (True, False, "true", "false"):
-                raise ValueError
-            return value in (True, "true")
-        if isinstance(default, tuple):
-            pairs = tuple((float(low), float(high)) for low, high in value)
-            if not all(math.isfinite(number) and number >= 0 for pair in pairs for number in pair):
-                raise ValueError
-            return pairs
-        if isinstance(value, bool):
-            raise ValueError
-        if isinstance(default, str):
-            if value not in FIELDS:
-                raise ValueError
-            return value
-        number = type(default)(value)
-        most = 1.0 if name.endswith(("_share", "_probability")) else MOST
-        if not 0 <= number <= most or (name == "tester_fps" and number < 1):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError) as exc:
-        raise UsageError(f"the simulated tester's {name} cannot be {value!r}") from exc
-    return number
 
 
 class Device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.sim.device import SimOptions
@@ -21,10 +21,6 @@ class Sim(TesterKind):
     title = "tester and device in virtual time, for rehearsals"
     options_model = SimOptions
     simulates = True
-
-    def read(self, given: Mapping[str, Any]) -> SimOptions:
-        """Limits, delays and faults."""
-        return SimOptions.from_mapping(given)
 
     @property
     def timeout_s(self) -> float | None:

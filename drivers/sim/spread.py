@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from typing import Literal
 
 from v6t.profiles.streams import StreamSet
 
@@ -11,10 +12,11 @@ FRAMES = 2048
 """Frames of each stream that are looked at."""
 WITH_PORTS = (6, 17)
 """TCP and UDP: what follows them begins with two ports."""
-FIELDS = ("ports", "addresses", "both", "none")
+Hashed = Literal["ports", "addresses", "both", "none"]
+"""What the hash sees; ``both``: the device needs entropy in both, its hash takes some bits of either."""
 
 
-def spread(streams: StreamSet, cores: int, fields: str) -> float:
+def spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
     """How many times as much the device forwards as one of its cores.
 
     A frame's core is a hash of the outer header's fields; the device loses frames as soon as its
@@ -23,8 +25,7 @@ def spread(streams: StreamSet, cores: int, fields: str) -> float:
     Args:
         streams: one direction's.
         cores: of the device.
-        fields: what the hash sees: ``ports``, ``addresses``, ``both`` (the device needs entropy in
-            both: its hash takes some bits of either), or ``none``.
+        fields: what the hash sees.
     """
     from v6t.profiles.expand import Expander
 

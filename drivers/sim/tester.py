@@ -72,7 +72,7 @@ class SimTester:
         Args:
             options: limits and faults.
             seed: of all chance.
-            loopback: no device, only the tester's own ceiling.
+            loopback: no device, only the tester's own capacity.
         """
         self.options = options or SimOptions()
         self.table = SimTable(self.options)

@@ -24,14 +24,28 @@ class DeadlinePassed(DutError):
     """A command did not end in time; it may still be running."""
 
 
+_STEERING = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if chr(c) not in "\t\n\r"}
+
+
+def as_text(octets: bytes) -> tuple[str, bool]:
+    """What a device said, and whether it was plain text; see :class:`Output`."""
+    text = octets.decode(errors="backslashreplace")
+    shown = text.translate(_STEERING)
+    try:
+        return shown, shown == octets.decode()
+    except UnicodeDecodeError:
+        return shown, False
+
+
 @dataclass(frozen=True)
 class Output:
     r"""How a command ended.
 
     Attributes:
         status: exit status.
-        out, err: what it printed; octets that are no UTF-8 appear as ``\xNN``.
-        clean: whether ``out`` was UTF-8 throughout.
+        out, err: what it printed; octets that are no UTF-8, and characters that steer a
+            terminal, appear as ``\xNN``.
+        clean: whether there were none in ``out``.
     """
 
     status: int
@@ -42,11 +56,8 @@ class Output:
     @staticmethod
     def of(status: int, out: bytes, err: bytes) -> Output:
         """Decode."""
-        try:
-            return Output(status, out.decode(), err.decode(errors="backslashreplace"))
-        except UnicodeDecodeError:
-            texts = (out.decode(errors="backslashreplace"), err.decode(errors="backslashreplace"))
-            return Output(status, *texts, clean=False)
+        text, clean = as_text(out)
+        return Output(status, text, as_text(err)[0], clean)
 
     @property
     def words(self) -> str:

@@ -18,6 +18,7 @@ from v6t.drivers.transport.contract import (
     DeadlinePassed,
     Output,
     Unreachable,
+    as_text,
     for_shell,
 )
 from v6t.drivers.transport.process import Process, ProcessHeld, begin, finish, kill
@@ -98,14 +99,15 @@ class SshTransport:
                 "it may still be running on the device",
             )
         out, err = said
-        before, _, after = err.rpartition(mark.encode())
-        if not after.strip():  # the mark, or the status behind it, never came
+        before, marked, after = err.rpartition(mark.encode())
+        status = after.split()[:1] if marked else []
+        if not status:  # the mark, or the status behind it, never came
             raise ConnectionLost(
                 f"{self.name}: the connection broke ({_last(err) or 'no exit status came'}) "
                 f"during: {command[:120]}",
                 "what the command did is unknown",
             )
-        return Output.of(int(after.split()[0]), out, before)
+        return Output.of(int(status[0]), out, before)
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
@@ -152,7 +154,7 @@ class SshTransport:
         until = time.monotonic() + self._options.connect_deadline_s
         while not _is_socket(socket):
             if self._master.poll() is not None:
-                raise self._refused((client.place / "log").read_text(errors="backslashreplace"))
+                raise self._refused(as_text((client.place / "log").read_bytes())[0])
             if time.monotonic() > until:
                 raise self._late(self.name)
             time.sleep(_POLL_S)
@@ -231,6 +233,6 @@ def _is_socket(path: os.PathLike[str]) -> bool:
 
 def _last(said: bytes) -> str:
     """The most telling line of what ssh printed."""
-    lines = [line.strip() for line in said.decode(errors="backslashreplace").splitlines()]
+    lines = [line.strip() for line in as_text(said)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import selectors
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, as_text
+from v6t.profiles.errors import DutError
 
 Process = subprocess.Popen[bytes]
+
+MOST_OCTETS = 32 << 20
+"""More than this no answer is: a device that talks without end fills no memory here."""
 
 
 def begin(program: Sequence[str]) -> Process:
@@ -36,13 +41,67 @@ def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] |
         limit_s: how long it may take [s].
     """
     try:
-        return process.communicate(text.encode(), limit_s)
-    except subprocess.TimeoutExpired:
-        kill(process)
-        return None
+        return _communicate(process, text.encode(), time.monotonic() + limit_s)
     except BaseException:
         kill(process)
         raise
+
+
+def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, bytes] | None:
+    """As :meth:`subprocess.Popen.communicate`, but what is said has an end."""
+    stdin, out, err = process.stdin, process.stdout, process.stderr
+    if stdin is None or out is None or err is None:
+        raise ValueError("a process without its three pipes")
+    said: dict[int, list[bytes]] = {out.fileno(): [], err.fileno(): []}
+    amount = 0
+    with selectors.DefaultSelector() as ready:
+        ready.register(out, selectors.EVENT_READ)
+        ready.register(err, selectors.EVENT_READ)
+        os.set_blocking(stdin.fileno(), False)
+        ready.register(stdin, selectors.EVENT_WRITE)
+        while ready.get_map():
+            left = end - time.monotonic()
+            if left <= 0:
+                kill(process)
+                return None
+            for key, _ in ready.select(left):
+                if key.fileobj is stdin:
+                    text = _fed(stdin.fileno(), text)
+                    if not text:
+                        ready.unregister(stdin)
+                        with contextlib.suppress(OSError):
+                            stdin.close()
+                    continue
+                more = os.read(key.fd, 65536)
+                amount += len(more)
+                if amount > MOST_OCTETS:
+                    raise DutError(
+                        f"a command said more than {MOST_OCTETS >> 20} MiB: "
+                        f"{as_text(said[out.fileno()][0][:80])[0] if said[out.fileno()] else ''}",
+                        "nothing of it was used",
+                    )
+                said[key.fd].append(more)
+                if not more:
+                    ready.unregister(key.fileobj)
+    found = b"".join(said[out.fileno()]), b"".join(said[err.fileno()])
+    try:
+        process.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        kill(process)
+        return None
+    out.close()
+    err.close()
+    return found
+
+
+def _fed(handle: int, text: bytes) -> bytes:
+    """Write what fits; what is left. Nobody reads any more: nothing is left."""
+    try:
+        return text[os.write(handle, text) :] if text else b""
+    except BlockingIOError:
+        return text
+    except BrokenPipeError:
+        return b""
 
 
 def kill(process: Process) -> None:
@@ -88,8 +147,10 @@ class ProcessHeld:
             if not more:
                 raise ConnectionLost(f"{self._name}: a watching command ended by itself")
             self._buffer += more
+            if len(self._buffer) > MOST_OCTETS:
+                raise ConnectionLost(f"{self._name}: a watching command says a line without end")
         line, _, self._buffer = self._buffer.partition(b"\n")
-        return line.decode(errors="backslashreplace")
+        return as_text(line)[0]
 
     def send(self, text: str) -> None:
         """See :class:`v6t.drivers.transport.contract.Held`."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+from v6t.profiles.strict_model import StrictModel
 
 USER_CONFIG = "~/.ssh/config"
 _NAME = r"[A-Za-z0-9_.%][A-Za-z0-9_.%-]*"
@@ -26,10 +27,8 @@ class Hop:
     port: int
 
 
-class SshOptions(BaseModel):
+class SshOptions(StrictModel):
     """How to log in. Unset values come from ``~/.ssh/config``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     host: str = Field(default="", pattern=rf"^({_NAME}|{_ADDRESS})?$")
     """Name, address or alias of ``~/.ssh/config``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.tester_kind import Finding, TesterKind
@@ -24,10 +24,6 @@ class Trex(TesterKind):
     title = "Cisco TRex, on real ports or in the lab"
     options_model = TrexOptions
     no_matter = frozenset({"force", "restart", "sample", "python"})
-
-    def read(self, given: Mapping[str, Any]) -> TrexOptions:
-        """See :class:`~v6t.drivers.trex.options.TrexOptions`."""
-        return TrexOptions.from_mapping(given)
 
     @property
     def in_lab(self) -> bool:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    ValidationError,
     model_validator,
 )
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server_config import RING_FRAMES
-from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 Counting = Literal["auto", "trailer", "ports"]
 Start = Literal["auto", "never", "always"]
@@ -56,10 +52,8 @@ def _way(value: Any) -> Any:
     return {"host": host, "user": user} if value else None
 
 
-class Side(BaseModel):
+class Side(StrictModel):
     """MAC addresses on one link."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tester_mac: Mac
     """The tester's end."""
@@ -67,10 +61,8 @@ class Side(BaseModel):
     """The device's end."""
 
 
-class Pair(BaseModel):
+class Pair(StrictModel):
     """Two further ports that carry their share of every direction."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     ports: Ports
     """TRex's port numbers of left and right."""
@@ -81,10 +73,8 @@ class Pair(BaseModel):
     right: Side | None = None
 
 
-class TrexOptions(BaseModel):
+class TrexOptions(StrictModel):
     """Options of ``tester: {kind: trex}``; the left port sends IPv6 (or the private side)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     trex_dir: str = ""
     """Directory that holds ``t-rex-64``; default: ``$TREX_DIR``, else the newest /opt/trex/v*."""
@@ -160,25 +150,6 @@ class TrexOptions(BaseModel):
         if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
         return self
-
-    @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> TrexOptions:
-        """Validate what a testbed file or ``--tester-set`` says.
-
-        Raises:
-            UsageError: naming the option.
-        """
-        try:
-            return cls.model_validate(dict(given))
-        except ValidationError as exc:
-            problem = exc.errors(include_url=False)[0]
-            name = ".".join(str(p) for p in problem["loc"])
-            if problem["type"] == "extra_forbidden":
-                raise UsageError(
-                    f"TRex has no option '{name}'", "known: " + ", ".join(cls.model_fields)
-                ) from exc
-            reason = problem["msg"].removeprefix("Value error, ")
-            raise UsageError(f"TRex option {name}: {reason}" if name else reason) from exc
 
     @property
     def all_ports(self) -> tuple[int, ...]:

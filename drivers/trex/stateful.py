@@ -17,7 +17,7 @@ from v6t.drivers.oracle.connection_oracle import (
     plugin_of,
 )
 from v6t.drivers.oracle.replay import FrameSource, Order, Replay
-from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable, tuple_at
+from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
 from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex import tables
 from v6t.drivers.trex.listed import Listed, Rows
@@ -27,7 +27,7 @@ from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.connection_types import Connections, Reading
 from v6t.procedures.trial import Trial, TrialResult
-from v6t.profiles import inet
+from v6t.profiles.ends import ends_of
 from v6t.profiles.errors import TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Direction
@@ -138,7 +138,7 @@ class Connecting:
             return marked & (numbers >= 0) & (numbers < table.count), numbers
 
         def use(numbers: I64, frames: U8) -> None:
-            where = tuple_at(inet.headers_of(np.asarray(frames[0])))
+            where = ends_of(np.asarray(frames[0])).row
             table.learn(numbers, frames[:, where])
 
         self._read("forward", stamps, use)

@@ -174,7 +174,7 @@ class TrexTester:
             for times_s, frames in self._recordings.read(way):
                 found.take(times_s, frames)
             meant = samples.streams_of(
-                found.few, one.streams, self._judge_of(way), self._source_of([one])
+                found.few, one.streams, self._oracle_of(way), self._source_of([one])
             )
             of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
             by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
@@ -447,7 +447,7 @@ class TrexTester:
         some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
         known = [s for one in sent for s in one.streams.streams]
         streams = StreamSet(sent[0].streams.direction, tuple(known))
-        oracle, source = self._judge_of(streams.direction), self._source_of(sent)
+        oracle, source = self._oracle_of(streams.direction), self._source_of(sent)
         compared = samples.compare(some, streams, oracle, source)
         return DirectionResult(
             classes=counted.classes,
@@ -466,7 +466,7 @@ class TrexTester:
             else None,
         )
 
-    def _judge_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:
+    def _oracle_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:
         def oracle(stream: Stream) -> Oracle | None:
             return self._connecting.oracle(direction, stream) or self._oracle
 

@@ -16,6 +16,7 @@ from v6t.plugins.base import Links, PluginParams, Technology
 from v6t.plugins.stateful.base import StatefulTechnology
 from v6t.profiles import decode, inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.ends import ends_of
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Role, Traffic
@@ -126,17 +127,11 @@ class Case:
         )
         initial = Expander(opening).frames(0, FRAMES)
         answer = Expander(template).frames(0, 1)
-        ports = inet.headers_of(initial[0]).udp
-        there = inet.headers_of(answer[0])
-        at = there.l4_ip + (12 if there.l4_version == 4 else 8)
-        octets = 4 if there.l4_version == 4 else 16
-        if ports is None or there.udp is None:
-            raise ValueError("connections need UDP in both directions")
-        learned = np.empty((FRAMES, 2 * octets + 4), dtype=np.uint8)
-        learned[:, :octets] = answer[:, at + octets : at + 2 * octets]
-        learned[:, octets : 2 * octets] = answer[:, at : at + octets]
-        learned[:, -4:-2] = answer[:, there.udp + 2 : there.udp + 4]
-        learned[:, -2:] = initial[:, ports + 2 : ports + 4]
+        here, there = ends_of(initial[0]), ends_of(answer[0])
+        learned = np.empty((FRAMES, len(there.swapped)), dtype=np.uint8)
+        learned[:] = answer[:, there.row][:, there.swapped]
+        if here.port(source=True) != here.port(source=False):
+            learned[:, -2:] = initial[:, here.port(source=False)]
         return initial, learned
 
 
@@ -148,11 +143,10 @@ def foreground(streams: StreamSet) -> Stream:
 def _addressed(frames: U8, learned: U8) -> U8:
     """The Responder's template with the ports of learned connections, checksums valid."""
     out = frames.copy()
-    headers = inet.headers_of(out[0])
-    if headers.udp is not None:
-        out[:, headers.udp : headers.udp + 2] = learned[:, -2:]
-        out[:, headers.udp + 2 : headers.udp + 4] = learned[:, -4:-2]
-        inet.finish_udp(out, headers)
+    ends = ends_of(out[0])
+    out[:, ends.port(source=True)] = learned[:, -2:]
+    out[:, ends.port(source=False)] = learned[:, -4:-2]
+    ends.finish(out)
     return out
 
 

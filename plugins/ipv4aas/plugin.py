@@ -112,7 +112,7 @@ class Ipv4aas(StatefulTechnology):
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class; a hop for each device, DF as two translators leave it."""
-        out = translated_ends(direction, self._crossed(packets), 4, initial, learned, hops=_DEVICES)
+        out = translated_ends(direction, self._crossed(packets), initial, learned, hops=_DEVICES)
         return Packets(out, 4, pool_reasons(self.params.public, learned))
 
     def dut_intent(self) -> DutIntent:

@@ -6,6 +6,7 @@ are shared by several rows have one PSID length and offset.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.plugins.common.octets import octets8
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,7 +151,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
 
 
 def _rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
-    with path.open(encoding="utf-8") as lines:
+    with io.StringIO(read_text(path)) as lines:
         for number, line in enumerate(lines, 1):
             words = line.partition("#")[0].replace(",", " ").split()
             if not words:

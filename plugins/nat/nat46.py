@@ -27,10 +27,9 @@ from v6t.plugins.sizes import IPV6_SIZES, check_whole
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.params import networks
 from v6t.plugins.stateful.pool6 import Pool6Params, span
-from v6t.plugins.stateful.rewrite import HEADERS, learned_source, pool_reasons, source_of
+from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, renumbered, source_of
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.vectorised import four_to_six, six_to_four
-from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import AddressTable, Nat
@@ -136,15 +135,11 @@ class Nat46(StatefulTechnology):
             low = u32(packets[:, 16:20]) - np.uint64(int(four.network_address))
             server[:, 12:] = octets4(low + np.uint64(int(six.network_address) & 0xFFFFFFFF))
             made = four_to_six(packets, source, server)
-            made[:, 40:42] = port
-            inet.finish_udp(made, HEADERS[6])
-            return Packets(made, 6, reason)
-        client, port = source_of(initial, 4)
+            return Packets(renumbered(made, source=port), 6, reason)
+        client, port = source_of(initial)
         low = u32(packets[:, 20:24]) - np.uint64(int(six.network_address) & 0xFFFFFFFF)
         made = six_to_four(packets, octets4(low + np.uint64(int(four.network_address))), client)
-        made[:, 22:24] = port
-        inet.finish_udp(made, HEADERS[4])
-        return Packets(made, 4, reason)
+        return Packets(renumbered(made, destination=port), 4, reason)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -14,11 +14,10 @@ from v6t.plugins.sizes import IPV6_SIZES
 from v6t.plugins.stateful.base import Packets, StatefulTechnology
 from v6t.plugins.stateful.four_tuples import Field as TupleField
 from v6t.plugins.stateful.params import PoolParams
-from v6t.plugins.stateful.rewrite import HEADERS, learned_source, pool_reasons, source_of
+from v6t.plugins.stateful.rewrite import learned_source, pool_reasons, renumbered, source_of
 from v6t.plugins.translation import rfc6052
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, six_to_four
-from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
 from v6t.profiles.intent_settings import Nat64 as Nat64Settings
@@ -153,15 +152,11 @@ class Nat64(StatefulTechnology):
             source, port = learned_source(learned)
             destination, _ = servers.to_ipv4(packets[:, 24:40])
             made = six_to_four(packets, source, destination)
-            made[:, 20:22] = port
-            inet.finish_udp(made, HEADERS[4])
-            return Packets(made, 4, reason)
-        client, port = source_of(initial, 6)
+            return Packets(renumbered(made, source=port), 4, reason)
+        client, port = source_of(initial)
         server, _ = servers.to_ipv6(packets[:, 12:16])
         made = four_to_six(packets, server, np.ascontiguousarray(client))
-        made[:, 42:44] = port
-        inet.finish_udp(made, HEADERS[6])
-        return Packets(made, 6, reason)
+        return Packets(renumbered(made, destination=port), 6, reason)
 
     def dut_intent(self) -> DutIntent:
         """The prefix, public addresses and ports, both links with routes to all test hosts."""

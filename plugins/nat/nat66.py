@@ -60,7 +60,7 @@ class Nat66(StatefulTechnology):
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> Packets:
         """See the base class."""
-        out = translated_ends(direction, packets, 6, initial, learned)
+        out = translated_ends(direction, packets, initial, learned)
         return Packets(out, 6, pool_reasons(self.params.public, learned))
 
     def dut_intent(self) -> DutIntent:

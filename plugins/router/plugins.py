@@ -17,6 +17,7 @@ from v6t.plugins.common.mixture import (
 from v6t.plugins.common.stateless import StatelessTechnology
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams, RouterParams, Side
 from v6t.plugins.sizes import IPV4_SIZES, IPV6_SIZES
+from v6t.profiles.intent_settings import IntentSettings
 from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Router(StatelessTechnology):
         """Addresses, static neighbours, and a route to every network of either side."""
         return DutIntent(
             technology=self.name,
-            settings={"mtu": min(self.links.left.mtu, self.links.right.mtu)},
+            settings=IntentSettings(mtu=min(self.links.left.mtu, self.links.right.mtu)).listed(),
             links=self.links,
             left=self._side("left"),
             right=self._side("right"),

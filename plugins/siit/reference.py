@@ -139,7 +139,7 @@ class _Translation:
                 else:
                     out = [self._scalar.six_to_four(packets[row].tobytes())]
             except rfc7915.Refused as exc:
-                reason[row] = _REFUSED[str(exc)]
+                reason[row] = _REFUSED[exc.reason]
                 continue
             if len(out) > 1:
                 reason[row] = FRAGMENTS

@@ -26,7 +26,7 @@ from v6t.plugins.common.reference_device import (
 from v6t.plugins.stateful.four_tuples import Field, consecutive
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
-from v6t.profiles import inet
+from v6t.profiles.ends import ends_of
 from v6t.profiles.model import Direction, FramePair, Layer, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
@@ -100,14 +100,24 @@ class StatefulTechnology(Technology):
         ]
 
     def client_layers(self) -> tuple[Layer, ...]:
-        """Headers of the Initiator's frames between Ethernet and UDP."""
+        """Headers of the Initiator's frames between Ethernet and transport."""
         p = self.params
         return (_HEADER[self.ip_versions[0]][1](p, p.initiator, p.server),)
 
     def server_layers(self) -> tuple[Layer, ...]:
-        """Headers of the Responder's frames between Ethernet and UDP."""
+        """Headers of the Responder's frames between Ethernet and transport."""
         p = self.params
         return (_HEADER[self.ip_versions[1]][1](p, p.responder, p.public.first),)
+
+    def client_transport(self) -> Layer:
+        """The header with the Initiator's and the Responder's port; of ICMP, the query."""
+        p = self.params
+        return Layer(p.transport, {"sport": p.initiator_ports.min, "dport": p.responder_ports.min})
+
+    def server_transport(self) -> Layer:
+        """The same of the Responder's frames; of ICMP, the answer."""
+        p = self.params
+        return Layer(p.transport, {"sport": p.responder_ports.min, "dport": p.public.ports.min})
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
@@ -122,7 +132,7 @@ class StatefulTechnology(Technology):
             (
                 *ethernet(self.links, "forward"),
                 *self.client_layers(),
-                Layer("UDP", {"sport": p.initiator_ports.min, "dport": p.responder_ports.min}),
+                self.client_transport(),
             ),
             self.side_sizes(sizes)[0],
             tuple(variables),
@@ -131,11 +141,10 @@ class StatefulTechnology(Technology):
 
     def responder(self, sizes: FramePair) -> TrafficClass:
         """Class ``fg`` of the reverse direction: a template without variables."""
-        p = self.params
         layers = (
             *ethernet(self.links, "reverse"),
             *self.server_layers(),
-            Layer("UDP", {"sport": p.responder_ports.min, "dport": p.public.ports.min}),
+            self.server_transport(),
         )
         return TrafficClass("fg", Role.FOREGROUND, layers, self.side_sizes(sizes)[1])
 
@@ -159,6 +168,8 @@ class StatefulTechnology(Technology):
             initial: ``(n, length)`` frames that opened the connections.
             learned: ``(n, octets)`` rows of the Responder's table.
         """
+        if not len(frames):
+            return Expected(frames, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
         left, right = self._sides
         here, there = (left, right) if direction == "forward" else (right, left)
         made = self.translate(direction, frames[:, here.l3 :], initial[:, left.l3 :], learned)
@@ -191,16 +202,14 @@ def _exhausted(before: U8, after: U8) -> Mask:
 
     In a tunnel the inner one counts.
     """
-    if not len(before):
-        return np.zeros(0, dtype=bool)
     entered, left = _hops(before), _hops(after)
     ended: Mask = (left == 0) | (left > entered)
     return ended
 
 
 def _hops(frames: U8) -> U8:
-    headers = inet.headers_of(frames[0])
-    return frames[:, headers.l4_ip + (8 if headers.l4_version == 4 else 7)]
+    version, at = ends_of(frames[0]).networks[-1]
+    return frames[:, at + (8 if version == 4 else 7)]
 
 
 @dataclass(frozen=True)

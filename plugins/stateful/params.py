@@ -64,6 +64,8 @@ class ConnectionParams(Mixture):
     """What all stateful technologies can be told."""
 
     reference: ClassVar[bool] = False
+    transport: ClassVar[str] = "UDP"
+    """Scapy's name of the header with the ports; what has none gives :meth:`port_fields` itself."""
 
     initiator_ports: Ports = Field(
         Ports(min=LOWEST_PORT, max=41023), description="source ports of the Initiator"
@@ -182,11 +184,11 @@ class ConnectionParams(Mixture):
             return []
         return [
             four_tuples.Field(
-                "responder_ports", "UDP.dport", 15, self.responder_ports.min,
+                "responder_ports", f"{self.transport}.dport", 15, self.responder_ports.min,
                 self.responder_ports.count,
             ),
             four_tuples.Field(
-                "initiator_ports", "UDP.sport", 15, self.initiator_ports.min,
+                "initiator_ports", f"{self.transport}.sport", 15, self.initiator_ports.min,
                 self.initiator_ports.count,
             ),
         ]  # fmt: skip

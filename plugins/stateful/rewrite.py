@@ -1,4 +1,4 @@
-"""Addresses and ports rewritten in arrays of UDP packets: what a correct NAT emits."""
+"""Addresses and ports rewritten in arrays of packets: what a correct NAT emits."""
 
 from __future__ import annotations
 
@@ -9,77 +9,86 @@ from v6t.plugins.common.octets import u16, u32, u64
 from v6t.plugins.stateful.base import OUTSIDE_POOL
 from v6t.plugins.stateful.params import PublicPool
 from v6t.profiles import inet
+from v6t.profiles.ends import Ends, ends_of
 
 if TYPE_CHECKING:
-    from v6t.plugins.common.octets import U8
+    from numpy.typing import NDArray
     from v6t.profiles.model import Direction
 
-HEADERS = {
-    4: inet.Headers(l3=0, version=4, inner=None, udp=20, payload=28),
-    6: inet.Headers(l3=0, version=6, inner=None, udp=40, payload=48),
-}
-"""Of bare IP packets."""
-_SOURCE = {4: (slice(12, 16), slice(20, 22)), 6: (slice(8, 24), slice(40, 42))}
-_DESTINATION = {4: (slice(16, 20), slice(22, 24)), 6: (slice(24, 40), slice(42, 44))}
+    U8 = NDArray[np.uint8]
+
+Numbered = tuple["U8", "U8"]
+"""Addresses ``(n, 4)`` or ``(n, 16)``, and ports ``(n, 2)`` or what stands for them."""
 
 
-def source_of(packets: U8, version: int) -> tuple[U8, U8]:
-    """Source address and port."""
-    address, port = _SOURCE[version]
-    return packets[:, address], packets[:, port]
+def _ends(packets: U8) -> Ends:
+    return ends_of(packets[0], f"IPv{packets[0, 0] >> 4}")
 
 
-def learned_source(rows: U8) -> tuple[U8, U8]:
+def source_of(packets: U8) -> Numbered:
+    """Source address and port of IP packets."""
+    ends = _ends(packets)
+    return packets[:, ends.address(source=True)], packets[:, ends.port(source=True)]
+
+
+def learned_source(rows: U8) -> Numbered:
     """Source address and port of rows of a Responder's table."""
     size = (rows.shape[1] - 4) // 2
     return rows[:, :size], rows[:, -4:-2]
 
 
+def renumbered(packets: U8, *, source: U8 | None = None, destination: U8 | None = None) -> U8:
+    """The same packets with other ports, transport checksums valid."""
+    ends = _ends(packets)
+    for ports, place in ((source, True), (destination, False)):
+        if ports is not None:
+            packets[:, ends.port(source=place)] = ports
+    ends.finish(packets)
+    return packets
+
+
 def rewritten(
     packets: U8,
-    version: int,
     *,
-    source: tuple[U8, U8] | None = None,
-    destination: tuple[U8, U8] | None = None,
+    source: Numbered | None = None,
+    destination: Numbered | None = None,
     hops: int = 1,
 ) -> U8:
     """Copies with another source or destination, TTL or hop limit less, checksums valid.
 
     Args:
-        packets: ``(n, length)`` UDP in IP without options.
-        version: of IP.
+        packets: ``(n, length)`` IP packets.
         source: addresses and ports.
         destination: likewise.
         hops: that the packets take.
     """
     out = packets.copy()
-    for given, places in ((source, _SOURCE), (destination, _DESTINATION)):
+    ends = _ends(out)
+    for given, place in ((source, True), (destination, False)):
         if given is not None:
-            address, port = places[version]
-            out[:, address], out[:, port] = given
-    out[:, 8 if version == 4 else 7] -= hops
-    if version == 4:
+            out[:, ends.address(source=place)], out[:, ends.port(source=place)] = given
+    out[:, 8 if ends.version == 4 else 7] -= hops
+    if ends.version == 4:
         inet.finish_ipv4(out, 0)
-    inet.finish_udp(out, HEADERS[version])
+    ends.finish(out)
     return out
 
 
 def translated_ends(
-    direction: Direction, packets: U8, version: int, initial: U8, learned: U8, *, hops: int = 1
+    direction: Direction, packets: U8, initial: U8, learned: U8, *, hops: int = 1
 ) -> U8:
     """Packets of known connections with their other source (forward) or destination (reverse).
 
     Args:
         direction: which way.
         packets: see :func:`rewritten`.
-        version: of IP.
         initial: packets with which the Initiator opened the connections.
         learned: rows of the Responder's table.
         hops: that the packets take.
     """
     if direction == "forward":
-        return rewritten(packets, version, source=learned_source(learned), hops=hops)
-    return rewritten(packets, version, destination=source_of(initial, version), hops=hops)
+        return rewritten(packets, source=learned_source(learned), hops=hops)
+    return rewritten(packets, destination=source_of(initial), hops=hops)
 
 
 def pool_reasons(pool: PublicPool, rows: U8) -> U8:

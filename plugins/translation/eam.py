@@ -10,6 +10,7 @@ from pathlib import Path
 from v6t.plugins.common.text import network4, network6
 from v6t.plugins.translation import rfc6052
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_text
 
 
 @dataclass(frozen=True)
@@ -167,9 +168,9 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
         UsageError: the file cannot be read, or a line is no pair.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"the EAM file {path} cannot be read: {exc}") from exc
+        text = read_text(path)
+    except OSError as exc:
+        raise UsageError(f"the EAM file {path} cannot be read: {exc.strerror}") from exc
     pairs = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()

@@ -21,7 +21,11 @@ MINIMUM_MTU = 1280
 
 
 class Refused(Exception):
-    """The packet is not translated; the text says why."""
+    """The packet is not translated; ``reason`` is one of the words above."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class AddressMap(Protocol):

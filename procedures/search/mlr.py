@@ -95,7 +95,7 @@ def _measurer(
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):  # type: ignore[misc]
-        """The library's door, opened onto ours."""
+        """The library's call, answered by ours."""
 
         def __init__(self) -> None:
             self.steps: list[Step] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from v6t.procedures.conditions import Attempt, Conditions, Watch
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, search_connection_rate
-from v6t.procedures.stateful.phases import Filling
+from v6t.procedures.stateful.phases import PhaseOneSettings
 from v6t.procedures.trial import Measure
 
 BENCHMARK = "capacity"
@@ -33,7 +33,7 @@ class CapacitySpec:
         upper_bound_cps: highest rate offered [connections/s].
         upper_bound_reason: ``media``, ``tester`` or ``given``.
         resolution_cps: error of the rate searches.
-        filling: waits and validation (alpha).
+        phase_one: waits and validation (alpha).
     """
 
     conditions: Conditions
@@ -45,7 +45,7 @@ class CapacitySpec:
     beta: float = 0.1
     gamma: float = 0.5
     error: int = 1
-    filling: Filling = field(default_factory=Filling)
+    phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work.
@@ -166,7 +166,7 @@ class _Search:
             upper_bound_cps=upper_cps,
             upper_bound_reason=spec.upper_bound_reason,
             resolution_cps=min(spec.resolution_cps, upper_cps / 2),
-            filling=spec.filling,
+            phase_one=spec.phase_one,
             floor_cps=floor_cps,
             benchmark=BENCHMARK,
             step=f"{name}-{count}/",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from v6t.procedures.conditions import CPS, Attempt, Attempts, Conditions, Watch
 from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
-from v6t.procedures.stateful.phases import Filling, attempt_connections
+from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
 from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 
@@ -31,7 +31,7 @@ class ConnectionRateSpec:
         upper_bound_reason: ``media``, ``tester`` or ``given``.
         resolution_cps: error of the search.
         repetitions: searches; the RFC asks for 20.
-        filling: waits and validation.
+        phase_one: waits and validation.
         floor_cps: stop when the rate is known to be below this; 0: never.
         benchmark: who asks.
         step: before the steps of each search in their keys.
@@ -43,7 +43,7 @@ class ConnectionRateSpec:
     upper_bound_reason: str
     resolution_cps: float
     repetitions: int = 1
-    filling: Filling = field(default_factory=Filling)
+    phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
     floor_cps: float = 0.0
     benchmark: str = BENCHMARK
     step: str = ""
@@ -141,7 +141,7 @@ def search_connection_rate(
         return attempt_connections(
             attempts,
             spec.conditions,
-            spec.filling.connections(spec.connections, rate_cps),
+            spec.phase_one.connections(spec.connections, rate_cps),
             benchmark=spec.benchmark,
             step=f"{spec.step}{name}",
             steps=spec.steps,

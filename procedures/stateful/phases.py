@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from v6t.procedures.conditions import Attempts, Conditions, Outcome
-from v6t.procedures.connection_types import Connections, Established
+from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.procedures.validity import Verdict
 
@@ -20,7 +20,7 @@ RETAKES = 3
 """Times phase 1 is taken again before a phase 2 is given up (ST-08)."""
 
 
-class TableNotFilled(RuntimeError):
+class PhaseOneFailed(RuntimeError):
     """Phase 1 lost connections every time it was taken.
 
     Attributes:
@@ -34,7 +34,7 @@ class TableNotFilled(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Filling:
+class PhaseOneSettings:
     """How connections come about in every trial of a procedure.
 
     Attributes:
@@ -93,7 +93,7 @@ def judge_connections(
     )
 
 
-def _tester_faults(asked: Connections, found: Established, tolerance: float) -> list[str]:
+def _tester_faults(asked: Connections, found: PhaseOneResult, tolerance: float) -> list[str]:
     faults = []
     if found.sent < found.required:
         faults.append(f"the Initiator sent {found.sent} of {found.required} frames")
@@ -111,7 +111,7 @@ def _tester_faults(asked: Connections, found: Established, tolerance: float) -> 
     return faults
 
 
-def _failures(asked: Connections, found: Established) -> list[str]:
+def _failures(asked: Connections, found: PhaseOneResult) -> list[str]:
     failures = []
     if found.learned < found.required:
         failures.append(
@@ -205,7 +205,7 @@ class Prepared:
         """Run a trial with connections.
 
         Raises:
-            TableNotFilled: phase 1 lost connections every time.
+            PhaseOneFailed: phase 1 lost connections every time.
         """
         why = ""
         faults: tuple[str, ...] = ()
@@ -222,7 +222,7 @@ class Prepared:
                 return result
             faults = result.faults
             why = faults[0] if faults else _shortfall(found)
-        raise TableNotFilled(
+        raise PhaseOneFailed(
             f"phase 1 at {self._connections.rate_cps:,.0f} connections per second failed "
             f"{self._retakes + 1} times: {why}",
             tester=bool(faults),
@@ -233,7 +233,7 @@ class Prepared:
         return lambda key: find(self.taken.get(key, key))
 
 
-def _shortfall(found: Established | None) -> str:
+def _shortfall(found: PhaseOneResult | None) -> str:
     if found is None:
         return "the tester established no connections"
     if found.repeated:
@@ -246,9 +246,9 @@ def _shortfall(found: Established | None) -> str:
 
 __all__ = [
     "RETAKES",
-    "Filling",
+    "PhaseOneFailed",
+    "PhaseOneSettings",
     "Prepared",
-    "TableNotFilled",
     "attempt_connections",
     "judge_connections",
 ]

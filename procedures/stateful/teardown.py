@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from v6t.procedures.conditions import CPS, Attempt, Attempts, Conditions, Watch
-from v6t.procedures.stateful.phases import RETAKES, Filling, TableNotFilled, attempt_connections
+from v6t.procedures.stateful.phases import (
+    RETAKES,
+    PhaseOneFailed,
+    PhaseOneSettings,
+    attempt_connections,
+)
 from v6t.procedures.trial import Measure
 
 BENCHMARK = "teardown"
@@ -25,7 +30,7 @@ class TeardownSpec:
         rate_cps: at which they are established.
         rate_source: where that rate comes from, in words.
         repetitions: times the table is filled and emptied.
-        filling: waits and validation.
+        phase_one: waits and validation.
         retakes: how often phase 1 is taken again when it loses connections.
     """
 
@@ -34,7 +39,7 @@ class TeardownSpec:
     rate_cps: float
     rate_source: str
     repetitions: int
-    filling: Filling = field(default_factory=Filling)
+    phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
     retakes: int = RETAKES
 
     @property
@@ -82,7 +87,7 @@ def measure_teardown(
     """Fill and empty, as often as asked; deterministic given the trial results.
 
     Raises:
-        TableNotFilled: phase 1 lost connections every time.
+        PhaseOneFailed: phase 1 lost connections every time.
     """
     done = []
     for number in range(1, spec.repetitions + 1):
@@ -93,7 +98,7 @@ def measure_teardown(
 def _tear_down(
     spec: TeardownSpec, number: int, measure: Measure, watch: Watch | None
 ) -> TeardownRepetition:
-    asked = spec.filling.connections(spec.connections, spec.rate_cps)
+    asked = spec.phase_one.connections(spec.connections, spec.rate_cps)
     asked = replace(asked, purpose="tear-down", keep=False)
     attempts = Attempts(
         spec.conditions, spec.point, measure, watch, number, spec.repetitions,
@@ -108,7 +113,7 @@ def _tear_down(
             return TeardownRepetition(
                 number, found.emptied_s, found.idle_emptied_s, found.sessions, tuple(attempts.all)
             )
-    raise TableNotFilled(
+    raise PhaseOneFailed(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "
         + (outcome.verdict.reasons or ("unknown",))[0],
         tester=not outcome.verdict.valid,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_octets
 
 _MAGIC_NS = 0xA1B23C4D
 _MAGIC_US = 0xA1B2C3D4
@@ -48,7 +49,7 @@ def read_pcap(path: Path) -> Iterator[tuple[float, bytes]]:
     Raises:
         UsageError: the file is no classic pcap capture, or breaks off.
     """
-    data = path.read_bytes()
+    data = read_octets(path)
     if len(data) < 24:
         raise UsageError(f"{path} is no pcap capture")
     for order in "<>":

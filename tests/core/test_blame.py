@@ -34,6 +34,8 @@ FAULTS = {
     "traffic": "def traffic(self, direction, sizes, seed=1):\n        {}['here']",
     "dut_intent": "def dut_intent(self):\n        {}['here']",
 }
+ASKED = """def traffic(self, direction, sizes, seed=1):
+        self.frame_pair(5)  # here"""
 CAN, WHY = available()
 lab = pytest.mark.skipif(not CAN, reason=WHY)
 RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode", "forward")
@@ -104,6 +106,25 @@ def test_an_error_in_the_devices_process_is_no_loss(install, tmp_path):
     assert done.status == 2, done.err
     assert "'faulty' of odd-things failed: KeyError: 'here'" in done.err
     assert f"{module}, line {line_of(module, 'here')}" in done.err
+
+
+def test_a_sentence_of_v6t_about_what_a_plugin_asked_of_it(install, tmp_path):
+    module = install(f"{PLUGIN}\n    {ASKED}\n", plugins="faulty = odd_things:Faulty")
+    place = f"'faulty' of odd-things ({module}, line {line_of(module, 'here')}) asked for it"
+    out = str(tmp_path / "out")
+    for command in ((*RUN, "--tester", "sim", "-o", out), ("compile", "--plugin", "faulty")):
+        done = v6t(*command)
+        assert done.status == 2
+        assert "an IPv6 frame of 5 octets holds no IPv4 frame" in complaint(done)
+        assert place in complaint(done)
+
+
+def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
+    install(PLUGIN, plugins="faulty = odd_things:Faulty")
+    done = v6t(*RUN, "--tester", "sim", "--set", "rule_ipv6=foo", "--dry-run")
+    assert done.status == 2
+    assert "rule_ipv6" in complaint(done) or "'foo' is no IPv6 prefix" in complaint(done)
+    assert "odd" not in complaint(done)
 
 
 def test_an_error_of_a_validator(install):

@@ -97,6 +97,23 @@ def test_flags_win_over_every_setting_of_the_files(tmp_path):
     assert (params.psid_offset, params.ea_len, params.fw_dport.max) == (0, 13, 9)
 
 
+def test_a_flag_wins_over_a_file_that_says_a_former_name(tmp_path):
+    run = resolved(tmp_path, "params: {spoof_percent: 3}", params={"negative_percent": "5"})
+    assert run.params == {"negative_percent": "5"}
+    device = {"dut_params": {"negative_percent": "7"}}
+    bound = bind(resolved(tmp_path, "params: {spoof_percent: 3}", **device))
+    assert bound.technology.params.negative_percent == 3
+    assert bound.device.params.negative_percent == 7
+
+
+@pytest.mark.parametrize("field", ["count", "validate_connections"])
+def test_text_may_stand_for_a_number_or_a_truth_value(field, tmp_path):
+    values = {"count": ("'12'", 12), "validate_connections": ("no", False)}
+    text, expected = values[field]
+    run = resolved(tmp_path, f"procedure: {{connections: {{{field}: {text}}}}}")
+    assert getattr(run.procedure.connections, field) == expected
+
+
 def test_values_of_flags_may_be_yaml():
     domains = "[{rule_ipv6: 2001:db8:d::/51, rule_ipv4: 198.51.100.0/24, share: 3}]"
     run = resolve(flags=Flags(plugin="mape-br", params={"domains": domains}))
@@ -127,7 +144,7 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     rfc = Flags(plugin="mape-br", tester="trex", tester_options=lab, preset="rfc")
     assert caveats(bind(resolve(flags=rfc))) == []
     (said,) = caveats(bind(resolve(flags=Flags(plugin="mape-br", tester="trex", preset="rfc"))))
-    assert "ceiling is not measured in this run" in said
+    assert "capacity is not measured in this run" in said
     said = " ".join(caveats(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01}))))
     for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
         assert word in said
@@ -147,7 +164,7 @@ RUN_COMPLAINTS = {
     "a: 1\nb: \x07": "run.yaml:2: the character U+0007 cannot stand here",
     "a: *b": "run.yaml:1: found undefined alias",
     "paramz: 1": "run.yaml:1: unknown setting 'paramz' | did you mean 'params'?",
-    "seed: 1\n? [1]\n: 2": "unknown setting '(1,)' | known: plugin, params",
+    "seed: 1\n? [1]\n: 2": "run.yaml:2: a list or mapping stands where a name is wanted",
     "seed: x": "run.yaml:1: seed: a whole number is wanted ('x' given)",
     "seed: .inf": "run.yaml:1: seed: a finite number is wanted (inf given)",
     "label: [1]": "run.yaml:1: label: text is wanted ([1] given) | put it in quotes",
@@ -176,22 +193,27 @@ RUN_COMPLAINTS = {
     "modes: []": "run.yaml:1: modes is an empty list: nothing would be measured | leave it out",
     "seed: 1\nbenchmarks: []": "run.yaml:2: benchmarks is an empty list",
     "frame_sizes: []": "run.yaml:1: frame_sizes is an empty list: nothing would be measured",
+    "params:\n  ces: 1\n  spoof_percent: 101": "run.yaml:3: params.spoof_percent: it must be at most",
+    "params:\n  ces: 1\n  spoof_percent: 1\n  negative_percent: 1": "run.yaml:3: spoof_percent is the",
     "params:\n  br_address: 12": "run.yaml:2: params.br_address: an address is wanted, not the number 12",
     "params: {server_ipv4: 3.5}": "an address is wanted, not the number 3.5 | write for example 192",
     "params: {br_address: true}": "params.br_address: an address is wanted, not true | write for",
     "params: {dut_right_ipv4: 5}": "not the number 5 | write for example 192.0.2.1/24",
-    "params: {ea_len: true}": "run.yaml:1: params.ea_len: a number is wanted, not true",
-    "params: {fw_dport: {min: true}}": "run.yaml:1: params.fw_dport.min: a number is wanted, not",
-    "seed: true": "run.yaml:1: seed: a number is wanted, not true",
-    "frame_sizes: [true]": "run.yaml:1: frame_sizes.0: a number is wanted, not true",
+    "params: {ea_len: true}": "run.yaml:1: params.ea_len: a whole number is wanted, not true",
+    "params: {fw_dport: {min: true}}": "run.yaml:1: params.fw_dport.min: a whole number is wanted, not",
+    "seed: true": "run.yaml:1: seed: a whole number is wanted, not true",
+    "frame_sizes: [true]": "run.yaml:1: frame_sizes.0: a whole number is wanted, not true",
     "procedure:\n  adaptive: {most: true}": "run.yaml:2: procedure.adaptive.most: a number is wanted",
     "params:\n  domains:\n  - rule_ipv7: x": "run.yaml:3: unknown setting 'params.domains.0.rule",
 }
 
 BED_COMPLAINTS = {
+    "dut:\n  options:\n    faults:\n      drop_every: x": "bed.yaml:4: reference option faults.drop",
+    "tester:\n  options:\n    cores: 1\n    capacity_fps: -1": "bed.yaml:4: sim option capacity_fps",
+    "tester: {options: {capacity_fps: true}}": "capacity_fps: a number is wanted, not true",
     "tester: sim": "bed.yaml:1: tester: names with values are wanted",
-    "tester:\n  options:\n    capacty_fps: 1": "bed.yaml:2: the simulated tester has no option",
-    "tester: {options: {capacity_fps: null}}": "bed.yaml:1: the simulated tester's capacity_fps",
+    "tester:\n  options:\n    capacty_fps: 1": "bed.yaml:3: the sim tester has no option 'capacty_fps' | did you mean 'capacity_fps'?",
+    "tester: {options: {capacity_fps: null}}": "bed.yaml:1: sim option capacity_fps: a number is wanted (nothing given)",
     "dut:\n  driver: frr": "bed.yaml:2: there is no device driver 'frr' | known: reference",
     "dut: {option: 5}": "bed.yaml:1: unknown setting 'dut.option' | did you mean 'options'?",
     "dut: {options: {x: 1}}": "bed.yaml:1: the reference device has no option 'x'",
@@ -200,11 +222,11 @@ BED_COMPLAINTS = {
     "dut: {options: {faults: 5}}": "bed.yaml:1: reference option faults: names with values",
     "dut: {options: {faults: {drop_every: x}}}": "faults.drop_every: a whole number is wanted ('x' given)",
     "dut: {options: {faults: {drop_every: -1}}}": "faults.drop_every: it must be at least 0 (-1 given)",
-    "dut: {options: {faults: {drop_every: true}}}": "faults.drop_every: a number is wanted, not true",
+    "dut: {options: {faults: {drop_every: true}}}": "faults.drop_every: a whole number is wanted, not true",
     "dut: {options: {faults: {corrupt: 1}}}": "no option 'faults.corrupt' | did you mean 'corrupt_octet'?",
     "links: {middle: {}}": "bed.yaml:1: unknown setting 'links.middle' | known: left, right",
     "links:\n  left:\n    vlan: 5000": "bed.yaml:3: links.left.vlan: it must be at most 4,094",
-    "links:\n  left:\n    vlan: true": "bed.yaml:3: links.left.vlan: a number is wanted, not true",
+    "links:\n  left:\n    vlan: true": "bed.yaml:3: links.left.vlan: a whole number is wanted, not true",
     "dut: {options: {params: {br_address: 5}}}": "bed.yaml:1: params.br_address: an address is wan",
     "links:\n  right:\n    tester_mac: x": "bed.yaml:3: 'x' is no MAC address",
     "links: {left: {mtu: 500}}": "bed.yaml:1: links.left.mtu: it must be at least 1,280",
@@ -238,7 +260,7 @@ def test_a_plugin_or_tester_of_a_file_that_does_not_exist(tmp_path):
         resolved(tmp_path, "seed: 1\nplugin: mapebr", plugin=None)
     with pytest.raises(UsageError, match=r"bed\.yaml:2: there is no tester 'simm'"):
         resolved(tmp_path, None, "tester:\n  kind: simm", tester=None)
-    with pytest.raises(UsageError, match=r"bed\.yaml:2: TRex has no option 'corse'"):
+    with pytest.raises(UsageError, match=r"bed\.yaml:2: the trex tester has no option 'corse'"):
         resolved(tmp_path, None, "tester:\n  options: {corse: 1}", tester="trex")
 
 

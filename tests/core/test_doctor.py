@@ -89,7 +89,7 @@ def test_a_testbed_that_is_wrong(machine, tmp_path):
     assert "bed.yaml:2: unknown setting 'tester.knid'" in said
     assert "did you mean 'kind'?" in said
     bed.write_text("tester:\n  kind: trex\n  options: {corse: 1}")
-    assert "TRex has no option 'corse'" in complaint(v6t("doctor", "--testbed", bed))
+    assert "the trex tester has no option 'corse'" in complaint(v6t("doctor", "--testbed", bed))
 
 
 def test_no_trex_is_no_fault(machine, tmp_path):

@@ -13,7 +13,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import ProcedureSettings
 from v6t.core.config.yaml_document import Document
 from v6t.drivers.lab.faults import Faults
-from v6t.drivers.sim.tester import SimOptions
+from v6t.drivers.sim.kind import Sim
 from v6t.plugins.map.mape_params import MapEParams
 
 from .support import complaint, tree, v6t
@@ -78,7 +78,7 @@ def test_commented_settings_work(tmp_path):
     found = resolve(tmp_path / "run.yaml", tmp_path / "bed.yaml", Flags(tester="sim"))
     assert found.procedure.trial_duration_s == 60
     assert found.dut.options["params"] == {"psid_offset": 5}
-    assert SimOptions.from_mapping(found.tester.options).loss_probability == 0.01
+    assert Sim(found.tester.options).options.loss_probability == 0.01
     assert Faults(**found.dut.options["faults"]) == Faults()
 
 

@@ -68,7 +68,7 @@ def by_benchmark(path):
 
 def test_every_benchmark_reports_the_devices_truth(tmp_path):
     device = {**DEVICE, "capacity_noise": 0.0}
-    fine = {"back_to_back": {"first_frames": 512, "resolution_frames": 64}}
+    fine = {"back_to_back": {"resolution_frames": 64}}
     execute(bind(wanted(*ALL, device=device, **QUICK_ALL, **fine)), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
     assert set(found) == set(ALL)
@@ -402,11 +402,11 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
     execute(bind(run), tmp_path / "out", Silent())
     found = by_benchmark(tmp_path / "out")
-    ceiling = found["throughput"]["tester_ceiling"]
+    capacity = found["throughput"]["tester_ceiling"]
     loss = found["frame-loss"]
-    assert loss["usable_fps"] == pytest.approx(0.9 * ceiling)
+    assert loss["usable_fps"] == pytest.approx(0.9 * capacity)
     offered = [row["rate"] for row in loss["rates"]]
-    assert loss["above_usable"] == [rate for rate in offered if rate > 0.9 * ceiling]
+    assert loss["above_usable"] == [rate for rate in offered if rate > 0.9 * capacity]
     assert 0 < len(loss["above_usable"]) < len(offered)
     assert any("self-test covers only" in said for said in said_of(loss))
     slow = wanted("latency", rate_fps=50_000.0, device=device, **QUICK_LATENCY)

@@ -17,12 +17,14 @@ import jsonschema
 import pytest
 from v6t.analysis.blocks import Items
 from v6t.analysis.figures import canvas, rates
+from v6t.analysis.report.compliance import clauses
 from v6t.analysis.report.machine_readable import schema, to_json
 from v6t.analysis.report.trust import trust
 from v6t.core.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
+from v6t.procedures.trial import result_from_json, result_to_json
 
 from .reportruns import EVERYTHING, made
 from .support import COMMAND, SIM, complaint, tree, v6t
@@ -212,14 +214,46 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
     }
     path = made(tmp_path / "run", procedure=procedure, frame_sizes=(104, 168))
     data = write.load(path)
-    from v6t.analysis.report.compliance import clauses
-
     deviating = [c.source for c in clauses(data, presentations()) if c.verdict != "follows"]
-    # simulated, and not all frame sizes
+    # simulated, not all frame sizes, nothing learned before each trial
     assert deviating == [
         "RFC 8219 section 4 (GEN-01)",
         "RFC 8219 section 5.1.1 (GEN-04)",
+        "RFC 2544 section 23 a, b (GEN-15)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("source", "damage"),
+    [
+        ("GEN-18", lambda record, _: record.update(median=record["median"] + 1)),
+        ("TP-02", lambda record, _: record.update(unresolved=1)),
+        ("GEN-24", lambda _, way: way.update(checked=0)),
+        ("GEN-23", lambda _, way: way.update(sending_time_s=1.001)),
+    ],
+)
+def test_clauses_are_computed_from_the_run(source, damage, run):
+    """No clause is a constant: what the run did otherwise makes it deviate."""
+
+    def verdict(data):
+        (found,) = [c for c in clauses(data, presentations()) if source in c.source]
+        return found.verdict
+
+    data = write.load(run)
+    (record,) = [r for r in data.records if r.benchmark == "throughput"][:1]
+    sound = replace(data, records=[record])
+    assert verdict(sound) == "follows"
+    head, *others = sound.of(record)
+    said, result = record.to_json(), result_to_json(head.result)
+    for way in result["directions"].values():
+        damage(said, way)
+    kept = set(record.trials) if source == "GEN-24" else {head.key}
+    trials = [
+        replace(t, result=result_from_json(result)) if t.key in kept else t for t in data.trials
+    ]
+    damaged = type(record).model_validate(said)
+    assert verdict(replace(data, records=[damaged], trials=trials)) == "deviates"
+    assert others
 
 
 def test_invalid_trials_are_told(tmp_path):

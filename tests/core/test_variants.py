@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+from v6t.analysis.records.variants import FlowsRecord
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
@@ -117,9 +118,23 @@ def test_flows_and_their_degradation(tmp_path):
     assert points[0]["degradation_percent"] == 0.0
     for point in points[1:]:
         assert point["median"] > 2 * one
-        xpd = (point["median"] - one) / one * 100
+        xpd = (one - point["median"]) / one * 100  # RFC 8219 section 10.2.1
         assert point["degradation_percent"] == pytest.approx(xpd)
     assert points[2]["duration_s"] == pytest.approx(points[1]["duration_s"] + 63 * 0.01)
+
+
+def test_a_degradation_of_an_earlier_version_has_the_sign_of_today(tmp_path):
+    device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
+    run = wanted("flows", device=device, flows={"counts": [1, 64], "interval_s": 0.01})
+    execute(bind(run), tmp_path / "out", Silent())
+    record = only(tmp_path / "out")
+    now = FlowsRecord.model_validate(record)
+    earlier = {**record, "title": "Throughput by network flows, Xpd = (Xn - X1) / X1 * 100 %"}
+    earlier["points"] = [
+        {**p, "degradation_percent": -p["degradation_percent"]} for p in record["points"]
+    ]
+    assert any(p.degradation_percent for p in now.points)
+    assert FlowsRecord.model_validate(earlier) == now
 
 
 @pytest.mark.parametrize("benchmark", ["rss-probe", "flows"])

@@ -13,7 +13,6 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.lab.privilege import available
-from v6t.drivers.tester import abilities_of
 from v6t.procedures.trial import MODES, DelayRequest, Trial, directions_of
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
@@ -80,7 +79,7 @@ def test_dependable_rates_pass(tester):
 
 
 def test_every_delay_belongs_to_a_received_frame(tester):
-    assert "every-frame" in abilities_of(tester)
+    assert "every-frame" in tester.abilities
     result = tester.measure(trial(delays=DelayRequest()))
     for counted in result.directions.values():
         assert set(counted.delays) == set(counted.classes)
@@ -92,7 +91,7 @@ def test_every_delay_belongs_to_a_received_frame(tester):
 
 
 def test_differences_of_neighbours(tester):
-    assert "ipdv" in abilities_of(tester)
+    assert "ipdv" in tester.abilities
     result = tester.measure(trial(delays=DelayRequest(ipdv=True)))
     for counted in result.directions.values():
         assert set(counted.ipdv) == set(counted.classes)
@@ -105,7 +104,7 @@ def test_differences_of_neighbours(tester):
 
 
 def test_exactly_as_many_tags_as_asked_for(tester):
-    assert "tags" in abilities_of(tester)
+    assert "tags" in tester.abilities
     result = tester.measure(trial(delays=DelayRequest(tags=300, first_tag_s=0.5)))
     for counted in result.directions.values():
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 300
@@ -113,7 +112,7 @@ def test_exactly_as_many_tags_as_asked_for(tester):
 
 
 def test_frames_over_the_timeout_are_late(tester):
-    assert "frame-timeout" in abilities_of(tester)
+    assert "frame-timeout" in tester.abilities
     result = tester.measure(trial(frame_timeout_s=1e-9))
     for counted in result.directions.values():
         assert counted.total("received") == 0

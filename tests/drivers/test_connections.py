@@ -23,7 +23,7 @@ from v6t.drivers.oracle.connection_oracle import (
     plugin_of,
 )
 from v6t.drivers.oracle.replay import Cycle, Order, Replay
-from v6t.drivers.oracle.state_table import MOST, ROW, MemoryFile, StateTable, tuple_at
+from v6t.drivers.oracle.state_table import MOST, ROW, MemoryFile, StateTable
 from v6t.drivers.oracle.two_phase import Preparing
 from v6t.drivers.sim.device import SimOptions
 from v6t.drivers.sim.table import SimTable
@@ -34,6 +34,7 @@ from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
 from v6t.profiles import headerpolicy, inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.ends import ends_of
 from v6t.profiles.errors import DutError, TesterError, UsageError
 from v6t.profiles.expand import Expander
 
@@ -132,9 +133,15 @@ def test_a_table_larger_than_memory_is_refused(monkeypatch):
         MemoryFile(12)
 
 
-def test_a_frame_without_udp_belongs_to_no_connection():
-    with pytest.raises(TesterError, match="without UDP"):
-        tuple_at(inet.Headers(l3=14, version=4, inner=None, udp=None, payload=34))
+@pytest.mark.parametrize("protocol", [0, 50, 132])
+def test_a_frame_without_ports_belongs_to_no_connection(protocol):
+    frame = bytearray(Expander(foreground(compiled(Nat44())["forward"])).frames(0, 1)[0])
+    assert ends_of(frame).transport == "UDP"
+    frame[23] = protocol
+    with pytest.raises(TesterError, match="without ports or query identifier"):
+        ends_of(frame)
+    with pytest.raises(TesterError, match="without ports or query identifier"):
+        ends_of(frame[:14])
 
 
 @pytest.mark.parametrize("plugin", [Nat44(), Nat64()])

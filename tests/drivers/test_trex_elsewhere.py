@@ -11,7 +11,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.ssh_options import SshOptions
-from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.remote import Remote, until_input_ends
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
@@ -45,7 +45,7 @@ CABLES = "".join(
 
 @pytest.fixture
 def host(tmp_path):
-    server = sshserver.Server("test-trex")
+    server = sshserver.Server("trex")
     config = tmp_path / "ssh_config"
     tunnel = "exec 3<>/dev/tcp/127.0.0.1/22 2>/dev/null; cat <&3 & cat >&3; kill %1"
     (tmp_path / "tunnel").write_text(f"#!/bin/bash\n{tunnel}\n")
@@ -117,7 +117,7 @@ def opened(remote, **options):
         "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": remote.options.config,
         "start": "always", "interfaces": ("l0", "r0"), **options,
     }  # fmt: skip
-    tester = TrexTester(TrexOptions.from_mapping(given), plugin.links, loopback=True)
+    tester = TrexTester(Trex(given).options, plugin.links, loopback=True)
     tester.open()
     tester.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
     return tester

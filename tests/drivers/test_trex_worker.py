@@ -17,7 +17,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
-from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import Trial
@@ -65,7 +65,7 @@ def a_tester(installation, **options):
         **options,
     }
     plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
-    return TrexTester(TrexOptions.from_mapping(given), plugin.links)
+    return TrexTester(Trex(given).options, plugin.links)
 
 
 @pytest.fixture
@@ -266,15 +266,15 @@ def test_a_server_does_not_outlive_its_guard(tmp_path):
 
 def test_ssh_hosts_are_no_options_and_words_are_quoted():
     for given in ("-oProxyCommand=x", "u@-oProxyCommand=x", "a b", "u@h; id"):
-        with pytest.raises(UsageError, match="TRex option ssh"):
-            TrexOptions.from_mapping({"ssh": given})
-    remote = TrexOptions.from_mapping({"ssh": "u@h"}).remote
+        with pytest.raises(UsageError, match="trex option ssh"):
+            Trex({"ssh": given})
+    remote = Trex({"ssh": "u@h"}).options.remote
     assert remote.command(["a b", "$(c)"])[-3:] == ["--", "h", "exec 'a b' '$(c)'"]
     assert "User u\n" in (Path(remote.command([])[2]).read_text())
 
 
 def test_a_host_is_given_as_for_a_device():
     same = [{"ssh": "u@h"}, {"ssh": {"host": "h", "user": "u"}}]
-    assert len({TrexOptions.from_mapping(one) for one in same}) == 1
-    jumping = TrexOptions.from_mapping({"ssh": {"host": "h", "jump": "gate"}, "ssh_config": ""})
+    assert len({Trex(one).options for one in same}) == 1
+    jumping = Trex({"ssh": {"host": "h", "jump": "gate"}, "ssh_config": ""}).options
     assert "ProxyJump gate\n" in Path(jumping.remote.command([])[2]).read_text()

@@ -16,15 +16,15 @@ from v6t.analysis.sheet import Sheet, count, percent, sheet
 from v6t.analysis.statistics import summary_json
 from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
-from v6t.core.benchmarks.settings import Frozen
 from v6t.procedures.conditions import Attempt, Attempts
 from v6t.procedures.trial import directions_of
+from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class MrrSettings(Frozen):
+class MrrSettings(StrictModel):
     """Maximum receive rate (MRR)."""
 
     duration_s: float = Field(default=1.0, ge=0.001, le=86_400)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.sim.device import SimOptions
@@ -16,12 +16,11 @@ from v6t.drivers.tester_kind import TesterKind
 from v6t.procedures.trial import Ability, ClassCount, Trial, TrialResult
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
+from v6t.profiles.strict_model import StrictModel
 
 
-class ImpairedOptions(BaseModel):
+class ImpairedOptions(StrictModel):
     """The device behind the line, and the line."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     capacity_fps: float = Field(default=100_000.0, gt=0)
     """Frames per second the device forwards in one direction."""

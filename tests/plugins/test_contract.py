@@ -103,7 +103,8 @@ def test_a_driver_reads_what_the_plugin_meant(name):
     """As JSON, which is how an intent stands in run directories and in parts of a chain."""
     intent = made(name).dut_intent()
     kept = json.loads(json.dumps(intent.settings))
-    read = FAMILIES[name].of(replace(intent, settings=kept))
+    read = settings.settings_of(replace(intent, settings=kept))
+    assert type(read) is FAMILIES[name]
     assert read.listed() == {key: value for key, value in kept.items() if key != "parts"}
     assert read.mtu == 1500
 

@@ -144,10 +144,9 @@ def mapt_customer(direction):
 
 def router(pattern, low, high):
     """Hosts on both sides, sixteen bits of their addresses vary."""
-    left = {pattern(0, n) for n in range(low, high + 1)}
-    right = {pattern(1, n) for n in range(low, high + 1)}
 
     def make(direction):
+        left, right = ({pattern(side, n) for n in range(low, high + 1)} for side in (0, 1))
         near, far = (left, right) if direction == "forward" else (right, left)
 
         def whose(src, dst):

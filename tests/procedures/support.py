@@ -12,7 +12,7 @@ BACKGROUND = SimpleNamespace(name="bg", weight=1, role=SimpleNamespace(value="ba
 
 
 def sim(seed=1, streams=(FOREGROUND,), **options):
-    """A simulated tester with its own ceiling out of the way."""
+    """A simulated tester with its own capacity out of the way."""
     tester = SimTester(SimOptions(**{"tester_fps": 1e9, **options}), seed)
     loaded = SimpleNamespace(streams=tuple(streams))
     tester.load({"forward": loaded, "reverse": loaded}, None)

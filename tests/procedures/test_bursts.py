@@ -22,7 +22,7 @@ LINE = 10_000_000.0
 def bursts(**changes):
     given = {
         **{"rate_fps": LINE, "rate_reason": "media", "throughput_fps": 4_000_000.0},
-        **{"first_frames": 1024, "longest_s": 2.0, "resolution_frames": 1, "repetitions": 5},
+        **{"longest_s": 2.0, "resolution_frames": 1, "repetitions": 5},
         **changes,
     }
     return BurstSpec(at(residual_wait_s=2.0), **given)
@@ -60,7 +60,31 @@ def test_bursts_have_exactly_so_many_frames():
         assert trial.rate_fps == LINE
         assert trial.residual_wait_s == 2.0
     lengths = [t.frames for t in door.trials]
-    assert lengths[:4] == [1024, 2048, 4096, 8192]
+    longest = bursts().most_frames
+    assert lengths[0] == (longest + 1) // 2
+    assert all(0 < frames <= longest for frames in lengths)
+
+
+def test_the_search_is_binary():
+    """RFC 9004 section 6.2 with one verification: every burst halves what is left."""
+    spec = bursts(repetitions=1)
+    told = Recorded(by_rule(lambda _, t: t.frames - (t.frames > 123_456)))
+    assert measure_back_to_back(spec, told).repetitions[0].frames == 123_456
+    low, high = 0, spec.most_frames + 1
+    for frames in dict.fromkeys(t.frames for t in told.trials):
+        assert frames == (low + high) // 2
+        low, high = (frames, high) if frames <= 123_456 else (low, frames)
+    assert (low, high) == (123_456, 123_457)
+    assert len(dict.fromkeys(t.frames for t in told.trials)) <= spec.steps + 1
+
+
+def test_long_bursts_are_waited_for_as_long():
+    told = Recorded(by_rule(lambda _, t: t.frames))
+    measure_back_to_back(bursts(longest_s=30.0, repetitions=1, resolution_frames=10**6), told)
+    assert max(t.duration_s for t in told.trials) > 20
+    assert all(
+        t.residual_wait_s == (t.duration_s if t.duration_s > 2 else 2.0) for t in told.trials
+    )
 
 
 def test_a_burst_that_loses_is_offered_again():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.oracle.two_phase import Preparing
-from v6t.procedures.connection_types import Connections, Established
+from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import (
@@ -12,7 +12,12 @@ from v6t.procedures.stateful.connection_rate import (
     measure_connection_rate,
     search_connection_rate,
 )
-from v6t.procedures.stateful.phases import Filling, Prepared, TableNotFilled, judge_connections
+from v6t.procedures.stateful.phases import (
+    PhaseOneFailed,
+    PhaseOneSettings,
+    Prepared,
+    judge_connections,
+)
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.procedures.trial import (
     Trial,
@@ -40,14 +45,20 @@ def rate_of(found, **changes):
         upper_bound_cps=UPPER_CPS,
         upper_bound_reason="media",
         resolution_cps=1000.0,
-        filling=Filling(alpha=changes.pop("alpha", 1.0)),
+        phase_one=PhaseOneSettings(alpha=changes.pop("alpha", 1.0)),
         **changes,
     )
     return measure_connection_rate(spec, found)
 
 
 def capacity_of(found, **changes):
-    given = {"first": 1000, "most": 4_000_000, "error": 1, "filling": Filling(), **changes}
+    given = {
+        "first": 1000,
+        "most": 4_000_000,
+        "error": 1,
+        "phase_one": PhaseOneSettings(),
+        **changes,
+    }
     return measure_capacity(
         CapacitySpec(
             conditions=at(),
@@ -148,7 +159,7 @@ def test_teardown_takes_phase_one_again_and_gives_up():
     device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
     found = measure_teardown(spec, door(**device, phase_one_loss_trials=2))
     assert [a.verdict.passed for a in found.repetitions[0].attempts] == [False, False, True]
-    with pytest.raises(TableNotFilled, match="failed 3 times"):
+    with pytest.raises(PhaseOneFailed, match="failed 3 times"):
         measure_teardown(spec, door(**device, phase_one_loss_trials=3))
 
 
@@ -214,7 +225,7 @@ def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
     assert prepared(trial).directions["reverse"].total("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
     assert prepared.found({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
-    with pytest.raises(TableNotFilled, match="failed 4 times: 999 of 1000"):
+    with pytest.raises(PhaseOneFailed, match="failed 4 times: 999 of 1000"):
         Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked)(trial)
     assert Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked, 4)(trial).connections
 
@@ -223,24 +234,24 @@ def test_a_tester_that_falters_in_phase_one_is_named_as_such():
     trial = Trial("throughput", "k", 84, 64, "bidirectional", 1000.0, 1.0)
 
     def falters(asked):
-        found = Established(required=1000, sent=1000, learned=990)
+        found = PhaseOneResult(required=1000, sent=1000, learned=990)
         return TrialResult({}, ("its receive ring overflowed",), connections=found)
 
-    with pytest.raises(TableNotFilled, match="failed 4 times: its receive ring") as caught:
+    with pytest.raises(PhaseOneFailed, match="failed 4 times: its receive ring") as caught:
         Prepared(falters, Connections(1000, 10_000.0))(trial)
     assert caught.value.tester
     lossy = door(phase_one_loss=1, phase_one_loss_trials=10)
-    with pytest.raises(TableNotFilled) as caught:
+    with pytest.raises(PhaseOneFailed) as caught:
         Prepared(lossy, Connections(1000, 10_000.0))(trial)
     assert not caught.value.tester
     spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
-    with pytest.raises(TableNotFilled, match="its receive ring") as caught:
+    with pytest.raises(PhaseOneFailed, match="its receive ring") as caught:
         measure_teardown(spec, falters)
     assert caught.value.tester
 
 
 def established(**changes):
-    return Established(**{"required": 100, "sent": 100, "learned": 100, **changes})
+    return PhaseOneResult(**{"required": 100, "sent": 100, "learned": 100, **changes})
 
 
 FAULTS = {

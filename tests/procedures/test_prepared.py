@@ -8,7 +8,7 @@ from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.reset import ResetSpec, measure_reset
-from v6t.procedures.stateful.phases import Prepared, TableNotFilled
+from v6t.procedures.stateful.phases import PhaseOneFailed, Prepared
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import Recorded, at, searching, sim
 
@@ -34,7 +34,7 @@ class Phases:
 def test_a20_a_lossy_phase_1_is_retaken_and_then_given_up():
     door = Phases(phase_one_loss=1, phase_one_loss_trials=10**6)
     prepared = Prepared(door, CONNECTIONS)
-    with pytest.raises(TableNotFilled, match=r"failed 4 times: 9999 of 10000 connections"):
+    with pytest.raises(PhaseOneFailed, match=r"failed 4 times: 9999 of 10000 connections"):
         measure_throughput(searching(), prepared)
     assert door.first_phases == 4
 

@@ -7,17 +7,17 @@ import pytest
 from v6t.analysis.records.throughput import throughput_record
 from v6t.procedures.repetition import Adaptive, median_interval
 from v6t.procedures.search.binary import halvings
-from v6t.procedures.tester_rate import CeilingSpec, usable_fps
-from v6t.procedures.tester_rate import tester_ceiling as ceiling_of
+from v6t.procedures.tester_rate import CapacitySpec, usable_fps
+from v6t.procedures.tester_rate import tester_capacity as capacity_of
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
 
 LIMIT = 3_141_592.0
 
 
-def record(result, find, ceiling_fps=None):
+def record(result, find, capacity_fps=None):
     return throughput_record(
-        result, find, ceiling_fps=ceiling_fps, selftest_margin=0.1, conditions={}
+        result, find, capacity_fps=capacity_fps, selftest_margin=0.1, conditions={}
     ).to_json()
 
 
@@ -45,22 +45,22 @@ def test_a2_a_device_that_carries_everything_is_not_the_limit():
     assert record(result, find.__getitem__)["upper_bound_hit"] is True
 
 
-def test_a25_close_to_the_testers_own_ceiling_is_flagged():
+def test_a25_close_to_the_testers_own_capacity_is_flagged():
     tester = sim(tester_fps=1e9)
     for share, flagged in ((0.95, True), (0.85, False)):
         result = measure_throughput(searching(), limited(share * 5_000_000.0))
         find = {a.trial.key: tester.measure(a.trial) for r in result.repetitions
                 for a in r.attempts}  # fmt: skip
-        entry = record(result, find.__getitem__, ceiling_fps=5_000_000.0)
+        entry = record(result, find.__getitem__, capacity_fps=5_000_000.0)
         assert entry["tester_limited"] is flagged
     assert usable_fps(5_000_000.0, 0.1) == 4_500_000.0
 
 
-def test_a25_the_ceiling_is_what_the_tester_does_without_a_device():
+def test_a25_the_capacity_is_what_the_tester_does_without_a_device():
     tester = sim(tester_fps=1_000_000.0)
-    spec = CeilingSpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
-    ceiling = ceiling_of(spec, tester.measure)
-    assert 0.9e6 < ceiling.rate_fps <= 1.02e6
+    spec = CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
+    capacity = capacity_of(spec, tester.measure)
+    assert 0.9e6 < capacity.rate_fps <= 1.02e6
 
 
 def test_under_sending_is_repeated_and_never_loss():
@@ -74,7 +74,7 @@ def test_under_sending_is_repeated_and_never_loss():
 
 
 def test_a25_a_rate_that_only_the_tester_bounded_is_flagged():
-    """Far below the self-test's ceiling, but no trial above it was a device's failure."""
+    """Far below the self-test's capacity, but no trial above it was a device's failure."""
     for tester, flagged in (
         (sim(tester_fps=1_000_000.0, capacity_fps=1e12), True),
         (sim(capacity_fps=1_000_000.0), False),
@@ -82,7 +82,7 @@ def test_a25_a_rate_that_only_the_tester_bounded_is_flagged():
         result = measure_throughput(searching(), tester.measure)
         trials = {a.trial.key: a.trial for a in result.repetitions[0].attempts}
         entry = record(
-            result, lambda key, t=tester, by=trials: t.measure(by[key]), ceiling_fps=9_000_000.0
+            result, lambda key, t=tester, by=trials: t.measure(by[key]), capacity_fps=9_000_000.0
         )
         assert entry["tester_limited"] is flagged
 

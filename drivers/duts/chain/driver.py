@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from v6t.drivers.device import quiet
 from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.chain.parts import (
@@ -36,12 +36,11 @@ from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.profiles.errors import UsageError
+from v6t.profiles.strict_model import StrictModel
 
 
-class PartOptions(BaseModel):
+class PartOptions(StrictModel):
     """Which driver a part has."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     driver: str = ""
     """Empty: the technology's own choice."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.duts.expect_profile import ProfiledAnswer
+from v6t.drivers.tester import OracleAround
 from v6t.profiles import inet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer, Oracle
-    from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
 
     U8 = NDArray[np.uint8]
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 _SET, _CLEAR = 0x40, 0xBF
 
 
-class ChainOracle:
-    """A plugin's reference translation as a certain chain does it. Picklable."""
+class ChainOracle(OracleAround):
+    """A plugin's reference translation as a certain chain does it. Picklable.
+
+    Header fields may have the values that the technology allows: which part did what cannot be seen
+    outside.
+    """
 
     def __init__(self, oracle: Oracle, hops: int, df: Mapping[str, str]) -> None:
         """Combine.
@@ -31,14 +35,9 @@ class ChainOracle:
             hops: that a packet takes beyond those of the reference.
             df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
         """
-        self.oracle = oracle
+        super().__init__(oracle)
         self._hops = hops
         self._df = dict(df)
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """The technology's; which part did what cannot be seen outside."""
-        return self.oracle.header_policy
 
     def expect(self, direction: Direction, frames: U8) -> Answer:
         """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
@@ -17,12 +17,11 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals, matches
 from v6t.drivers.duts.way import client_alone
 from v6t.profiles.errors import DutError
+from v6t.profiles.strict_model import StrictModel
 
 
-class CheckText(BaseModel):
+class CheckText(StrictModel):
     """A read-back: exactly one of the three."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str = Field(min_length=1)
     """A line that changes nothing."""
@@ -46,10 +45,8 @@ class CheckText(BaseModel):
         return self
 
 
-class StepText(BaseModel):
+class StepText(StrictModel):
     """A change; a step that needs no undo says so with an empty one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str = Field(min_length=1)
     """The change, a shell line."""
@@ -67,10 +64,8 @@ class StepText(BaseModel):
     """How long it may take [s]."""
 
 
-class FlushText(BaseModel):
+class FlushText(StrictModel):
     """What empties the device's state."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     command: str = Field(min_length=1)
     """The shell line."""
@@ -92,10 +87,8 @@ class FlushText(BaseModel):
 Choice = Literal["allowed", "copied", "zero"]
 
 
-class ProfileText(BaseModel):
+class ProfileText(StrictModel):
     """See :class:`v6t.drivers.duts.expect_profile.ExpectProfile`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""

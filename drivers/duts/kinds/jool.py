@@ -16,15 +16,16 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
-from v6t.profiles.intent_settings import AddressTable, CustomerEdge, MapRelay, Rule
+from v6t.profiles.intent_settings import (
+    AddressTable,
+    CustomerEdge,
+    MapRelay,
+    Nat64,
+    Rule,
+    settings_of,
+)
 
-PROGRAMS = {
-    "siit": "jool_siit",
-    "clat": "jool_siit",
-    "nat64": "jool",
-    "mapt-br": "jool_mapt",
-    "mapt-ce": "jool_mapt",
-}
+SIIT, NAT64, MAPT = PROGRAMS = ("jool_siit", "jool", "jool_mapt")
 MAPT_SINCE = (4, 1, 255)
 """What the release candidates of 4.2.0 call themselves."""
 
@@ -47,7 +48,7 @@ class Jool(LinuxDriver):
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
-    technologies = tuple(PROGRAMS)
+    technologies = ("siit", "clat", "nat64", "mapt-br", "mapt-ce")
     executed = (
         "configured over SSH, verified, measured, emptied, rebooted and restored with real frames "
         "(Debian's 4.1.9 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
@@ -63,9 +64,9 @@ class Jool(LinuxDriver):
         """See the base class."""
         found = dict(super().survey())
         found["programs"] = found["programs"].replace(
-            " ethtool", " ethtool jool_siit jool jool_mapt", 1
+            " ethtool", f" ethtool {' '.join(PROGRAMS)}", 1
         )
-        for program in sorted(set(PROGRAMS.values())):
+        for program in sorted(PROGRAMS):
             found[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
         return found
 
@@ -83,16 +84,16 @@ class Jool(LinuxDriver):
     def example(self, intent: Intent) -> Facts:
         """The oldest version that can do it, unless one is given."""
         facts = super().example(intent)
-        newest = "4.2.0-rc3" if intent.technology.startswith("mapt") else "4.1.9"
+        newest = "4.2.0-rc3" if program_of(intent) == MAPT else "4.1.9"
         version = self.options.version or newest
-        programs = facts.programs | set(PROGRAMS.values())
+        programs = facts.programs | set(PROGRAMS)
         return Facts(facts.system, version, interfaces=facts.interfaces, programs=programs)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """MAP-T without a release candidate, other translators in the way."""
         super().refuse(intent, facts)
-        program = PROGRAMS[intent.technology]
-        if program == "jool_mapt" and version_key(facts.version) < MAPT_SINCE:
+        program = program_of(intent)
+        if program == MAPT and version_key(facts.version) < MAPT_SINCE:
             raise UsageError(
                 f"Jool {facts.version or 'here'} has no MAP-T; the 4.2.0 release candidates have",
                 "build 4.2.0-rc3 on the device, or measure MAP-T on VPP",
@@ -109,25 +110,26 @@ class Jool(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        program = PROGRAMS[intent.technology]
+        program = program_of(intent)
         place = self.options.state_dir
         flush: tuple[Step, ...] = ()
-        load = [] if intent.technology == "nat64" else [_module(program)]
-        if program == "jool_mapt":
+        if program == MAPT:
             own = self._mapt(intent, program)
-        elif program == "jool":
-            load = [_module(program)]
+        elif program == NAT64:
             own = [*self._instance(intent, program, place), *_pool4(intent, facts.version)]
             flush = (self._flush(program, place, intent, facts.version),)
         else:
             own = self._instance(intent, program, place)
         return self.finish(
-            facts, [*self.base(intent, facts), *load, *own], flush=flush, notes=_notes(program)
+            facts,
+            [*self.base(intent, facts), _module(program), *own],
+            flush=flush,
+            notes=_notes(program),
         )
 
     def sessions(self, intent: Intent) -> Reading | None:
         """``JSTAT_SESSIONS``: counted by the module, not by listing them."""
-        if intent.technology != "nat64":
+        if program_of(intent) != NAT64:
             return None
         return Reading(
             "jool -i v6t stats display --csv --no-headers",
@@ -136,8 +138,7 @@ class Jool(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Jool's own counters: every drop has a reason."""
-        program = PROGRAMS.get(intent.technology, "jool_siit")
-        command = f"{program} -i v6t stats display --csv --no-headers"
+        command = f"{program_of(intent)} -i v6t stats display --csv --no-headers"
         return {**super().telemetry(intent), "jool": Reading(command, statistics)}
 
     def _flush(self, program: str, place: str, intent: Intent, version: str) -> Step:
@@ -160,11 +161,11 @@ class Jool(LinuxDriver):
             settings["pool6"] = str(prefix)
         content: dict[str, Any] = {"instance": "v6t", "framework": self.options.framework}
         checks = [f"lowest-ipv6-mtu,{self._lowest(intent)}"]
-        if program == "jool":
+        if program == NAT64:
             settings["udp-timeout"] = _clock(self.options.timeout_s)
             checks.append(f"udp-timeout,{_clock(self.options.timeout_s)}")
         content["global"] = settings
-        if program == "jool_siit":
+        if program == SIIT:
             content["eamt"] = [
                 {"ipv6 prefix": str(six), "ipv4 prefix": str(four)}
                 for four, six in addresses.eams(intent)
@@ -181,13 +182,14 @@ class Jool(LinuxDriver):
                 check=contains(f"{program} -i v6t global display --csv --no-headers", *checks),
             ),
         ]
-        if program == "jool_siit":
+        if program == SIIT:
             steps[-1] = _with_table(steps[-1], program, addresses.eams(intent), checks)
         return steps
 
     def _mapt(self, intent: Intent, program: str) -> list[Step]:
-        relay = intent.technology == "mapt-br"
-        s: MapRelay | CustomerEdge = (MapRelay if relay else CustomerEdge).of(intent)
+        settings = settings_of(intent)
+        relay = isinstance(settings, MapRelay)
+        s = settings if isinstance(settings, MapRelay) else CustomerEdge.of(intent)
         run = f"{program} -i v6t"
         steps = [
             Step(
@@ -218,6 +220,17 @@ class Jool(LinuxDriver):
             _global(run, "map-t-type", "BR" if relay else "CE"),
             _global(run, "lowest-ipv6-mtu", str(self._lowest(intent))),
         ]
+
+
+def program_of(intent: Intent) -> str:
+    """Which of Jool's programs makes such a device."""
+    match settings_of(intent):
+        case Nat64():
+            return NAT64
+        case MapRelay() | CustomerEdge():
+            return MAPT
+        case _:
+            return SIIT
 
 
 def statistics(text: str) -> Mapping[str, float]:
@@ -328,8 +341,8 @@ def _clock(seconds: int) -> str:
 
 def _notes(program: str) -> tuple[str, ...]:
     notes = ["IPv4 packets whose UDP checksum is 0 are dropped"]
-    if program == "jool":
+    if program == NAT64:
         notes.append("source ports are not preserved (f-args 11)")
-    if program == "jool_mapt":
+    if program == MAPT:
         notes.append("the BR of 4.2.0-rc3 does not check source ports against the PSID (MAP-09)")
     return tuple(notes)

@@ -16,7 +16,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
-from v6t.profiles.intent_settings import Nat, Nat64
+from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 
 LIMIT_MARGIN = 1.05
 
@@ -111,7 +111,8 @@ class OpenBsdPf(Driver):
                 "the loaded PF rules are not those of /etc/pf.conf and could not be put back",
                 "save them there, or load the file with pfctl -f /etc/pf.conf",
             )
-        if intent.technology == "nat64" and Nat.of(intent).ports != (1024, 65535):
+        settings = settings_of(intent)
+        if isinstance(settings, Nat64) and settings.ports != (1024, 65535):
             raise UsageError(
                 "PF's af-to takes no range of ports", "leave the ports at 1024 to 65535"
             )
@@ -125,7 +126,7 @@ class OpenBsdPf(Driver):
             steps += _side(getattr(intent, side), getattr(self.options, side))
         flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
-        if intent.technology.startswith("nat"):
+        if isinstance(settings_of(intent), Nat):
             steps += self._rules(intent)
             flush = (self._flush(),)
             if self.options.flush == "purge":
@@ -134,7 +135,7 @@ class OpenBsdPf(Driver):
 
     def sessions(self, intent: Intent) -> Reading | None:
         """``current entries`` of ``pfctl -si``."""
-        return Reading("pfctl -si", info) if intent.technology.startswith("nat") else None
+        return Reading("pfctl -si", info) if isinstance(settings_of(intent), Nat) else None
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and PF's counters."""
@@ -145,7 +146,7 @@ class OpenBsdPf(Driver):
         file = f"{self.options.state_dir}/pf.conf"
         text = ruleset(intent, self.options)
         disable = "case {old} in *Disabled*) pfctl -q -d;; esac; true"
-        rule = "af-to" if intent.technology == "nat64" else "nat-to"
+        rule = "af-to" if isinstance(settings_of(intent), Nat64) else "nat-to"
         return [
             write_file(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
@@ -190,7 +191,8 @@ class OpenBsdPf(Driver):
 def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Text of ``pf.conf``: the file's own rules first, limits that outlive any test."""
     pool = nat.pool_of(intent)
-    wanted = options.sessions or Nat.of(intent).sessions
+    settings = settings_of(intent)
+    wanted = options.sessions or settings.sessions
     limit = max(100_000, int(wanted * LIMIT_MARGIN))
     t = options.timeout_s
     lines = [
@@ -204,9 +206,9 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     public = (
         pool.addresses[0] if len(pool.addresses) == 1 else "{ " + ", ".join(pool.addresses) + " }"
     )
-    if intent.technology == "nat64":
+    if isinstance(settings, Nat64):
         lines.append(
-            f"pass in on {left} inet6 proto udp from any to {Nat64.of(intent).prefix} "
+            f"pass in on {left} inet6 proto udp from any to {settings.prefix} "
             f"af-to inet from {public}"
         )
     else:

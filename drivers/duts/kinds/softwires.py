@@ -9,6 +9,7 @@ from pathlib import Path
 
 from v6t.drivers.duts.plan import Intent
 from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_text
 from v6t.profiles.intent_settings import BindingTable, GeneratedTable
 
 
@@ -45,7 +46,7 @@ def softwires(intent: Intent) -> Iterator[Softwire]:
 
 def _of_file(path: Path, br: IPv6Address) -> Iterator[Softwire]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except OSError as exc:
         raise UsageError(f"the binding table {path} cannot be read: {exc.strerror}") from exc
     for number, line in enumerate(lines, 1):

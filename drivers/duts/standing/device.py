@@ -47,12 +47,11 @@ class LabDut(LabDevice):
                 "a device reached over SSH cannot be between the cables of the lab",
                 "use --tester trex with this testbed, or ssh.lab instead of ssh.host",
             )
-        machine = [n for n in ("cores", "governor", "clock_khz") if getattr(options, n, 0)]
-        if machine:
+        if options.machine:
             raise UsageError(
-                f"the lab's device has no cores of its own: {', '.join(machine)} would change this "
+                f"the lab's device has no cores of its own: {', '.join(options.machine)} would change this "
                 "machine",
-                f"leave dut.options.{machine[0]} out, or use a device elsewhere",
+                f"leave dut.options.{options.machine[0]} out, or use a device elsewhere",
             )
         if (options.left, options.right) != (LEFT, RIGHT):
             raise UsageError(

@@ -77,7 +77,7 @@ class LabSsh:
         else:
             self._keys()
             _, self._pid = host.start(persistent=True)
-            (self.place / "pid").write_text(f"{self._pid} {_started(self._pid)}\n")
+            (self.place / "pid").write_text(f"{self._pid} {began(self._pid)}\n")
         if self._connect_now() is None:
             self._serve()
         return self._pid
@@ -103,7 +103,7 @@ class LabSsh:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             for _ in range(50):
-                if not _started(pid):
+                if not began(pid):
                     break
                 time.sleep(0.02)
         shutil.rmtree(self.place, ignore_errors=True)
@@ -114,7 +114,7 @@ class LabSsh:
             pid, _, started = (self.place / "pid").read_text().strip().partition(" ")
         except OSError:
             return 0
-        alive = pid.isdigit() and started and _started(int(pid)) == started
+        alive = pid.isdigit() and started and began(int(pid)) == started
         return int(pid) if alive else 0
 
     def _keys(self) -> None:
@@ -191,7 +191,7 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
     return found[0]
 
 
-def _started(pid: int) -> str:
+def began(pid: int) -> str:
     """When a process began [clock ticks since boot], which tells it from a later one."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

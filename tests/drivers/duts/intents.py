@@ -53,7 +53,13 @@ def lwaftr(softwires: int = 4) -> DutIntent:
     return replace(
         mape,
         technology="lwaftr",
-        settings={"table": table, "br_address": "2001:db8:6::1", "hairpinning": False, "mtu": 1500},
+        settings={
+            "family": "binding-table",
+            "table": table,
+            "br_address": "2001:db8:6::1",
+            "hairpinning": False,
+            "mtu": 1500,
+        },
         left={**mape.left, "routes": {"2001:db8:b400::/40": "2001:db8:6::2"}},
     )
 
@@ -62,6 +68,7 @@ def nat44(sessions: int = 1000) -> DutIntent:
     return DutIntent(
         technology="nat44",
         settings={
+            "family": "nat",
             "inside4": ["198.18.0.0/24"],
             "pool4": ["198.19.0.1"],
             "ports": [1024, 65535],
@@ -81,6 +88,7 @@ def nat64(prefix: str = "2001:db8:64::/96") -> DutIntent:
     return DutIntent(
         technology="nat64",
         settings={
+            "family": "nat64",
             "prefix": prefix,
             "pool4": ["198.19.0.1"],
             "ports": [1024, 65535],
@@ -98,6 +106,7 @@ def dslite() -> DutIntent:
     return DutIntent(
         technology="dslite-aftr",
         settings={
+            "family": "ds-lite",
             "aftr": "2001:db8:6::1",
             "b4": ["2001:db8:6::2", 1],
             "inside4": ["10.0.0.0/24"],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import signal
 import subprocess
 import time
@@ -13,6 +15,22 @@ from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 LISTENING = "/run/v6t-lab"
+_OURS = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
+
+
+def unique(name: str) -> str:
+    """A lab device's name that no other test process uses; devices of dead ones are removed."""
+    _sweep()
+    return f"test-{name}-p{os.getpid()}-{ssh.began(os.getpid())}"
+
+
+@functools.cache
+def _sweep() -> None:
+    """A test process that was killed left its devices: they outlive whoever made them."""
+    for place in ssh.BASE.glob("v6t-lab-test-*"):
+        found = _OURS.fullmatch(place.name)
+        if found and ssh.began(int(found[2])) != found[3] and lacking() is None:
+            ssh.LabSsh(found[1]).stop()
 
 
 def lacking() -> str | None:
@@ -32,7 +50,7 @@ class Server(ssh.LabSsh):
     """The lab's own sshd; a boot identifier that tests can change."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name)
+        super().__init__(unique(name))
         self.start()
         self.inside = NamespaceTransport(self._pid, "inside")
         self.shell(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 from v6t.core.config.bound import bind
@@ -37,7 +36,7 @@ FRAMES = {
 }  # fmt: skip
 """Intent; source and destination sent forward; source and destination that come out; TTL."""
 STATEFUL = ("nftables", "iptables", "tayga-nftables")
-WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": "test-devices"}}}
+WAYS = {"directly": {}, "over ssh": {"ssh": {"lab": sshserver.unique("devices")}}}
 
 
 def missing(name: str, way: str) -> str | None:
@@ -192,7 +191,8 @@ def test_somebody_elses_route_makes_the_driver_refuse():
 def test_nothing_of_a_lab_device_is_left():
     if package := missing("linux-router", "over ssh"):
         pytest.skip(f"needs {package}")
-    with standing("linux-router", intents.ROUTER4, ssh={"lab": "test-gone"}):
-        assert LabSsh("test-gone").running()
-    assert not LabSsh("test-gone").running()
-    assert not Path("/run/v6t-lab-test-gone").exists()
+    lab = LabSsh(sshserver.unique("gone"))
+    with standing("linux-router", intents.ROUTER4, ssh={"lab": lab.name}):
+        assert lab.running()
+    assert not lab.running()
+    assert not lab.place.exists()

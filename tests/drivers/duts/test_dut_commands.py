@@ -75,7 +75,7 @@ def test_the_lab_device_cannot_stay_configured():
 
 @pytest.fixture(scope="module")
 def server():
-    made = sshserver.Server("test-dut-commands")
+    made = sshserver.Server("dut-commands")
     for side in ("left", "right"):
         mac = getattr(intents.LINKS, side).dut_mac
         made.shell(

@@ -90,7 +90,7 @@ STATE = (
 
 @pytest.fixture(scope="module")
 def server():
-    made = sshserver.Server("test-faults")
+    made = sshserver.Server("faults")
     made.shell("cat >/run/fault", FAULT)
     yield made
     sshserver.end(made)

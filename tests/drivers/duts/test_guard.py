@@ -42,7 +42,7 @@ def step(script, undo="", **more):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    made = field.Field("test-guard", tmp_path_factory.mktemp("field"))
+    made = field.Field("guard", tmp_path_factory.mktemp("field"))
     made.device.shell(
         "cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n"
     )  # as a test route would do that nothing foresees
@@ -199,11 +199,12 @@ def test_the_timer_counts_no_clock(device):
 # ----------------------------------------------------- while it is measured
 
 
+LAB = sshserver.unique("guard-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
     "dut": {
         "driver": "linux-router",
-        "options": {"ssh": {"lab": "test-guard-run", "connect_deadline_s": 2.0}, "undo_after_s": 3},
+        "options": {"ssh": {"lab": LAB, "connect_deadline_s": 2.0}, "undo_after_s": 3},
     },
 }
 LONG = (
@@ -222,7 +223,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     if not can:
         pytest.skip(f"no network namespaces here: {how}")
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
-    out, lab = tmp_path / "out", LabSsh("test-guard-run")
+    out, lab = tmp_path / "out", LabSsh(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
     v6t = subprocess.Popen([*field.COMMAND, *words], stderr=subprocess.PIPE, text=True)
     try:
@@ -247,7 +248,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
 
 
 def trials(out: Path) -> int:
-    """Trials through the device; those of the tester's own ceiling leave it out."""
+    """Trials through the device; those of the tester's own capacity leave it out."""
     try:
         return (out / "journal.jsonl").read_bytes().count(b'"key":"throughput')
     except FileNotFoundError:

@@ -60,7 +60,7 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def server():
-    made = sshserver.Server("test-logins")
+    made = sshserver.Server("logins")
     yield made
     sshserver.end(made)
 

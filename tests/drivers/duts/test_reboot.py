@@ -34,7 +34,7 @@ STEP = {
 
 @pytest.fixture(scope="module")
 def server():
-    made = sshserver.Server("test-reboot")
+    made = sshserver.Server("reboot")
     made.shell("cat >/run/reboot", REBOOT)
     yield made
     sshserver.end(made)

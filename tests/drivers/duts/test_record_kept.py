@@ -55,7 +55,7 @@ CLEAN = (
 def server():
     if sshserver.lacking() is not None:
         pytest.skip(f"needs {sshserver.lacking()}")
-    made = sshserver.Server("test-kept")
+    made = sshserver.Server("kept")
     yield made
     sshserver.end(made)
 

@@ -16,6 +16,7 @@ from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.namespace import NamespaceTransport
 
+from . import sshserver
 from .test_devices import missing
 
 POSSIBLE, WHY = available()
@@ -26,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
 
-NAME = "test-runs"
+NAME = sshserver.unique("runs")
 TESTBED = f"""\
 tester: {{kind: embedded}}
 dut:
@@ -36,7 +37,7 @@ dut:
 """
 QUICK = (
     *("--plugin", "siit", "--mode", "forward", "--frame-size", "84", "--reps", "1"),
-    *("--duration", "0.2", "--resolution", "20000", "--no-report"),
+    *("--duration", "0.2", "--resolution", "2500", "--no-report"),
 )
 
 

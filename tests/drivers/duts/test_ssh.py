@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.lock import Lock
@@ -21,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server():
-    made = sshserver.Server("test-ssh")
+    made = sshserver.Server("ssh")
     yield made
     sshserver.end(made)
 
@@ -184,3 +187,21 @@ def test_closing_twice_and_without_opening_is_fine():
     transport.close()
     with pytest.raises(ConnectionLost, match="there is no connection"):
         transport.run("true")
+
+
+def test_devices_of_a_test_process_that_was_killed_are_removed(server):
+    """Two checkouts test at once; what a killed one left does not stay for ever."""
+    words = "from v6t.tests.drivers.duts import sshserver as s; m = s.Server('ssh'); "
+    ended = [
+        sys.executable,
+        "-c",
+        words + "print(m.place, m.pid, flush=True); s.os.kill(s.os.getpid(), 9)",
+    ]
+    place, pid = subprocess.run(ended, capture_output=True, text=True, check=False).stdout.split()
+    assert Path(place).exists()
+    assert Path(place) != server.place
+    assert Path(f"/proc/{pid}").exists(), "a device elsewhere does not vanish with its tester"
+    subprocess.run([sys.executable, "-c", words + "s.end(m)"], check=True)
+    assert not Path(place).exists()
+    assert not Path(f"/proc/{pid}").exists()
+    assert server.running()

@@ -27,7 +27,7 @@ WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 def site(tmp_path_factory):
     if sshserver.lacking() is not None:
         pytest.skip(f"needs {sshserver.lacking()}")
-    made = field.Field("test-stopping", tmp_path_factory.mktemp("field"))
+    made = field.Field("stopping", tmp_path_factory.mktemp("field"))
     made.device.shell("cat >/run/waits", WAITS)
     yield made
     made.close()
@@ -128,9 +128,10 @@ def test_a_terminal_that_is_closed(device):
 
 # ------------------------------------------------------------- runs, and words
 
+LAB = sshserver.unique("stopping-run")
 TESTBED = {
     "tester": {"kind": "embedded"},
-    "dut": {"driver": "linux-router", "options": {"ssh": {"lab": "test-stopping-run"}}},
+    "dut": {"driver": "linux-router", "options": {"ssh": {"lab": LAB}}},
 }
 LONG = (
     *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "9"),
@@ -149,7 +150,7 @@ def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     if not can or sshserver.lacking():
         pytest.skip(f"no network namespaces here: {how or sshserver.lacking()}")
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
-    out, lab = tmp_path / "out", LabSsh("test-stopping-run")
+    out, lab = tmp_path / "out", LabSsh(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
     process = subprocess.Popen([*field.COMMAND, *words], stderr=subprocess.PIPE, text=True)
     try:

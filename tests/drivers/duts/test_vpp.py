@@ -261,7 +261,7 @@ def test_a_worker_thread_does_the_same():
 def test_it_is_driven_over_ssh():
     if package := sshserver.lacking():
         pytest.skip(f"needs {package}")
-    with standing("vpp", intents.paper_mape(), ssh={"lab": "test-vpp"}, **OWN) as bed:
+    with standing("vpp", intents.paper_mape(), ssh={"lab": sshserver.unique("vpp")}, **OWN) as bed:
         out = bed.through("reverse", "203.0.113.56", "192.0.2.80", 41999, 35336, b"over ssh")
         assert out is not None, "the frame was dropped"
         assert out[IPv6].dst == "2001:db8:ce:a11:0:c000:250:11"

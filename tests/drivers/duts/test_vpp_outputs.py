@@ -135,10 +135,10 @@ def test_silence_is_no_empty_table():
 
 
 @pytest.mark.parametrize(
-    ("technology", "seconds"), [("nat44", 3600), ("nat64", 300), ("dslite-aftr", None)]
+    ("intent", "seconds"),
+    [(intents.nat44(), 3600), (intents.nat64(), 300), (intents.dslite(), None)],
 )
-def test_how_long_idle_sessions_live(technology, seconds):
-    intent = intents.replace(intents.nat44(), technology=technology)
+def test_how_long_idle_sessions_live(intent, seconds):
     assert make_driver("vpp", {}).timeout_s(intent) == seconds
 
 

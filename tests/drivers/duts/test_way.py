@@ -325,7 +325,7 @@ destination: 10.9.0.0
 def site(tmp_path_factory):
     if sshserver.lacking() is not None:
         pytest.skip(f"needs {sshserver.lacking()}")
-    made = field.Field("test-way", tmp_path_factory.mktemp("field"))
+    made = field.Field("way", tmp_path_factory.mktemp("field"))
     yield made
     made.close()
 

@@ -14,28 +14,28 @@ from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent_settings import (
+    BindingTable,
+    DsLite,
+    IntentSettings,
+    MapRelay,
+    Nat,
+    Nat64,
+    settings_of,
+)
 
-NATS = ("nat44", "nat64")
-DSLITE = "dslite-aftr"
 NAT64_TIMEOUT_S = 300.0
 """Of UDP; no command changes it."""
-MAPPED = ("mape-br", "mapt-br", "lwaftr")
-
-
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
 _NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
-PROFILES = {
-    "mape-br": ExpectProfile(tunnel_hop_limit=63, why=_ROUTED),
-    "lwaftr": ExpectProfile(tunnel_hop_limit=63, why=_ROUTED),
-    "nat64": ExpectProfile(absent_checksum=True, why=_NO_CHECKSUM),
-    DSLITE: ExpectProfile(
-        absent_checksum=True,
-        tunnel_hop_limit=63,
-        tunnel_keeps_ttl=True,
-        why=f"{_NO_CHECKSUM}; {_ROUTED}, whose TTL it leaves as it was",
-    ),
-}
-"""How its frames differ from the reference translation, as seen on v26.06."""
+_TUNNEL = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
+_NAT64 = ExpectProfile(absent_checksum=True, why=_NO_CHECKSUM)
+_DSLITE = ExpectProfile(
+    absent_checksum=True,
+    tunnel_hop_limit=63,
+    tunnel_keeps_ttl=True,
+    why=f"{_NO_CHECKSUM}; {_ROUTED}, whose TTL it leaves as it was",
+)
 
 
 class Vpp(Driver):
@@ -43,7 +43,10 @@ class Vpp(Driver):
 
     name = "vpp"
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, DS-Lite, routing"
-    technologies = ("ipv4-router", "ipv6-router", *MAPPED, *NATS, DSLITE)
+    technologies = (
+        "ipv4-router", "ipv6-router", "mape-br", "mapt-br", "lwaftr", "nat44", "nat64",
+        "dslite-aftr",
+    )  # fmt: skip
     executed = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
         "other versions follow their sources"
@@ -85,9 +88,8 @@ class Vpp(Driver):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
-        if intent.technology in MAPPED:
-            map_domains.refuse(intent, facts.version)
-        elif intent.technology == DSLITE:
+        map_domains.refuse(intent, facts.version)
+        if isinstance(settings_of(intent), DsLite):
             dslite.refuse(intent, self.options)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
@@ -105,8 +107,16 @@ class Vpp(Driver):
                     )
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """What RFCs leave to the implementation."""
-        return PROFILES.get(intent.technology, ExpectProfile())
+        """What RFCs leave to the implementation, as seen on v26.06."""
+        match settings_of(intent):
+            case DsLite():
+                return _DSLITE
+            case Nat64():
+                return _NAT64
+            case MapRelay(translates=False) | BindingTable():
+                return _TUNNEL
+            case _:
+                return ExpectProfile()
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
@@ -119,18 +129,23 @@ class Vpp(Driver):
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Counted by VPP itself; NAT64 and DS-Lite can only list, which takes too long."""
-        if intent.technology != "nat44":
+        if not _is_nat44(settings_of(intent)):
             return None
         return Reading(self.cli("show nat44 summary"), syntax.nat44_sessions)
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Only NAT44's can be set; DS-Lite's sessions never expire."""
-        fixed = {"nat64": NAT64_TIMEOUT_S, DSLITE: None}
-        return fixed.get(intent.technology, float(self.options.timeout_s))
+        match settings_of(intent):
+            case Nat64():
+                return NAT64_TIMEOUT_S
+            case DsLite():
+                return None
+            case _:
+                return float(self.options.timeout_s)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        version, o = facts.version, self.options
+        version, o, settings = facts.version, self.options, settings_of(intent)
         steps: list[Step] = []
         if o.started:
             steps += start.steps(o, intent, self.cli)
@@ -141,19 +156,20 @@ class Vpp(Driver):
                 raise UsageError("this driver configures no VLAN for VPP", "use untagged links")
             given: Any = getattr(intent, side)
             nets: list[IPv6Network] = []
-            if intent.technology == DSLITE and side == "left":
+            if isinstance(settings, DsLite) and side == "left":
                 given, nets = dslite.left_of(intent)
             more = dslite.attached(nets, port, self.cli)
             steps += self._side(given, port, version, link.mtu, more)
         flush: tuple[Step, ...] = ()
-        if intent.technology in MAPPED:
-            steps += map_domains.steps(intent, self.cli, ports, o.state_dir)
-        elif intent.technology == DSLITE:
-            steps += dslite.steps(intent, self.cli)
-            flush = (start.again(steps, dslite.empty(self.cli)),)
-        elif intent.technology in NATS:
-            steps += nat.steps(intent, version, self.cli, ports, o)
-            flush = nat.flush(intent, version, self.cli, ports, o)
+        match settings:
+            case MapRelay() | BindingTable():
+                steps += map_domains.steps(intent, self.cli, ports, o.state_dir)
+            case DsLite():
+                steps += dslite.steps(intent, self.cli)
+                flush = (start.again(steps, dslite.empty(self.cli)),)
+            case Nat():
+                steps += nat.steps(intent, version, self.cli, ports, o)
+                flush = nat.flush(intent, version, self.cli, ports, o)
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
 
     def port(self, side: str) -> str:
@@ -277,18 +293,22 @@ def check_hardware(text: str, name: str, mac: str, side: str) -> None:
         )
 
 
+def _is_nat44(settings: IntentSettings) -> bool:
+    return isinstance(settings, Nat) and not isinstance(settings, (Nat64, DsLite))
+
+
 def _notes(intent: Intent, version: str) -> tuple[str, ...]:
-    notes = []
-    if intent.technology in MAPPED:
+    notes, settings = [], settings_of(intent)
+    if isinstance(settings, (MapRelay, BindingTable)):
         notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
-    if intent.technology == "mape-br":
+    if isinstance(settings, MapRelay) and not settings.translates:
         notes.append("IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: no background")
-    if intent.technology == "nat44" and syntax.key(version) < (21, 1):
+    if _is_nat44(settings) and syntax.key(version) < (21, 1):
         notes.append(
             "the start-up file must hold nat { endpoint-dependent max translations per thread N }"
         )
-    if intent.technology == "nat64":
+    if isinstance(settings, Nat64):
         notes.append("no command sets NAT64's timeout: idle sessions live 300 s")
-    if intent.technology == DSLITE:
+    if isinstance(settings, DsLite):
         notes.append("nothing empties the table but another VPP, which takes seconds a trial")
     return tuple(notes)

@@ -10,7 +10,7 @@ from v6t.drivers.duts.kinds.softwires import Softwire, softwires
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.plan import Intent, Step, Was, checked
 from v6t.profiles.errors import UsageError
-from v6t.profiles.intent_settings import MapRelay, Rule
+from v6t.profiles.intent_settings import BindingTable, MapRelay, Rule, settings_of
 
 Cli = Callable[[str], str]
 """A VPP command as a shell line."""
@@ -24,16 +24,17 @@ def refuse(intent: Intent, version: str) -> None:
     Raises:
         UsageError: with the nearest rule that works.
     """
-    translation = intent.technology == "mapt-br"
-    if translation:
-        _refuse_dmr(MapRelay.of(intent).dmr)
-    rules = () if intent.technology == "lwaftr" else MapRelay.of(intent).rules
-    if translation and len(rules) > 1 and syntax.key(version) < BITWISE_SINCE:
+    relay = settings_of(intent)
+    if not isinstance(relay, MapRelay):
+        return
+    translation = relay.translates
+    _refuse_dmr(relay.dmr)
+    if translation and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
         raise UsageError(
             f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
             "use one rule, or VPP 24.06 or newer",
         )
-    for rule in rules:
+    for rule in relay.rules:
         net, ea_len = rule.ipv6_prefix, rule.ea_len
         if net.prefixlen + ea_len > 64:
             raise UsageError(
@@ -64,16 +65,17 @@ def _refuse_dmr(dmr: IPv6Network | None) -> None:
 
 def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> list[Step]:
     """Domains, then MAP on both interfaces."""
-    if intent.technology == "lwaftr":
+    kind = ""
+    if isinstance(settings_of(intent), BindingTable):
         own = _softwires(list(softwires(intent)), cli, place)
     else:
         relay = MapRelay.of(intent)
+        kind = " map-t" if relay.translates else ""
         source = str(relay.dmr or relay.br_address)
         own = [
             _domain(cli, f"v6t{n}", _words(rule, source), _wanted(rule, source))
             for n, rule in enumerate(relay.rules)
         ]
-    kind = " map-t" if intent.technology == "mapt-br" else ""
     return [*own, *(_interface(cli, port, kind) for port in ports.values())]
 
 

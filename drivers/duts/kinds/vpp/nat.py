@@ -9,7 +9,7 @@ from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, contains, matches
-from v6t.profiles.intent_settings import Nat, Nat64
+from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
@@ -19,8 +19,8 @@ def steps(
     intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> list[Step]:
     """Everything but interfaces, addresses and routes."""
-    kinds = {"nat44": _nat44, "nat64": _nat64}
-    return kinds[intent.technology](intent, version, cli, ports, options)
+    make = _nat64 if isinstance(settings_of(intent), Nat64) else _nat44
+    return make(intent, version, cli, ports, options)
 
 
 def flush(
@@ -28,13 +28,14 @@ def flush(
 ) -> tuple[Step, ...]:
     """Empty the session table; where no command does, take NAT away and make it again."""
     clear = syntax.clear_nat44(version)
-    if intent.technology == "nat44" and clear:
+    nat44 = not isinstance(settings_of(intent), Nat64)
+    if nat44 and clear:
         lines = [cli(clear)]
     else:
         own = steps(intent, version, cli, ports, options)
         taken = [s.undo for s in reversed(own) if s.undo and "{old}" not in s.undo]
         lines = taken + [s.command for s in own]
-    if intent.technology == "nat44":
+    if nat44:
         check, seen = empty(cli), f"{cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
     else:
         check, seen = _empty64(cli), f"{cli('show nat64 bib all')} | grep -vq -e BIB -e '^$'"

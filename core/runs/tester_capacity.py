@@ -1,11 +1,11 @@
-"""The tester's own ceiling: measured in the run, or remembered (SELF-01 to SELF-03).
+"""The tester's own capacity: measured in the run, or remembered (SELF-01 to SELF-03).
 
 Where the ports can be joined during a run, as in the lab, `procedure.selftest` says whether every
 run measures it (`run`) or whether one that was found before on this machine, with the same tester
 and the very same streams, is good enough (`cached`). With TRex on real ports the device stands
 between them: `v6t selftest --testbed FILE` measures it once, with a cable from port to port.
 
-A remembered ceiling that a run has used stays in its directory, so that a resumed run has the same.
+A remembered capacity that a run has used stays in its directory, so that a resumed run has the same.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
-from v6t.procedures.tester_rate import Ceiling, CeilingSpec, tester_ceiling
+from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, tester_capacity
 from v6t.procedures.trial import Measure, Mode
+from v6t.profiles.errors import UsageError
+from v6t.profiles.files import read_json
 from v6t.profiles.model import Direction, FramePair
 from v6t.profiles.streams import StreamSet
 
@@ -35,14 +37,16 @@ _OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_core
 
 
 THIS_RUN = "this run"
-FILE = "ceilings.json"
-"""In the run directory: the remembered ceilings it used."""
+FILE = "tester-capacity.json"
+"""In the run directory: the remembered capacities it used."""
+FORMER_FILE = "ceilings.json"
+"""What earlier versions called it."""
 
 
-def ceiling_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float) -> CeilingSpec:
-    """How the tester's own ceiling is looked for under a preset."""
+def capacity_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float) -> CapacitySpec:
+    """How the tester's own capacity is looked for under a preset."""
     careful = run.preset == "rfc"
-    return CeilingSpec(
+    return CapacitySpec(
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
         mode=mode,
@@ -54,16 +58,16 @@ def ceiling_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: floa
     )
 
 
-def find_ceiling(
+def find_capacity(
     bound: BoundRun,
     streams: Mapping[Direction, StreamSet],
-    spec: CeilingSpec,
+    spec: CapacitySpec,
     measure: Measure,
     directory: RunDir,
     *,
     of_phase_one: bool = False,
-) -> tuple[Ceiling, str]:
-    """The tester's ceiling and where it is from; measured if nothing is remembered.
+) -> tuple[TesterCapacity, str]:
+    """The tester's capacity and where it is from; measured if nothing is remembered.
 
     Args:
         bound: the run.
@@ -74,18 +78,18 @@ def find_ceiling(
         of_phase_one: its trials establish connections: never remembered.
     """
     if bound.tester.loops_back and (of_phase_one or not _may_be_old(bound)):
-        return tester_ceiling(spec, measure), THIS_RUN
+        return tester_capacity(spec, measure), THIS_RUN
     key = _key(bound, spec, streams)
-    used = directory.read_json(FILE) or {}
+    used = directory.read_json(FILE) or directory.read_json(FORMER_FILE) or {}
     if key not in used:
         found, source = recall(bound, spec, streams)
         if bound.tester.loops_back and source == UNKNOWN:
-            measured = tester_ceiling(spec, measure)
+            measured = tester_capacity(spec, measure)
             remember(bound, spec, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": found.rate_fps, "source": source}
         directory.write_json(FILE, used)
-    return Ceiling(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
+    return TesterCapacity(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
 
 
 def _may_be_old(bound: BoundRun) -> bool:
@@ -93,14 +97,17 @@ def _may_be_old(bound: BoundRun) -> bool:
 
 
 def remember(
-    bound: BoundRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet], ceiling: Ceiling
+    bound: BoundRun,
+    spec: CapacitySpec,
+    streams: Mapping[Direction, StreamSet],
+    capacity: TesterCapacity,
 ) -> None:
     """Keep what a self-test found; a file that cannot be written is no error."""
-    if not ceiling.rate_fps or bound.tester.simulates:
+    if not capacity.rate_fps or bound.tester.simulates:
         return
     path = _path()
     known = _read(path)
-    known[_key(bound, spec, streams)] = {"fps": ceiling.rate_fps, "when": now()}
+    known[_key(bound, spec, streams)] = {"fps": capacity.rate_fps, "when": now()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = path.with_suffix(f".{os.getpid()}")
@@ -111,17 +118,17 @@ def remember(
 
 
 def recall(
-    bound: BoundRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]
-) -> tuple[Ceiling, str]:
-    """The remembered ceiling and where it is from; the medium's rate if there is none."""
+    bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, StreamSet]
+) -> tuple[TesterCapacity, str]:
+    """The remembered capacity and where it is from; the medium's rate if there is none."""
     found = _read(_path()).get(_key(bound, spec, streams))
     if found is None:
-        return Ceiling(spec.mode, spec.media_fps, (), ()), UNKNOWN
-    return Ceiling(spec.mode, found["fps"], (), ()), f"self-test of {found['when']}"
+        return TesterCapacity(spec.mode, spec.media_fps, (), ()), UNKNOWN
+    return TesterCapacity(spec.mode, found["fps"], (), ()), f"self-test of {found['when']}"
 
 
-def _key(bound: BoundRun, spec: CeilingSpec, streams: Mapping[Direction, StreamSet]) -> str:
-    """Hash of everything a ceiling depends on: tester, machine, medium, frames, how it is found.
+def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, StreamSet]) -> str:
+    """Hash of everything a capacity depends on: tester, machine, medium, frames, how it is found.
 
     TRex on real ports may run on another machine than this, which its options then name.
     """
@@ -144,12 +151,12 @@ def _key(bound: BoundRun, spec: CeilingSpec, streams: Mapping[Direction, StreamS
 
 def _path() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "v6t" / "ceilings.json"
+    return Path(base) / "v6t" / "tester-capacity.json"
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        known = read_json(path)
+    except (OSError, UsageError):
         return {}
     return known if isinstance(known, dict) else {}

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs import ceiling
+from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import compile_point
-from v6t.core.runs.ceiling import THIS_RUN, UNKNOWN, ceiling_spec, find_ceiling, remember
 from v6t.core.runs.rundir import RunDir
-from v6t.procedures.tester_rate import Ceiling
+from v6t.core.runs.tester_capacity import THIS_RUN, UNKNOWN, capacity_spec, find_capacity, remember
+from v6t.procedures.tester_rate import TesterCapacity
 from v6t.tests.procedures.support import limited
 
 MEDIA = 10_000_000.0
@@ -42,9 +42,9 @@ def a_run(seed=1, tester="embedded", selftest="cached", **given):
 def look(run, directory, limit_fps=1e6, size=104, **changes):
     plugin = bind(run).technology
     sizes = plugin.frame_pair(size)
-    spec = replace(ceiling_spec(run, sizes, "forward", MEDIA), **changes)
+    spec = replace(capacity_spec(run, sizes, "forward", MEDIA), **changes)
     door = Counting(limit_fps)
-    found, source = find_ceiling(
+    found, source = find_capacity(
         bind(run), compile_point(plugin, sizes, run.seed), spec, door, directory
     )
     return found.rate_fps, source, door.trials
@@ -93,15 +93,15 @@ def test_any_change_is_a_new_self_test(directory, changed):
 
 def test_another_machine_is_a_new_self_test(directory, monkeypatch):
     look(a_run(), directory)
-    machine = {**ceiling.machine(), "processor": "another"}
-    monkeypatch.setattr(ceiling, "machine", lambda: machine)
+    machine = {**tester_capacity.machine(), "processor": "another"}
+    monkeypatch.setattr(tester_capacity, "machine", lambda: machine)
     assert look(a_run(), directory)[1] == THIS_RUN
 
 
-def test_a_resumed_run_keeps_the_ceiling_it_had(directory):
+def test_a_resumed_run_keeps_the_capacity_it_had(directory):
     first, _, _ = look(a_run(), directory)
     look(a_run(), directory)
-    cache = ceiling._path()
+    cache = tester_capacity._path()
     known = json.loads(cache.read_text())
     cache.write_text(json.dumps({k: {**v, "fps": 7.0} for k, v in known.items()}))
     rate, source, trials = look(a_run(), directory)
@@ -114,17 +114,17 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
     assert look(run, directory)[1] == THIS_RUN
     assert look(run, directory)[1] == THIS_RUN
     assert look(a_run(), directory, limit_fps=0.0)[0] == 0.0
-    assert not ceiling._path().exists()
+    assert not tester_capacity._path().exists()
 
 
-def test_phase_one_has_a_ceiling_of_its_own(directory):
+def test_phase_one_has_a_capacity_of_its_own(directory):
     run = a_run()
     sizes = bind(run).technology.frame_pair(104)
     streams = compile_point(bind(run).technology, sizes, 1)
-    spec = ceiling_spec(run, sizes, "forward", MEDIA)
+    spec = capacity_spec(run, sizes, "forward", MEDIA)
     for _ in range(2):
         door = Counting(1e6)
-        _, source = find_ceiling(bind(run), streams, spec, door, directory, of_phase_one=True)
+        _, source = find_capacity(bind(run), streams, spec, door, directory, of_phase_one=True)
         assert (source, door.trials > 3) == (THIS_RUN, True)
 
 
@@ -136,9 +136,9 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     rate, source, trials = look(run, directory)
     assert (rate, source, trials) == (MEDIA, UNKNOWN, 0)
     sizes = bind(run).technology.frame_pair(104)
-    spec = ceiling_spec(run, sizes, "forward", MEDIA)
+    spec = capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
-    remember(bind(run), spec, streams, Ceiling("forward", 123.0, (), ()))
+    remember(bind(run), spec, streams, TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
     assert look(run, directory, duration_s=9.0)[1] == UNKNOWN
     other = RunDir(tmp_path / "other", new=True)

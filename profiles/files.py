@@ -1,0 +1,118 @@
+"""Files that others wrote, read whole or refused in one sentence: no pipe, no device, nothing endless.
+
+Whoever opens a pipe waits for its other end, and a device may have no end. Errors of the system
+(no such file, no permission) are left to the caller, who knows what the file is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from v6t.profiles.errors import UsageError
+
+SETTINGS_OCTETS = 256 << 10
+"""A file of settings: what somebody wrote by hand."""
+TABLE_OCTETS = 64 << 20
+"""Tables that programs write: prefixes, softwires, results."""
+JOURNAL_OCTETS = 512 << 20
+"""Trials with their histograms."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
+    """What a regular file holds.
+
+    Args:
+        path: the file.
+        limit: the largest that is read [octets].
+
+    Raises:
+        OSError: it cannot be opened or read, or is a directory.
+        UsageError: it is no regular file, or larger.
+    """
+    try:
+        _refuse_odd(path, os.stat(path).st_mode)  # before: opening some devices does something
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as exc:  # an octet 0 in the name
+        raise UsageError(f"{str(path)!r} is no name of a file") from exc
+    with os.fdopen(handle, "rb") as found:
+        _refuse_odd(path, os.fstat(handle).st_mode)
+        octets = found.read(limit + 1) if os.fstat(handle).st_size <= limit else None
+    if octets is None or len(octets) > limit:
+        raise UsageError(
+            f"{path} is larger than {_size(limit)}: no such file is read",
+            "is it the right one?",
+        )
+    return octets
+
+
+def read_text(path: Path, limit: int = TABLE_OCTETS) -> str:
+    """What a text file holds; see :func:`read_octets`.
+
+    Raises:
+        UsageError: it is no UTF-8 as well.
+    """
+    try:
+        return read_octets(path, limit).decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as exc:
+        raise UsageError(f"{path} is no text file") from exc
+
+
+def read_json(path: Path, limit: int = TABLE_OCTETS) -> Any:
+    """What a JSON file holds; see :func:`read_octets`.
+
+    Raises:
+        UsageError: it is no JSON as well.
+    """
+    text = read_text(path, limit)
+    try:
+        return parsed_json(text)
+    except ValueError as exc:
+        raise UsageError(f"{path} cannot be read: it is no JSON: {exc}") from exc
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Values of a JSON text.
+
+    Raises:
+        ValueError: it is none; NaN and infinite numbers, which Python would take, are none either.
+    """
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return value
+
+
+def _refuse_odd(path: Path, mode: int) -> None:
+    for is_one, what in _KINDS:
+        if is_one(mode):
+            raise UsageError(
+                f"{path} is {what}, not a file", "write what it says into a file first"
+            )
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "Is a directory", str(path))
+
+
+def _size(octets: int) -> str:
+    return f"{octets >> 20} MiB" if octets >= 1 << 20 else f"{octets >> 10} KiB"

@@ -1,0 +1,17 @@
+"""What may be written to a terminal: text that somebody else wrote moves no cursor and renames no window."""
+
+from __future__ import annotations
+
+
+def visible(text: str) -> str:
+    """Text whose lines are only text: anything that is no character to print is written as its code."""
+    return "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text)
+
+
+def in_one_line(text: str) -> str:
+    """The same without line ends."""
+    return "".join(c if c.isprintable() else _code(c) for c in text)
+
+
+def _code(character: str) -> str:
+    return " " if character == "\t" else character.encode("unicode_escape").decode()

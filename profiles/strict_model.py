@@ -1,0 +1,91 @@
+"""The base of all settings: what a user writes is taken as it stands, or refused.
+
+Text may stand for a number or a truth value, since flags and quoted values are text. What pydantic's
+lax mode accepts beyond that changes the meaning: ``true`` as the number 1, the number 12 as 0.0.0.12.
+Its strict mode would refuse text as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from typing import Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+from v6t.profiles.errors import UsageError
+
+_ADDRESSES: dict[type, str] = {
+    IPv4Address: "ip_v4_address",
+    IPv4Interface: "ip_v4_interface",
+    IPv4Network: "ip_v4_network",
+    IPv6Address: "ip_v6_address",
+    IPv6Interface: "ip_v6_interface",
+    IPv6Network: "ip_v6_network",
+}
+"""pydantic's names for what is wrong with each."""
+
+
+class StrictModel(BaseModel):
+    """Unknown names and infinite numbers are errors; neither values nor their types ever change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    former_names: ClassVar[Mapping[str, str]] = {}
+    """Settings by names they once had; files with those are still read."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not cls.former_names.keys() & given.keys():
+            return given
+        values = dict(given)
+        for former, name in cls.former_names.items():
+            if former in values:
+                if name in values:
+                    raise UsageError(
+                        f"{former} is the former name of {name}, and both are given",
+                        f"leave out {former}",
+                        path=(former,),
+                    )
+                values[name] = values.pop(former)
+        return values
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _as_written(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        made = handler(value)
+        wrong = [] if made is value else list(_retyped(value, made, ()))
+        if wrong:
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return made
+
+
+def _retyped(value: Any, made: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:
+    """What validation took for something else."""
+    if isinstance(value, Mapping) and isinstance(made, Mapping):
+        return [e for k in value if k in made for e in _retyped(value[k], made[k], (*path, k))]
+    if isinstance(value, list) and isinstance(made, (list, tuple)):
+        pairs = enumerate(zip(value, made, strict=False))
+        return [error for number, pair in pairs for error in _retyped(*pair, (*path, number))]
+    if not isinstance(value, (bool, int, float)):
+        return []
+    kind = _ADDRESSES.get(type(made))
+    if isinstance(value, bool) and type(made) in (int, float):
+        kind = f"{type(made).__name__}_type"
+    if kind is None:
+        return []
+    return [InitErrorDetails(type=PydanticCustomError(kind, "wrong type"), loc=path, input=value)]

@@ -1,0 +1,1 @@
+"""Inputs nobody would give on purpose, and what becomes of them."""

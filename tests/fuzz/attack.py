@@ -1,0 +1,53 @@
+"""A batch of inputs of one kind: figures, and each thing that went wrong once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from .bench import Place
+from .kinds import KINDS
+
+BATCH = 250
+SLOW_S, LARGE_MIB = 5.0, 300.0
+
+
+def batch(job: tuple[str, int, int]) -> dict[str, Any]:
+    """Some inputs of one kind: figures, and what went wrong, once of each."""
+    kind, number, count = job
+    place = Place()
+    figures: dict[str, Any] = {
+        "kind": kind, "inputs": 0, "slowest": 0.0, "peak": 0.0, "statuses": Counter(), "troubles": [],
+    }  # fmt: skip
+    known = set()
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(KINDS[kind](place.files))
+    def attack(found: Any) -> None:
+        done = place.outcome(found)
+        figures["inputs"] += 1
+        figures["statuses"][done.status] += 1
+        figures["slowest"] = max(figures["slowest"], done.seconds)
+        figures["peak"] = max(figures["peak"], done.peak_mib)
+        trouble = done.trouble or ("slow" if done.seconds > SLOW_S else "")
+        what = (trouble, done.said.strip().splitlines()[-2:][0][:60] if done.said.strip() else "")
+        if trouble and what not in known:
+            known.add(what)
+            figures["troubles"].append(
+                [trouble, done.said[-600:], round(done.seconds, 2), repr(found)[:3000]]
+            )
+
+    try:
+        attack()
+    finally:
+        place.close()
+    return figures
