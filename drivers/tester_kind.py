@@ -35,6 +35,8 @@ class TesterKind(ABC):
     simulates: ClassVar[bool] = False
     """No frame is sent: the device is a part of the tester, no driver is asked, and what the
     tester can do says nothing of this machine."""
+    sending_error_s: ClassVar[float] = 0.0
+    """How closely it knows the time a stream took to send, usually [s]."""
     no_matter: ClassVar[frozenset[str]] = frozenset()
     """Options that change nothing about its speed."""
     options: Any

@@ -42,6 +42,7 @@ class BurstSpec:
         resolution_frames: error of the search [frames].
         repetitions: the RFC asks for 50.
         verifications: times a burst that loses is offered again before it counts.
+        shortest_frames: of shorter ones the tester cannot prove that they left back to back.
     """
 
     conditions: Conditions
@@ -52,6 +53,7 @@ class BurstSpec:
     resolution_frames: int
     repetitions: int
     verifications: int = 1
+    shortest_frames: int = 1
 
     @property
     def point(self) -> str:
@@ -88,7 +90,8 @@ class BurstRepetition:
         hit_longest: no burst lost anything: the buffer is larger than was searched, and the test is
             to be repeated with longer bursts (RFC 9004 section 6.2).
         attempts: every trial, invalid ones included.
-        valid: the tester sent every burst that decided; otherwise ``frames`` says nothing.
+        valid: the tester sent every burst that decided, and could prove it; otherwise ``frames``
+            says nothing.
     """
 
     number: int
@@ -175,9 +178,12 @@ class _Unknown(Exception):
 def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
     bursts = _Bursts(spec, number, measure, watch)
     low, high = 0, spec.most_frames + 1
+    shortest = min(spec.shortest_frames, spec.most_frames)
     try:
         while high - low > max(spec.resolution_frames, 1):
-            middle = (low + high) // 2
+            middle = max((low + high) // 2, shortest)
+            if middle >= high:  # between nothing and the shortest, which lost
+                return BurstRepetition(number, low, False, bursts.attempts, valid=False)
             if bursts.passes(middle):
                 low = middle
             else:

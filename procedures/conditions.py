@@ -25,7 +25,7 @@ class Conditions:
         invalid_retries: times an invalid trial is measured again before it counts as failed.
         frame_timeout_s: frames that take longer are lost (TP-06, FLR-06); None: off.
         variant: begins the keys of trials whose traffic is a variant of the run's own.
-        starts: see :class:`~v6t.procedures.trial.Trial`.
+        starts, bound_fps: see :class:`~v6t.procedures.trial.Trial`.
     """
 
     ipv6_frame_size: int
@@ -39,6 +39,7 @@ class Conditions:
     frame_timeout_s: float | None = None
     variant: str = ""
     starts: Starts | None = None
+    bound_fps: float | None = None
 
     def point(self, benchmark: str) -> str:
         """Start of the keys of a benchmark's trials."""
@@ -61,6 +62,7 @@ class Conditions:
             "pause_s": self.pause_s,
             "frame_timeout_s": self.frame_timeout_s,
             "starts": self.starts,
+            "bound_fps": self.bound_fps,
             **more,
         }
         return Trial(benchmark, "", rate_fps=rate_fps, duration_s=duration_s, **given)

@@ -132,6 +132,9 @@ class Trial:
         connections: phase 1 that goes before (RFC 9693); None: the device is stateless. Where it
             is all there is (``establish``, ``tear-down``), rate and duration are those of phase 1.
         starts: when the flows begin; None: all with the first frame.
+        bound_fps: highest rate of the search it belongs to, per direction: a tester that counts
+            differently at different rates goes by this one; None: by ``rate_fps``. It follows from
+            the run and is no part of what is written of a trial.
     """
 
     benchmark: str
@@ -149,6 +152,7 @@ class Trial:
     event: Event | None = None
     connections: Connections | None = None
     starts: Starts | None = None
+    bound_fps: float | None = None
 
     @property
     def first_frames(self) -> int:
@@ -236,6 +240,8 @@ class DirectionResult:
     Attributes:
         classes: counts per traffic class name.
         sending_time_s: from the first frame to the end of the last frame's slot [s].
+        sending_error_s: that time is known so closely, either way [s]; None: it was taken where
+            frames are sent.
         control: frames that are no test frames (ARP, ND, RA, LLDP, ICMP errors; GEN-24).
         checked: received frames compared with the reference translation.
         matched: those that were equal.
@@ -273,6 +279,12 @@ class DirectionResult:
     first_lost_s: float | None = None
     last_lost_s: float | None = None
     longest_gap_s: float | None = None
+    sending_error_s: float | None = None
+
+    @property
+    def sending_at_most_s(self) -> float:
+        """The sending time that is proven [s]."""
+        return self.sending_time_s + (self.sending_error_s or 0.0)
 
     def total(self, what: str) -> int:
         """Sum of a count over foreground and background (negative frames are not for return)."""
@@ -307,13 +319,17 @@ class Measure(Protocol):
         """Run one trial."""
 
 
-_ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts")
-_ADDED_RESULTS = ("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
+_ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts", "bound_fps")
+_ADDED_RESULTS = (
+    *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
+    "sending_error_s",
+)
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """A trial as JSON-like values; what it does not ask for is left out."""
-    return {k: v for k, v in asdict(trial).items() if k not in _ADDED or v is not None}
+    given = asdict(replace(trial, bound_fps=None))
+    return {k: v for k, v in given.items() if k not in _ADDED or v is not None}
 
 
 def result_to_json(result: TrialResult) -> dict[str, Any]:

@@ -54,6 +54,9 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             *("frames\nmatched", "+repetitions", "+search\nends within"),
             *("+bound of\nthe search", "+its\nreason", "<"),
         ]
+        counted = any(r.counted_by for r in records)
+        if counted:
+            names.insert(-1, "+counted\nby")
         rows = []
         for r in records:
             losses = [v for v in r.loss.values() if v is not None]
@@ -66,7 +69,9 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
                     f"{max(losses):.4%}" if losses else UNDEFINED,
                     share(r.matched),
                     *(str(r.repetitions), count(r.resolution_fps)),
-                    *(count(r.upper_bound), r.upper_bound_reason, star(r.limited)),
+                    *(count(r.upper_bound), r.upper_bound_reason),
+                    *([r.counted_by or "-"] if counted else []),
+                    star(r.limited),
                 ]
             )
         return sheet(records[0].title, names, rows)

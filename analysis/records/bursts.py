@@ -124,6 +124,11 @@ def burst_record(
 def _unsent(result: BurstResult) -> str | None:
     if result.bursts:
         return None
+    if any(r.attempts[-1].verdict.valid for r in result.repetitions):
+        return (
+            f"even the shortest burst lost frames ({result.spec.shortest_frames:,}): of shorter "
+            "ones the tester cannot prove that they left back to back"
+        )
     return "the tester could not send the bursts as asked in any repetition"
 
 

@@ -104,9 +104,9 @@ def _summarised(data: RunData) -> tuple[str, bool | None]:
 
 
 def _sending_times(data: RunData) -> list[float]:
-    """How long sending took in each trial that counts, as a multiple of what was asked."""
+    """How long sending took at most in each trial that counts, as a multiple of what was asked."""
     return [
-        counted.sending_time_s / t.sending_s
+        counted.sending_at_most_s / t.sending_s
         for record in data.records
         for t in _counted(data, record)
         for counted in t.result.directions.values()

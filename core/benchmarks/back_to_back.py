@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,6 +69,8 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
     def caveats(self, bound: BoundRun) -> Iterator[str]:
         """Slow bursts, few repetitions."""
         b = self.own(bound)
+        if unprovable := self._unprovable(bound):
+            yield f"back-to-back is not measured: {unprovable}"
         if (b.sending_time_tolerance or 1) > 1.001:
             yield (
                 f"bursts may take {b.sending_time_tolerance:g} times as long as frames back to "
@@ -95,6 +98,7 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )
+        refused = refused or self._unprovable(point.bound)
         result = (
             BurstResult(spec, ())
             if refused
@@ -103,9 +107,26 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
         record = burst_record(result, refused=refused, conditions=point.said)
         return Measured(record, burst_rows(result))
 
+    def _tolerance(self, bound: BoundRun) -> float:
+        general = bound.settings.procedure.sending_time_tolerance
+        return self.own(bound).sending_time_tolerance or general
+
+    def _unprovable(self, bound: BoundRun) -> str | None:
+        """Why no burst is long enough for what the tester knows of its sending time."""
+        longest_s, error_s = self.own(bound).longest_s, bound.tester.sending_error_s
+        slack_s = longest_s * (self._tolerance(bound) - 1)
+        if slack_s >= error_s:
+            return None
+        return (
+            f"a burst of {longest_s:g} s may take {1e6 * slack_s:.0f} µs longer, but the tester "
+            f"knows its sending time to {1e6 * error_s:.0f} µs only "
+            "(back_to_back.sending_time_tolerance, back_to_back.longest_s)"
+        )
+
     def _spec(self, point: Point, throughput_fps: float) -> BurstSpec:
         b = self.own(point.bound)
-        tolerance = b.sending_time_tolerance or point.procedure.sending_time_tolerance
+        tolerance = self._tolerance(point.bound)
+        error_s = point.bound.tester.sending_error_s
         return BurstSpec(
             conditions=point.conditions(
                 residual_wait_s=b.residual_wait_s, sending_time_tolerance=tolerance
@@ -117,4 +138,5 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
             resolution_frames=b.resolution_frames,
             repetitions=b.repetitions,
             verifications=b.verifications,
+            shortest_frames=max(1, math.ceil(error_s * point.limit_fps / (tolerance - 1))),
         )

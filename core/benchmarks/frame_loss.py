@@ -71,9 +71,10 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
 
     def _spec(self, point: Point) -> FrameLossSpec:
         f, p = self.own(point.bound), point.procedure
+        maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
         return FrameLossSpec(
-            conditions=self.conditions(point),
-            maximum_fps=max(f.rates_fps) if f.rates_fps else point.limit_fps,
+            conditions=replace(self.conditions(point), bound_fps=maximum_fps),
+            maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
             duration_s=f.duration_s or p.trial_duration_s,
             repetitions=f.repetitions or p.repetitions,

@@ -73,7 +73,7 @@ def search_spec(point: Point, conditions: Conditions) -> ThroughputSpec:
     """The search, bounded by medium and tester."""
     p = point.procedure
     return ThroughputSpec(
-        conditions=conditions,
+        conditions=replace(conditions, bound_fps=point.limit_fps),
         upper_bound_fps=point.limit_fps,
         upper_bound_reason=point.limit_reason,
         resolution_fps=p.resolution_fps or p.resolution_ratio * point.limit_fps,

@@ -45,6 +45,7 @@ def establishing(trial: Trial, connections: Connections) -> Trial:
         frame_timeout_s=None,
         then=None,
         event=None,
+        bound_fps=None,
     )
 
 

@@ -112,7 +112,7 @@ class Preparing:
             surplus=count.surplus,
             # without a device, tunnels with equal inner four-tuples are no sign of anything
             repeated=phase.repeated if self._device is not None else 0,
-            sending_time_s=phase.result.sending_time_s,
+            sending_time_s=phase.result.sending_at_most_s,
             inside=phase.inside,
             outside=phase.outside,
             sessions_before=before,
@@ -134,7 +134,7 @@ class Preparing:
                     found,
                     validation_sent=back.sent,
                     validated=back.received,
-                    validation_time_s=tried.result.sending_time_s,
+                    validation_time_s=tried.result.sending_at_most_s,
                     gap_s=max(0.0, tried.began_s - phase.ended_s),
                 )
                 directions["reverse"] = tried.result

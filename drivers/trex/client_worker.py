@@ -27,6 +27,9 @@ import warnings
 from typing import Any, Dict, List
 
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+EARLY_S = 0.03
+"""So much before and after the moment of the start the first frame is looked for."""
+
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
 
@@ -163,18 +166,19 @@ class Worker(object):
     def trial(
         self,
         bursts,
+        due_s,
         receive,
         residual_s,
         give_up_s,
         control,
         samples,
         recordings,
-        synchronized,
         marked=(),
     ):
         """One trial: install, start, watch, wait, read.
 
-        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None}]}
+        bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None, "times", "gap_us"}]}
+        due_s: by then the last frame should have left;
         receive: ports that receive test frames; samples: {port: [{"filter", "limit"}]};
         recordings: {port: {"filter", "limit", "path", "octets"}}, kept in files of the server;
         control: BPF filter of frames that are no test frames, or '';
@@ -183,23 +187,21 @@ class Worker(object):
         client = self.client
         ports = sorted(int(p) for p in bursts)
         client.remove_all_streams(ports=self.ports)
-        asked = time.monotonic()
         for port in ports:
-            for burst in bursts[str(port)]:  # one by one: lists are long, the server takes 4 MB
-                if burst["frames"]:
-                    client.add_streams([self._stream(port, burst)], ports=[port])
+            for number, burst in enumerate(bursts[str(port)]):
+                if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
+                    client.add_streams([self._stream(port, burst, number)], ports=[port])
                     client.ports[port].streams.clear()  # nobody needs the client's copies
-        added = time.monotonic()
         client.clear_stats(ports=self.ports)
         drops_before = self._queue_drop()
         captures = self._start_captures(receive, samples, control, recordings, marked)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
         clean(client)
-        before = time.monotonic()
-        client.start(ports=ports, force=self.service, synchronized=synchronized and len(ports) > 1)
-        began = time.monotonic()
-        ended = self._watch(ports, began, give_up_s, watched)
-        if ended is None:
+        sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
+        looking = Looking(self, sent, sum(len(b) for b in bursts.values()))
+        began = looking.start()
+        ended = self._watch(looking, began + due_s, began + give_up_s, watched)
+        if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
         stats = client.get_stats(ports=self.ports)
@@ -208,13 +210,12 @@ class Worker(object):
         collected = self._collect(captures)
         client.wait_on_traffic(ports=ports, timeout=10, rx_delay_ms=0)
         return {
-            "adding_s": added - asked,
             "ports": {str(p): stats[p] for p in self.ports},
             "global": stats["global"],
             "groups": plain(groups),
             "queue_drop": drops - drops_before,
-            "start_took_s": began - before,
-            "sending_s": None if ended is None else ended - began,
+            "looks": looking.seen,
+            "ended": ended,
             "began_ago_s": time.monotonic() - began,
             "captures": collected,
             "cpu": watched["cpu"],
@@ -259,7 +260,7 @@ class Worker(object):
 
     # ------------------------------------------------------------------ inside
 
-    def _stream(self, port, burst):
+    def _stream(self, port, burst, number):
         trex = dict(self.streams[str(port)][burst["index"]])
         trex["mode"] = {
             "type": "single_burst",
@@ -267,8 +268,15 @@ class Worker(object):
             "rate": {"type": "pps", "value": burst["pps"]},
         }
         trex["isg"] = burst["isg"]
-        if burst["tags"]:
-            trex["name"] = "%s (tags)" % trex["name"]
+        if burst["times"] > 1:
+            trex["mode"] = {
+                "type": "multi_burst",
+                "pkts_per_burst": burst["frames"] // burst["times"],
+                "count": burst["times"],
+                "ibg": burst["gap_us"],
+                "rate": trex["mode"]["rate"],
+            }
+        trex["name"] = "%s %d" % (trex["name"], number)
         trex["enabled"] = True
         if "vm" in trex:
             trex["vm"] = unpacked(trex["vm"])
@@ -281,9 +289,24 @@ class Worker(object):
             }
         return self.api.STLStream.from_json(trex)
 
-    def _watch(self, ports, began, give_up_s, watched):
-        """Time at which traffic had ended, None if it had not by the deadline."""
-        client, next_look = self.client, began + 0.2
+    def look(self, ports):
+        """The server's clock, frames each port has sent since it began, the clock again."""
+        rpc = self.client.conn.rpc
+        batch = rpc.create_batch()
+        batch.add("ping", {}, rpc.api_h)
+        for port in ports:
+            batch.add("get_port_stats", {"port_id": port}, rpc.api_h)
+        batch.add("ping", {}, rpc.api_h)
+        answers = batch.invoke(chunk_size=None)
+        if not answers:
+            raise Trouble("server", "TRex did not tell its counters: %s" % answers.err())
+        found = answers.data()
+        sent = {p: a["opackets"] for p, a in zip(ports, found[1:-1])}
+        return found[0]["ts"], sent, found[-1]["ts"]
+
+    def _watch(self, looking, due, latest, watched):
+        """Whether traffic ended by itself by the latest time; looks at the last frames leave."""
+        client, next_check, ports = self.client, looking.began + 0.2, looking.ports
         while True:
             if not client.is_connected():
                 raise Trouble("server", "the TRex server is gone")
@@ -291,12 +314,19 @@ class Worker(object):
                 if not client.ports[port].is_acquired():
                     raise Trouble("stolen", "port %d was taken by another user" % port)
             if not any(client.ports[p].is_active() for p in ports):
-                return time.monotonic()
+                if not looking.complete:
+                    looking.look()
+                return True
             now = time.monotonic()
-            if now - began > give_up_s:
-                return None
-            if now >= next_look:
-                next_look = now + 0.5
+            if now > latest:
+                return False
+            if now >= due and not looking.complete:
+                looking.look()
+                # the later it gets, the less a finer look would prove
+                time.sleep(min(0.1, (now - due) / 100))
+                continue
+            if now >= next_check and (now < due - 0.1 or looking.complete or now > due + 0.5):
+                next_check = now + 0.5
                 self._knock()  # the client itself takes a dozen seconds to notice
                 stats = client.get_stats(ports=ports)["global"]
                 watched["cpu"].append(stats.get("cpu_util_raw", stats.get("cpu_util", 0.0)))
@@ -304,7 +334,7 @@ class Worker(object):
                 for port in ports:
                     if self._is_down(port):
                         watched["events"].append("link of port %d went down" % port)
-            time.sleep(0.005)
+            time.sleep(max(0.0, min(0.005, due - now)) if not looking.complete else 0.005)
 
     def _knock(self):
         try:
@@ -401,6 +431,53 @@ def unpacked_list(instruction):
     listed = dict(instruction, value_list=values.tolist())
     del listed["packed"]
     return listed
+
+
+class Looking(object):
+    """Looks at the ports of a trial: before the first frame, at it, and at the last one."""
+
+    def __init__(self, worker, frames, streams):
+        self.worker = worker
+        self.frames = frames
+        self.streams = streams
+        self.ports = sorted(frames)
+        self.seen: List[Any] = []
+        self.at = self.began = 0.0
+        self.base: Dict[int, int] = {}
+
+    def start(self):
+        """Order the start for one moment of the server's clock; this clock's reading of it."""
+        client = self.worker.client
+        client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
+        asked = time.monotonic()
+        _, self.base, now = self.worker.look(self.ports)
+        half = (time.monotonic() - asked) / 2
+        # TRex wants 0.1 s of time, for every port, and compiles its streams meanwhile
+        lead = 0.15 + len(self.ports) * (0.03 + 2 * half) + 0.001 * self.streams
+        self.at, self.began = now + lead, asked + half + lead
+        whole = {"type": "raw", "op": "abs", "value": 1.0}
+        for port in self.ports:
+            done = client.ports[port].start(whole, -1, self.worker.service, None, self.at)
+            if not done:
+                raise Trouble("start", one_line(done.err()))
+        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs
+        self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
+        time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
+        while time.monotonic() < self.began + EARLY_S and not all(self.look().values()):
+            time.sleep(0.001)
+        return self.began
+
+    def look(self):
+        """Once more; frames sent by now."""
+        before, sent, after = self.worker.look(self.ports)
+        sent = {p: n - self.base[p] for p, n in sent.items()}
+        self.seen.append((before - self.at, sent, after - self.at))
+        return sent
+
+    @property
+    def complete(self):
+        """All frames were seen to have left."""
+        return bool(self.seen) and all(n >= self.frames[p] for p, n in self.seen[-1][1].items())
 
 
 def clean(client):

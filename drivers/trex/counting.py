@@ -5,7 +5,8 @@ Two ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
 * *trailer*: every frame is stamped (latency streams, software mode, one data path core); each
   class is counted for itself across translation and encapsulation, control frames are the rest;
 * *ports*: port counters less the control frames that a capture filter counted; any number of
-  cores and line rate, but the classes cannot be told apart.
+  cores and line rate, but the classes cannot be told apart. One core stamps some frames all the
+  same, which are compared.
 """
 
 from __future__ import annotations
@@ -28,8 +29,6 @@ _CONTROL = ("arp", "icmp", "icmp6")
 """Frames devices send of their own accord: ARP, ICMP, ND and RA; LLDP, too."""
 _NOT_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
              "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
-EVENT_ERROR_S = 0.02
-"""Traffic's end reaches the client as an event: so much later at most."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ def delay_summary(histograms: Mapping[str, Histogram]) -> dict[str, float] | Non
 def faults(raw: Mapping[str, Any], sent: Sequence[Sent], cpu_limit: float) -> list[str]:
     """What the tester itself did wrong: such a trial says nothing about the device (SELF-05)."""
     found = list(dict.fromkeys(raw["events"]))
-    if raw["sending_s"] is None:
+    if not raw["ended"]:
         found.append("TRex was still sending long after the trial's end and was stopped")
     for one in sent:
         direction = one.streams.direction

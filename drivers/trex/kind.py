@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.sending import LOOK_S
+from v6t.drivers.trex.stamping import MAX_STAMPED_FPS
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
@@ -23,6 +25,7 @@ class Trex(TesterKind):
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
     options_model = TrexOptions
+    sending_error_s = LOOK_S
     no_matter = frozenset({"force", "restart", "sample", "python"})
 
     @property
@@ -60,6 +63,20 @@ class Trex(TesterKind):
 
         del seed
         return TrexTester(self.options, links, device, loopback=loopback, delays=delays)
+
+    def caveats(self) -> Iterator[str]:
+        """How frames are told apart, which is decided before a search (GEN-24)."""
+        if self.options.by_trailer is False or self.options.cores > 1:
+            yield (
+                "frames are counted by TRex's ports, less control frames: classes are not told "
+                "apart, and none is compared with the reference translation"
+            )
+            return
+        yield (
+            "TRex tells frames apart by a trailer in each where a search's upper bound is at most "
+            f"{MAX_STAMPED_FPS:,.0f} fps, both directions together; beyond that all trials of the "
+            "search are counted by its ports, and some frames carry it for comparison"
+        )
 
     def cautions(self, timed: Sequence[str]) -> Iterator[str]:
         """TRex times frames with one core."""

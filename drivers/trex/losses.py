@@ -5,9 +5,9 @@ Each burst's frames leave at a constant pace, so a lost frame's number says when
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,13 +120,13 @@ def in_time(
     began_s = {n: found.began_s(n, b.pps, ticks_hz) for n, b in by_number.items()}
     start_s = min(began_s.values(), default=0.0)
     start_us = min(b.isg for b in sent.bursts)
-    return {
-        number: min(
-            (b for b in sent.bursts if streams[b.index].name == streams[burst.index].name),
-            key=lambda b, at_s=began_s[number] - start_s: abs(at_s - (b.isg - start_us) / 1e6),
-        )
-        for number, burst in by_number.items()
-    }
+    meant = {}
+    for number, burst in by_number.items():
+        at_us = start_us + 1e6 * (began_s[number] - start_s)
+        name = streams[burst.index].name
+        twins = (b for b in sent.bursts if streams[b.index].name == name)
+        _, meant[number] = min(((abs(b.isg - at_us), b) for b in twins), key=itemgetter(0))
+    return meant
 
 
 @dataclass(frozen=True)
@@ -140,15 +140,6 @@ class Spans:
 
     of: Mapping[Burst, tuple[float, float]]
     sent: Sent
-
-    @property
-    def sending_s(self) -> float:
-        """How long a class took at both rates, the slowest one [s]; endless if no frame came."""
-        of_class = [
-            sum(ended - began for _, (began, ended) in bursts) + max(0.0, self._late_s(bursts))
-            for bursts in self._classes
-        ]
-        return max(of_class, default=math.inf)
 
     @property
     def late_s(self) -> float | None:

@@ -90,20 +90,6 @@ def tick_rate_hz(found: Sequence[Mark]) -> float | None:
     return (late.left_ticks - early.left_ticks) / (late.arrived_s - early.arrived_s)
 
 
-def sending_time_s(found: Sequence[Mark], frames: int, ticks_hz: float) -> float | None:
-    """Time in which ``frames`` frames of one stream left, from the departures of some of them.
-
-    None if what was captured spans less than half of the stream.
-    """
-    if len(found) < 2:
-        return None
-    first, last = min(found, key=lambda m: m.seq), max(found, key=lambda m: m.seq)
-    if last.seq - first.seq < frames // 2:
-        return None
-    spacing = (last.left_ticks - first.left_ticks) / ticks_hz / (last.seq - first.seq)
-    return spacing * frames
-
-
 def with_macs(frame: bytes, macs: tuple[str, str], others: tuple[str, str]) -> bytes:
     """A frame that came to another pair of ports as it would have come to the first.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from v6t.drivers.trex.stamping import TAG_GROUPS, Burst, bursts
+from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts
 from v6t.procedures.trial import Trial
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.streams import StreamSet
@@ -31,7 +31,9 @@ def segmented(streams: StreamSet, trial: Trial) -> tuple[StreamSet, list[Burst]]
     )
     sent = counts([s.weight for s in streams.streams], trial.first_frames)
     later = tuple(
-        replace(beginning_at(stream, frames), stream_id=stream.stream_id + TAG_GROUPS)
+        replace(
+            beginning_at(stream, frames), stream_id=stream.stream_id + GROUPS_PER_DIRECTION // 2
+        )
         for stream, frames in zip(streams.streams, sent, strict=True)
     )
     second = [

@@ -13,6 +13,7 @@ the checksum that covers it computed.
 from __future__ import annotations
 
 import base64
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,8 +32,11 @@ _FIRST_OCTETS = {4: 8, 6: 4}
 """Version to identification, version to flow label."""
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
-TAG_GROUPS = 32
-"""Tagged frames use latency groups this far above their stream's."""
+GROUPS_PER_DIRECTION = 64
+MAX_TIMED_CLASSES = 21
+"""TRex has 128 latency groups, 64 for each direction: three for a class with tags."""
+_BETWEEN, _TAGS = MAX_TIMED_CLASSES, 2 * MAX_TIMED_CLASSES
+"""Frames between tags, and the tags, use latency groups so far above their stream's."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Burst:
         isg: start after the others [µs].
         pg_id: TRex's latency group; None: the frames are not stamped.
         tags: these are the tagged frames of a latency trial (LAT-02).
+        times: they come in so many equal groups.
+        gap_us: between the last frame of a group and the first of the next [µs].
     """
 
     index: int
@@ -54,6 +60,8 @@ class Burst:
     isg: float
     pg_id: int | None
     tags: bool = False
+    times: int = 1
+    gap_us: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """As the worker reads it."""
@@ -156,20 +164,28 @@ def _checksum(header: bytes | bytearray) -> int:
 
 
 def bursts(
-    streams: StreamSet, trial: Trial, *, stamp: bool, part: int = 0, parts: int = 1
+    streams: StreamSet,
+    trial: Trial,
+    *,
+    stamp: bool,
+    part: int = 0,
+    parts: int = 1,
+    marks: int = 0,
 ) -> list[Burst]:
     """Exact bursts of one trial: each class its share of rate and frames (GEN-14).
 
-    Tagged frames are streams of their own, clones of the class they belong to, whose frames are
-    taken from the class's main stream (LAT-06): tags and main stream together are the load. At
-    rates at which TRex cannot stamp every frame, the main streams go unstamped, and where every
-    frame was to be timed, as many as possible are tagged instead (PDV-03).
+    A tagged frame is one of its class's at the time it would have left anyway, so that the load
+    is the same before the first tag and after it (LAT-02, LAT-06); see :func:`_timed`. At rates
+    at which TRex cannot stamp every frame only the tagged ones are stamped, and where every frame
+    was to be timed, every second, third ... is tagged instead (PDV-03).
 
     Args:
         streams: of one direction.
         trial: what is asked of the direction.
         stamp: frames carry TRex's trailer as far as TRex can.
         part, parts: which of several pairs of ports this is, and how many there are.
+        marks: so many frames of each class are tagged where TRex cannot stamp every frame and
+            nothing is to be timed, so that some can be compared.
 
     Raises:
         UsageError: a timeout at a rate at which TRex cannot stamp every frame, or more tags than
@@ -181,44 +197,79 @@ def bursts(
     shares = counts(weights, frames)
     asked = trial.delays
     limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
-    every = stamp and trial.rate_fps <= limit_fps
+    # one way of counting within a search: its highest rate decides for all of its trials
+    most_fps = max(trial.rate_fps, trial.bound_fps or 0.0)
+    every = stamp and most_fps <= limit_fps
     if stamp and not every and trial.frame_timeout_s is not None:
         raise UsageError(
             f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, which a timeout for "
-            f"every frame needs; {trial.rate_fps:.0f} per direction are more",
+            f"every frame needs; {most_fps:.0f} per direction are more",
             "bound the search by the line_rate of the testbed",
         )
-    sample = 0
-    if stamp and not every and asked is not None:
-        sample = asked.tags or int(trial.frames * limit_fps / trial.rate_fps)
-    elif asked is not None:
-        sample = asked.tags
-    wanted = _share(sample, part, parts)
-    timed = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
-    tags = counts(timed, wanted) if wanted else [0] * len(weights)
+    reached = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
+    tags = [0] * len(weights)
+    if asked is not None and asked.tags:
+        wanted = _share(asked.tags, part, parts)
+        tags = counts(reached, wanted) if wanted else tags
+    elif stamp and not every:
+        most = frames if asked is not None else marks
+        tags = [
+            min(most, share // math.ceil(trial.rate_fps / limit_fps)) if weight else 0
+            for share, weight in zip(shares, reached, strict=True)
+        ]
     found = []
     for index, (stream, share, position, tagged) in enumerate(
         zip(streams.streams, shares, first_positions(weights), tags, strict=True)
     ):
-        if tagged > share:
-            raise UsageError(f"{tagged} tags do not fit into {share} frames of '{stream.name}'")
-        main = share - tagged
         rate = rate_fps * stream.weight / sum(weights)
-        found.append(
-            Burst(
-                index,
-                rate * main / share if share else rate,
-                main,
-                1e6 * position / rate_fps,
-                stream.stream_id if every and not is_marked(stream) else None,
-            )
-        )
-        if tagged and asked is not None:
-            rest_s = trial.duration_s - asked.first_tag_s
-            first_us = 1e6 * asked.first_tag_s
-            group = stream.stream_id + TAG_GROUPS
-            found.append(Burst(index, tagged / rest_s, tagged, first_us, group, tags=True))
+        group = stream.stream_id if every and not is_marked(stream) else None
+        whole = Burst(index, rate, share, 1e6 * position / rate_fps, group)
+        if tagged:
+            first_s = 0.0 if asked is None else asked.first_tag_s
+            found += _timed(whole, stream, tagged, math.ceil(first_s * rate))
+        else:
+            found.append(whole)
     return found
+
+
+def _timed(whole: Burst, stream: Stream, tags: int, first: int) -> list[Burst]:
+    """A class of which some frames are tagged, each at its own time.
+
+    Of the frames from ``first`` on, every k-th is tagged: the main stream ends before the first
+    tag, groups of k - 1 frames leave room for one frame after each group, and tags fill the rooms.
+    Each of the three begins the sequence of the class's frames anew.
+    """
+    if tags > whole.frames - first:
+        raise UsageError(
+            f"{tags} tags do not fit into {whole.frames - first} frames of '{stream.name}'"
+        )
+    every = whole.pg_id is not None
+    if every and stream.stream_id % GROUPS_PER_DIRECTION >= MAX_TIMED_CLASSES:
+        raise UsageError(
+            f"TRex has latency groups for the tags of {MAX_TIMED_CLASSES} classes in each direction"
+        )
+    period = (whole.frames - first) // tags
+    before = whole.frames - tags * period
+    slot_us = 1e6 / whole.pps
+    tag_us = whole.isg + before * slot_us
+    main = replace(whole, frames=before)
+    between = replace(
+        whole,
+        frames=tags * (period - 1),
+        isg=tag_us + slot_us,
+        pg_id=stream.stream_id + _BETWEEN if every else None,
+        times=tags,
+        gap_us=2 * slot_us,
+    )
+    tagged = replace(
+        whole,
+        pps=whole.pps / period,
+        frames=tags,
+        isg=tag_us,
+        pg_id=stream.stream_id + (_TAGS if every else 0),
+        tags=True,
+    )
+    return [b for b in (main, between, tagged) if b.frames]
 
 
 def _share(whole: int, part: int, parts: int) -> int:

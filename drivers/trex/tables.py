@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from v6t.drivers.trex.stamping import MAX_TIMED_CLASSES
 from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ MOST_ROWS = 32_768
 """Connections of a block: its lists have to fit into one request to TRex's server."""
 MOST_CONNECTIONS = 1 << 24
 """More are refused: TRex's server takes hundreds of octets for each value of a list."""
-IDS_PER_DIRECTION = 32
-"""TRex has 128 latency groups: for two directions, each with tagged clones of its streams."""
+IDS_PER_DIRECTION = MAX_TIMED_CLASSES
+"""Streams of a direction that can be stamped, tags among them."""
 MANY = 1_000_000
 """From here on it is said what they take."""
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 300, 60, 150

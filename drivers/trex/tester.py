@@ -14,7 +14,7 @@ from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.tester import Oracle, Phase
-from v6t.drivers.trex import counting, losses, marking, samples, tables
+from v6t.drivers.trex import counting, losses, marking, samples, sending, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.options import TrexOptions
@@ -189,7 +189,6 @@ class TrexTester:
             )
             if trial.then is not None:
                 spans = losses.Spans(found.spans(by_number, self._ticks_hz or 1.0), one)
-                directions[way] = replace(directions[way], sending_time_s=spans.sending_s)
                 health[f"second rate late, {way} [s]"] = spans.late_s
         return replace(result, directions=directions, tester=health)
 
@@ -286,7 +285,7 @@ class TrexTester:
             streams, burst = segmented(streams, trial)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         if len(cables) == 1:
-            burst = bursts(streams, trial, stamp=self._trailer)
+            burst = bursts(streams, trial, stamp=self._trailer, marks=self._options.sample)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         found = []
         for part, cable in enumerate(cables):
@@ -333,7 +332,8 @@ class TrexTester:
         stamp = all(one.told_apart for one in sent)
         if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
             raise TesterError(
-                f"TRex cannot stamp {trial.rate_fps:.0f} frames per second and direction, and port "
+                f"TRex cannot stamp {trial.bound_fps or trial.rate_fps:.0f} frames per second and "
+                "direction, the most of this search, and port "
                 "counters cannot tell frames that must be dropped from others",
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
             )
@@ -345,23 +345,23 @@ class TrexTester:
                 "choose a lower rate for IPDV",
             )
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        overtime_s = trial.sending_s * OVERTIME + 5
+        overtime_s = _overtime_s(trial)
         lists_s = LIST_S * sum(len(one.bursts) for one in sent)
         raw = self.attachment.ask(
             "trial",
             watch=self.attachment.server_lives,
             deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
             bursts={str(one.tx_port): [b.to_json() for b in one.bursts] for one in sent},
+            due_s=trial.sending_s,
             receive=sorted({one.rx_port for one in sent}),
             residual_s=trial.residual_wait_s,
             give_up_s=overtime_s,
             control="" if stamp else counting.control_filter(one.streams for one in sent),
-            samples=self._samples(sent, ipdv) if stamp else {},
+            samples=self._samples(sent, ipdv),
             recordings=dict(recording or {}),
             marked=[
                 [n, marking.counted(n)] for n in sorted({n for one in sent for n in one.marked})
             ],
-            synchronized=False,
         )
         answered = time.monotonic()
         if read is not None:  # before frames are compared: it says what they should be
@@ -378,13 +378,13 @@ class TrexTester:
             return {}
         kept: dict[str, Any] = {}
         for one in sent:
-            if ipdv:
+            if ipdv and one.stamped_bursts:
                 pattern = counting.neighbours_filter(one.frames, samples.IPDV_FRAMES)
                 limit = 2 * samples.IPDV_FRAMES
                 kept[str(one.rx_port)] = [{"filter": pattern, "limit": limit}]
                 continue
-            each = max(1, wanted // len(one.bursts))
-            limit = 4 * each * len(one.bursts) + 100
+            each = max(1, wanted // max(1, len(one.stamped_bursts) + len(one.marked_bursts)))
+            limit = 4 * max(wanted, len(one.bursts)) + 100
             found = []
             if one.stamped_bursts:
                 longest = max(b.frames for b in one.stamped_bursts)
@@ -409,13 +409,10 @@ class TrexTester:
         ways = [d for d in DIRECTIONS if any(one.streams.direction == d for one in sent)]
         mine = {d: [one for one in sent if one.streams.direction == d] for d in ways}
         captured = {d: self._captured(raw, mine[d]) for d in ways}
-        found = {d: samples.marks(captured[d]) for d in ways}
-        for marks in found.values():
-            self._ticks_hz = samples.tick_rate_hz(marks) or self._ticks_hz
+        for frames in captured.values():
+            self._ticks_hz = samples.tick_rate_hz(samples.marks(frames)) or self._ticks_hz
         return TrialResult(
-            directions={
-                d: self._direction(trial, mine[d], raw, captured[d], found[d], stamp) for d in ways
-            },
+            directions={d: self._direction(trial, mine[d], raw, captured[d], stamp) for d in ways},
             faults=tuple(counting.faults(raw, sent, self._options.cpu_limit)),
             started=started,
             tester={
@@ -424,7 +421,7 @@ class TrexTester:
                 "cpu": [round(c, 1) for c in raw["cpu"]],
                 "rx_cpu": [round(c, 1) for c in raw["rx_cpu"]],
                 "queue_full": raw["global"].get("queue_full", 0),
-                "event_time_s": raw["sending_s"],
+                "looks": len(raw["looks"]),
             },
         )
 
@@ -434,7 +431,6 @@ class TrexTester:
         sent: Sequence[counting.Sent],
         raw: Mapping[str, Any],
         frames: samples.Frames,
-        marks: list[samples.Mark],
         stamp: bool,
     ) -> DirectionResult:
         if stamp:
@@ -444,6 +440,7 @@ class TrexTester:
         else:
             counted = counting.by_ports(raw, sent)
         asked = trial.delays
+        took = self._sending_time(trial, sent, raw)
         some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
         known = [s for one in sent for s in one.streams.streams]
         streams = StreamSet(sent[0].streams.direction, tuple(known))
@@ -451,7 +448,8 @@ class TrexTester:
         compared = samples.compare(some, streams, oracle, source)
         return DirectionResult(
             classes=counted.classes,
-            sending_time_s=max(self._sending_time(trial, one, marks, raw) for one in sent),
+            sending_time_s=took.time_s,
+            sending_error_s=took.error_s,
             control=counted.control,
             checked=compared.checked,
             matched=compared.matched,
@@ -504,28 +502,20 @@ class TrexTester:
         return found
 
     def _sending_time(
-        self,
-        trial: Trial,
-        one: counting.Sent,
-        found: list[samples.Mark],
-        raw: Mapping[str, Any],
-    ) -> float:
-        """From TRex's own time stamps where frames were captured, else from its events [s]."""
-        longest = max(one.bursts, key=lambda b: b.frames)
-        by_stream: dict[int, list[samples.Mark]] = {}
-        for mark in found:
-            by_stream.setdefault(mark.hardware_id, []).append(mark)
-        if self._ticks_hz and by_stream:
-            times = [
-                t
-                for marks in by_stream.values()
-                if (t := samples.sending_time_s(marks, longest.frames, self._ticks_hz)) is not None
-            ]
-            if times:
-                return max(times)
-        if raw["sending_s"] is None:
-            return trial.duration_s * OVERTIME + 5
-        return max(trial.duration_s, float(raw["sending_s"]) - counting.EVENT_ERROR_S)
+        self, trial: Trial, sent: Sequence[counting.Sent], raw: Mapping[str, Any]
+    ) -> sending.Took:
+        """Of the pair of ports that may have taken longest."""
+        seen = sending.looks(raw["looks"])
+        never = sending.Took(_overtime_s(trial), 0.0)
+        took = (
+            sending.sending_time(seen, one.tx_port, one.frames, trial.sending_s) or never
+            for one in sent
+        )
+        return max(took, key=lambda t: t.most_s)
+
+
+def _overtime_s(trial: Trial) -> float:
+    return trial.sending_s * OVERTIME + 5
 
 
 def _cables(options: TrexOptions) -> dict[Direction, list[Cable]]:

@@ -65,15 +65,15 @@ def attempts(tester: TrexTester, compiled: StreamSet) -> float:
         "trial",
         deadline_s=60,
         bursts={"0": [burst]},
+        due_s=SECONDS,
         receive=[1],
         residual_s=0.2,
         give_up_s=SECONDS,
         control="",
         samples={},
         recordings={},
-        synchronized=False,
     )
-    seconds = raw["sending_s"] or SECONDS
+    seconds = raw["looks"][-1][2] if raw["ended"] else SECONDS
     made = raw["ports"]["0"]["opackets"] + raw["queue_drop"] + raw["global"]["queue_full"]
     return 1e9 * seconds / made
 

@@ -21,25 +21,61 @@ class STLStream(object):
 class _Port(object):
     owner = ""
     acquired = False
-    active_until = 0.0
-    streams = {}
+    active_until = began = 0.0
+    streams = {}  # the client's copies
+    added = ()
     def sync(self): pass
     def get_owner(self): return self.owner
     def is_acquired(self): return self.acquired
     def is_active(self): return time.monotonic() < self.active_until
     def is_virtual(self): return True
     def get_ts_attr(self): return {"link": {"up": os.environ.get("FAKE_LINK") != "down"}}
+    def start(self, mul, duration, force, mask, start_at_ts):
+        if os.environ.get("FAKE_DIE"): os._exit(3)
+        if os.environ.get("FAKE_HANG"): time.sleep(60)
+        self.began = start_at_ts
+        self.active_until = start_at_ts + self.took() + 0.02
+        if os.environ.get("FAKE_STOLEN"): self.acquired = False
+        return True
+    def took(self):
+        # how long sending takes, FAKE_SLOW times as long as it was asked to
+        modes = [s.data["mode"] for s in self.added]
+        due = max([m["total_pkts"] / m["rate"]["value"] for m in modes] or [0])
+        return due * float(os.environ.get("FAKE_SLOW", 1))
+    def sent(self):
+        total = sum(s.data["mode"]["total_pkts"] for s in self.added)
+        since = time.monotonic() - self.began
+        share = min(1.0, since / (self.took() or 1)) if self.began and since > 0 else 0
+        return int(total * share)
 
 class _Stats(object):
     def get(self, name): return 0
+    def clear_stats(self, **kwargs): pass
+
+class _Answers(list):
+    def data(self): return list(self)
+
+class _Batch(object):
+    def __init__(self, client):
+        self.client, self.asked = client, []
+    def add(self, method, params, api_h): self.asked.append((method, params))
+    def invoke(self, chunk_size):
+        return _Answers({"ts": time.monotonic()} if method == "ping" else
+                        {"opackets": self.client.ports[params["port_id"]].sent()}
+                        for method, params in self.asked)
+
+class _Rpc(object):
+    api_h = "x"
+    def __init__(self, client): self.rpc, self.client = self, client
+    def create_batch(self): return _Batch(self.client)
 
 SERVER = os.environ.get("FAKE_SERVER", "up")
 
 class STLClient(object):
     def __init__(self, **kwargs):
         self.ports = {0: _Port(), 1: _Port()}
-        self.global_stats = _Stats()
-        self.streams = {0: [], 1: []}
+        self.global_stats = self.pgid_stats = _Stats()
+        self.conn = _Rpc(self)
         if os.environ.get("FAKE_OWNER"):
             self.ports[1].owner = os.environ["FAKE_OWNER"]
     def connect(self):
@@ -60,18 +96,14 @@ class STLClient(object):
             self.ports[p].acquired = True
     def release(self, ports): pass
     def stop(self, ports): pass
-    def remove_all_streams(self, ports): self.streams = {p: [] for p in self.ports}
+    def remove_all_streams(self, ports):
+        for p in ports: self.ports[p].added, self.ports[p].began = [], 0.0
     def remove_all_captures(self): pass
     def add_streams(self, streams, ports):
-        for p in ports: self.streams[p] += streams
+        for p in ports: self.ports[p].added += streams
     def clear_stats(self, ports): pass
-    def start(self, ports, **kwargs):
-        if os.environ.get("FAKE_DIE"): os._exit(3)
-        if os.environ.get("FAKE_HANG"): time.sleep(60)
-        for p in ports: self.ports[p].active_until = time.monotonic() + 0.3
-        if os.environ.get("FAKE_STOLEN"): self.ports[ports[0]].acquired = False
     def wait_on_traffic(self, **kwargs): pass
-    def _sent(self, p): return sum(s.data["mode"]["total_pkts"] for s in self.streams[p])
+    def _sent(self, p): return sum(s.data["mode"]["total_pkts"] for s in self.ports[p].added)
     def get_stats(self, ports):
         stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(1 - p),
                      "oerrors": 0, "ierrors": 0} for p in (0, 1)}
@@ -80,7 +112,8 @@ class STLClient(object):
     def get_pgid_stats(self):
         flows = {}
         for p in (0, 1):
-            for s in self.streams[p]:
+            for s in self.ports[p].added:
+                if "flow_stats" not in s.data or "stream_id" not in s.data["flow_stats"]: continue
                 n = s.data["mode"]["total_pkts"]
                 flows[s.data["flow_stats"]["stream_id"]] = {
                     "tx_pkts": {p: n}, "rx_pkts": {1 - p: n}}

@@ -96,13 +96,9 @@ def test_in_loopback_frames_to_be_dropped_come_back_and_are_nobody_elses():
     assert (through.checked, through.matched) == (40, 0)  # a device that changes and drops nothing
 
 
-def test_recorded_stamps_give_the_time_of_sending(raw):
+def test_recorded_stamps_give_the_clocks_frequency(raw):
     marks = samples.marks(counting.captured(raw, 1))
-    hz = samples.tick_rate_hz(marks)
-    assert 1e9 < hz < 5e9
-    fg = [m for m in marks if m.hardware_id == marks[0].hardware_id]
-    assert samples.sending_time_s(fg, 1800, hz) == pytest.approx(1.0, abs=0.05)
-    assert samples.sending_time_s(fg[:2], 1800, hz) is None
+    assert 1e9 < samples.tick_rate_hz(marks) < 5e9
     assert samples.tick_rate_hz(marks[:5]) is None
 
 
@@ -115,7 +111,7 @@ def test_recorded_stamps_give_the_time_of_sending(raw):
         (lambda r: r["global"].update(queue_full=5), "transmit queue was full 5 times"),
         (lambda r: r.update(queue_drop=6), "dropped 6 frames before its transmit queue"),
         (lambda r: r.update(cpu=[3.0, 99.0]), "99% busy"),
-        (lambda r: r.update(sending_s=None), "was stopped"),
+        (lambda r: r.update(ended=False), "was stopped"),
         (lambda r: r.update(events=["link of port 1 went down"] * 2), "link of port 1 went down"),
     ],
 )
@@ -254,6 +250,24 @@ def test_no_frame_is_stamped_beyond_what_trex_can_stamp(delays, tagged):
     assert None not in {b.pg_id for b in every}
 
 
+def test_some_frames_are_stamped_for_comparison_where_not_all_can_be():
+    asked = trial(2e6, 0.5, bound_fps=5e6)
+    found = bursts(STREAMS["forward"], asked, stamp=True, marks=200)
+    assert sum(b.frames for b in found) == asked.frames
+    assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(200, 0), (200, 1)]
+    few = bursts(STREAMS["forward"], trial(3e6, 1e-5, bound_fps=5e6), stamp=True, marks=200)
+    assert sum(b.frames for b in few) == 30
+    assert not any(b.pg_id for b in bursts(STREAMS["forward"], asked, stamp=False, marks=200))
+
+
+@pytest.mark.parametrize(("bound", "every"), [(2.5e6, True), (2.6e6, False), (None, True)])
+def test_all_trials_of_a_search_are_counted_alike(bound, every):
+    """Its upper bound decides, however low a trial's own rate is."""
+    for rate in (1000.0, 2e6, 2.5e6):
+        found = bursts(STREAMS["forward"], trial(rate, 0.5, bound_fps=bound), stamp=True)
+        assert {b.pg_id is not None for b in found} == {every}
+
+
 def test_pdv_beyond_that_times_as_many_frames_as_possible():
     found = bursts(STREAMS["forward"], trial(5e6, 1.0, delays=DelayRequest()), stamp=True)
     assert sum(b.frames for b in found if b.tags) == 2_500_000
@@ -278,19 +292,65 @@ def test_port_counters_and_delays_of_tagged_frames(raw):
     assert {n: d.frames + d.lost for n, d in found.items()} == {"bg": 200}
 
 
-def test_tags_are_taken_from_the_load():
+def departures_us(burst):
+    """When TRex sends the frames of a burst: equal groups with a gap after each."""
+    group = burst.frames // burst.times
+    within = np.arange(group) * 1e6 / burst.pps
+    length = within[-1] + burst.gap_us
+    return np.concatenate([burst.isg + k * length + within for k in range(burst.times)])
+
+
+LOADS = [  # rate, duration, first tag, tags
+    (135.0, 120.0, 60.0, 5000), (1000.0, 2.0, 1.0, 500), (10_000.0, 12.0, 6.0, 5000),
+    (98_540.0, 2.0, 1.0, 997), (1000.0, 1.0, 0.0, 1000), (777.7, 3.1, 1.3, 1), (2e6, 0.1, 0.05, 50),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize(("rate", "duration", "first_s", "tags"), LOADS)
+def test_every_frame_leaves_at_its_own_time_tagged_or_not(direction, rate, duration, first_s, tags):
+    asked = trial(rate, duration, delays=DelayRequest(tags=tags, first_tag_s=first_s))
+    found = bursts(STREAMS[direction], asked, stamp=True)
+    plain = bursts(STREAMS[direction], trial(rate, duration), stamp=True)
+    assert sum(b.frames for b in found) == asked.frames
+    assert sum(b.frames for b in found if b.tags) == tags
+    assert len({b.pg_id for b in found}) == len(found)
+    for whole in plain:
+        mine = [b for b in found if b.index == whole.index]
+        when = np.sort(np.concatenate([departures_us(b) for b in mine]))
+        assert np.allclose(when, departures_us(whole), rtol=0, atol=1e-3)
+        tagged = [departures_us(b) for b in mine if b.tags]
+        if tagged:
+            assert tagged[0][0] >= whole.isg + 1e6 * first_s - 1e-3
+            assert np.allclose(np.diff(tagged[0], n=2), 0, atol=1e-3)
+
+
+def test_the_groups_of_a_class_with_tags():
     asked = trial(1000.0, 2.0, delays=DelayRequest(tags=500, first_tag_s=1.0))
     found = bursts(STREAMS["reverse"], asked, stamp=True)
-    assert [(b.index, b.frames, b.pg_id, b.tags) for b in found] == [
-        (0, 1350, 64, False),
-        (0, 450, 96, True),
-        (1, 150, 65, False),
-        (1, 50, 97, True),
+    assert [(b.index, b.frames, b.pg_id, b.times, b.tags) for b in found] == [
+        (0, 900, 64, 1, False),
+        (0, 450, 85, 450, False),
+        (0, 450, 106, 1, True),
+        (1, 100, 65, 1, False),
+        (1, 50, 86, 50, False),
+        (1, 50, 107, 1, True),
     ]
-    assert [(b.pps, b.isg) for b in found if b.tags] == [(450.0, 1e6), (50.0, 1e6)]
-    assert found[0].pps == pytest.approx(675.0)
+    assert [b.isg for b in found if b.tags] == [1e6, pytest.approx(1e6 + 5000)]
     with pytest.raises(UsageError, match="tags do not fit"):
         bursts(STREAMS["reverse"], trial(10.0, 2.0, delays=DelayRequest(tags=500)), stamp=True)
+
+
+def test_groups_for_the_tags_of_so_many_classes():
+    many = StreamSet(
+        "forward",
+        tuple(replace(STREAMS["forward"].streams[0], stream_id=64 + k) for k in range(22)),
+    )
+    asked = trial(2200.0, 1.0, delays=DelayRequest(tags=22, first_tag_s=0.5))
+    with pytest.raises(UsageError, match="tags of 21 classes"):
+        bursts(many, asked, stamp=True)
+    found = bursts(replace(many, streams=many.streams[:21]), asked, stamp=True)
+    assert len(found) == len({b.pg_id for b in found}) == 63
 
 
 def test_every_frame_has_a_delay_or_is_lost(raw):

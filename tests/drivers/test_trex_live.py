@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -73,6 +77,7 @@ def test_all_frames_come_back_and_match(loopback):
                 assert {c.role for c in counted.classes.values()} == {"foreground", "background"}
                 assert counted.delay_us["min"] <= counted.delay_us["p50"]
                 assert counted.sending_time_s == pytest.approx(1.0, abs=0.1)
+                assert counted.sending_error_s > 0
     finally:
         tester.close()
 
@@ -184,6 +189,83 @@ def test_a_server_that_cannot_give_delays_is_refused_at_once():
         host.close()
 
 
+ARRIVALS = """
+import json, socket, struct, sys, time
+ETH_P_ALL, SO_TIMESTAMPNS, wanted = 3, 35, int(sys.argv[1])
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+link.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+link.bind(("right", 0))
+link.settimeout(6)
+print("ready", flush=True)
+found = []
+try:
+    while len(found) < wanted:
+        frame, said, _, where = link.recvmsg(2048, 64)
+        if where[2] != 4:  # not what the port itself sends
+            s, ns = struct.unpack("qq", said[0][2])
+            found.append(s + ns / 1e9)
+except TimeoutError:
+    pass
+print(json.dumps(found))
+"""
+
+
+def arrivals(tester, asked):
+    """When the frames of a trial came to the right port, by the kernel's clock."""
+    enter = ["nsenter", "-t", str(tester.namespaces()["tester"]), "-n"]
+    with subprocess.Popen(
+        [*enter, sys.executable, "-c", ARRIVALS, str(asked.frames)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as watching:
+        assert watching.stdout.readline() == "ready\n"
+        result = tester.measure(asked)
+        return result, np.array(json.loads(watching.stdout.readline()))
+
+
+def test_tags_change_no_frames_time():
+    """Gaps between frames on the cable, before the first tag and from it on."""
+    tester = opened(loopback=True)
+    try:
+        asked = replace(trial("forward", 1000.0, 4.0), delays=DelayRequest(500, first_tag_s=2.0))
+        for _ in range(5):  # the machine may be busy
+            result, when = arrivals(tester, asked)
+            gaps = np.diff(when) * asked.rate_fps
+            parts = gaps[: asked.frames // 2], gaps[asked.frames // 2 :]
+            typical = [float(np.median(part)) for part in parts]
+            whole = [float(np.mean(part)) for part in parts]
+            if all(0.9 < gap < 1.1 for gap in (*typical, *whole)):
+                break
+        assert len(when) == asked.frames
+        assert typical == pytest.approx([1.0, 1.0], rel=0.1)
+        assert whole == pytest.approx([1.0, 1.0], rel=0.1)
+        (delays,) = result.directions["forward"].delays.values()
+        assert delays.frames + delays.lost == 500
+        (count,) = result.directions["forward"].classes.values()
+        assert (count.sent, count.received) == (4000, 4000)
+    finally:
+        tester.close()
+
+
+@pytest.mark.parametrize("counting", ["trailer", "ports"])
+def test_a_burst_that_took_too_long_is_invalid_however_frames_are_told_apart(counting):
+    """No veth pair carries three million frames per second: TRex stretches the burst."""
+    tester = opened(loopback=True, options={"counting": counting})
+    try:
+        asked = trial("forward", 3e6, 0.02)
+        result = tester.measure(asked)
+        counted = result.directions["forward"]
+        assert result.tester["counting"] == counting
+        assert counted.total("sent") == counted.total("required")
+        assert counted.sending_time_s - counted.sending_error_s > 1.5 * asked.duration_s
+        verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
+        assert not verdict.valid
+        valid(tester, trial("forward"))
+    finally:
+        tester.close()
+
+
 def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
 
     from v6t.drivers.trex import stamping
@@ -196,6 +278,10 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
         assert result.tester["counting"] == "ports"
         for counted in result.directions.values():
             assert counted.total("received") == counted.total("sent") == 4000
+            assert counted.checked == counted.matched > 50
+        below = valid(tester, replace(asked, rate_fps=1000.0, bound_fps=4000.0))
+        assert below.tester["counting"] == "ports"
+        assert valid(tester, replace(asked, rate_fps=1000.0)).tester["counting"] == "trailer"
         result = valid(tester, replace(asked, delays=DelayRequest()))
         for counted in result.directions.values():
             assert sum(d.frames for d in counted.delays.values()) == 2000

@@ -238,7 +238,7 @@ def test_marks_are_not_touched_where_there_are_none():
     [
         (1 << 28, (), "16,777,216"),
         ((1 << 24) + 1, (), "16,777,216"),
-        (4_000_000, ("frame-timeout",), "128 identifiers stamp 1,048,576"),
+        (4_000_000, ("frame-timeout",), "128 identifiers stamp 688,128"),
         (100_000, ("every-frame", "ipdv"), "32,768"),
     ],
 )
@@ -249,10 +249,10 @@ def test_what_cannot_be_is_refused_with_the_limits_name(most, needs, limit):
 
 def test_what_can_be_is_planned_with_its_memory():
     tables.check(1 << 24, frozenset({"tags", "every-frame"}))
-    tables.check(1_048_576, frozenset({"frame-timeout"}))
+    tables.check(688_128, frozenset({"frame-timeout"}))
     assert list(tables.said(500_000, frozenset({"tags"}))) == []
     delays, memory = tables.said(4_000_000, frozenset({"tags"}))
-    assert "1,048,576 of 4,000,000" in delays
+    assert "688,128 of 4,000,000" in delays
     assert "GiB of its server's memory" in memory
     assert len(list(tables.said(4_000_000, frozenset()))) == 1
 
@@ -276,5 +276,5 @@ def test_a_dry_run_refuses_and_plans():
     run = bind(bound(count=4_000_000))
     check_measures(run)
     said = "\n".join(cautions(run))
-    assert "1,048,576 of 4,000,000" in said
+    assert "688,128 of 4,000,000" in said
     assert "of its server's memory" in said

@@ -19,8 +19,10 @@ from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import Trial
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
 from . import faketrex
@@ -127,20 +129,20 @@ def test_deadline(installation, monkeypatch):
     made = a_tester(installation)
     made.open()
     try:
-        made.attachment.worker.ask("load", port=0, streams=[{"flow_stats": {}}])
-        burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "tags": False}
+        made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
+        burst = Burst(0, 1.0, 1, 0.0, 0).to_json()
         with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
             made.attachment.worker.ask(
                 "trial",
                 deadline_s=0.5,
                 bursts={"0": [burst]},
+                due_s=1.0,
                 receive=[1],
                 residual_s=0,
                 give_up_s=5,
                 control="",
                 samples={},
                 recordings={},
-                synchronized=False,
             )
     finally:
         made.close()
@@ -171,6 +173,31 @@ def test_a_trial_is_counted(opened):
         count = result.directions[direction].classes["fg"]
         assert (count.required, count.sent, count.received) == (500, 500, 500)
     assert opened.describe()["counting"] == "trailer"
+
+
+@pytest.mark.parametrize("options", [{}, {"counting": "ports"}, {"cores": 4, "counting": "ports"}])
+@pytest.mark.parametrize("slow", [1, 2])
+def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
+    """Whatever tells frames apart; a tester that sends at half the rate is found out."""
+    monkeypatch.setenv("FAKE_SLOW", str(slow))
+    made = a_tester(installation, **options)
+    made.open()
+    try:
+        run = resolve(flags=Flags(plugin="mape-br"))
+        plugin = bind(run).technology
+        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+        for _ in range(5):  # the machine may be busy
+            result = made.measure(TRIAL)
+            verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
+            if verdict.valid == (slow == 1):
+                break
+        assert verdict.valid == (slow == 1)
+        for counted in result.directions.values():
+            least = counted.sending_time_s - counted.sending_error_s
+            assert 0.499 < least <= counted.sending_at_most_s
+            assert slow == 1 or least > 0.9
+    finally:
+        made.close()
 
 
 def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):

@@ -144,6 +144,24 @@ def test_bursts_the_tester_could_not_send_say_nothing_about_the_device():
     assert len(entry["invalid_trials"]) == len(entry["trials"]) == 2 * 2 * 3
 
 
+@pytest.mark.parametrize(("shortest", "found"), [(1, 300), (256, 300), (301, None), (2000, None)])
+def test_no_burst_is_shorter_than_what_can_be_proven(shortest, found):
+    """A buffer of 300 frames."""
+    seen = []
+
+    def buffer(_, trial):
+        seen.append(trial.frames)
+        return min(trial.frames, 300)
+
+    spec = bursts(repetitions=1, shortest_frames=shortest)
+    result = measure_back_to_back(spec, by_rule(buffer))
+    assert min(seen) >= shortest
+    assert result.bursts == (() if found is None else (found,))
+    if found is None:
+        entry = burst_record(result, refused=None, conditions={}).to_json()
+        assert f"even the shortest burst lost frames ({shortest:,})" in entry["not_measured"]
+
+
 def recovery(**changes):
     given = {
         **{"throughput_fps": 1_000_000.0, "limit_fps": 1e7, "overload_s": 60.0},
