@@ -200,7 +200,7 @@ class Worker(object):
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         looking = Looking(self, sent, sum(len(b) for b in bursts.values()))
         began = looking.start()
-        ended = self._watch(looking, began + due_s, began + give_up_s, watched)
+        ended = self._watch(looking, looking.idle + due_s, began + give_up_s, watched)
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
@@ -442,7 +442,7 @@ class Looking(object):
         self.streams = streams
         self.ports = sorted(frames)
         self.seen: List[Any] = []
-        self.at = self.began = 0.0
+        self.at = self.began = self.idle = 0.0
         self.base: Dict[int, int] = {}
 
     def start(self):
@@ -463,15 +463,19 @@ class Looking(object):
         # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs
         self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
         time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
+        self.idle = time.monotonic()
         while time.monotonic() < self.began + EARLY_S and not all(self.look().values()):
-            time.sleep(0.001)
+            time.sleep(0.0005)
         return self.began
 
     def look(self):
         """Once more; frames sent by now."""
+        now = time.monotonic()
         before, sent, after = self.worker.look(self.ports)
         sent = {p: n - self.base[p] for p, n in sent.items()}
         self.seen.append((before - self.at, sent, after - self.at))
+        if not any(sent.values()):
+            self.idle = now  # sending may have begun since, and is not over before its time
         return sent
 
     @property

@@ -59,7 +59,7 @@ def attempts(tester: TrexTester, compiled: StreamSet) -> float:
     tester.attachment.ask("load", port=0, streams=[dict(s.trex) for s in compiled.streams])
     frames = int(OFFERED_FPS * SECONDS)
     burst = {
-        "index": 0, "pps": OFFERED_FPS, "frames": frames, "isg": 0.0, "pg_id": None, "tags": False,
+        "index": 0, "pps": OFFERED_FPS, "frames": frames, "isg": 0.0, "pg_id": None, "times": 1,
     }  # fmt: skip
     raw = tester.attachment.ask(
         "trial",
