@@ -27,6 +27,8 @@ import warnings
 from typing import Any, Dict, List
 
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+STREAM_S, LIST_S = 0.001, 0.03
+"""Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
 EARLY_S = 0.03
 """So much before and after the moment of the start the first frame is looked for."""
 
@@ -198,7 +200,7 @@ class Worker(object):
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
         clean(client)
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
-        looking = Looking(self, sent, sum(len(b) for b in bursts.values()))
+        looking = Looking(self, sent, self._preparing_s(bursts))
         began = looking.start()
         ended = self._watch(looking, looking.idle + due_s, began + give_up_s, watched)
         if not ended:
@@ -288,6 +290,16 @@ class Worker(object):
                 "ieee_1588": False,
             }
         return self.api.STLStream.from_json(trex)
+
+    def _preparing_s(self, bursts):
+        """Time TRex may need to make streams ready before it can start them."""
+        total = 0.0
+        for port in bursts:
+            for burst in bursts[port]:
+                vm = self.streams[port][burst["index"]].get("vm", {})
+                lists = [i for i in vm.get("instructions", []) if i.get("packed")]
+                total += LIST_S * len(lists) + STREAM_S
+        return total
 
     def look(self, ports):
         """The server's clock, frames each port has sent since it began, the clock again."""
@@ -436,10 +448,10 @@ def unpacked_list(instruction):
 class Looking(object):
     """Looks at the ports of a trial: before the first frame, at it, and at the last one."""
 
-    def __init__(self, worker, frames, streams):
+    def __init__(self, worker, frames, preparing_s):
         self.worker = worker
         self.frames = frames
-        self.streams = streams
+        self.preparing_s = preparing_s
         self.ports = sorted(frames)
         self.seen: List[Any] = []
         self.at = self.began = self.idle = 0.0
@@ -452,8 +464,8 @@ class Looking(object):
         asked = time.monotonic()
         _, self.base, now = self.worker.look(self.ports)
         half = (time.monotonic() - asked) / 2
-        # TRex wants 0.1 s of time, for every port, and compiles its streams meanwhile
-        lead = 0.15 + len(self.ports) * (0.03 + 2 * half) + 0.001 * self.streams
+        # TRex wants 0.1 s of time, for every port, after it has made the streams ready
+        lead = 0.15 + len(self.ports) * (0.03 + 2 * half) + self.preparing_s
         self.at, self.began = now + lead, asked + half + lead
         whole = {"type": "raw", "op": "abs", "value": 1.0}
         for port in self.ports:

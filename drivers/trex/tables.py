@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 MOST_ROWS = 32_768
 """Connections of a block: its lists have to fit into one request to TRex's server."""
 MOST_CONNECTIONS = 1 << 24
-"""More are refused: TRex's server takes hundreds of octets for each value of a list."""
+"""More are refused: TRex's server takes more than 100 octets for each value of a list."""
 IDS_PER_DIRECTION = MAX_TIMED_CLASSES
 """Streams of a direction that can be stamped, tags among them."""
 MANY = 1_000_000
 """From here on it is said what they take."""
-SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 300, 60, 150
+SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
 """Of each connection, measured with nat44 and frames of 84 octets: TRex's server, v6t with its
 worker, and the recording on the disk of TRex's host."""
 
