@@ -29,8 +29,8 @@ from typing import Any, Dict, List
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
 """Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
-EARLY_S = 0.03
-"""So much before and after the moment of the start the first frame is looked for."""
+LATE_S = 0.03
+"""So long after the moment of the start the first frame is looked for."""
 
 CLIENT = os.path.join("automation", "trex_control_plane", "interactive")
 
@@ -472,12 +472,12 @@ class Looking(object):
             done = client.ports[port].start(whole, -1, self.worker.service, None, self.at)
             if not done:
                 raise Trouble("start", one_line(done.err()))
-        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs
+        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
+        # 0.1 s if the machine was busy when it began
         self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
-        time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
-        self.idle = time.monotonic()
-        while time.monotonic() < self.began + EARLY_S and not all(self.look().values()):
-            time.sleep(0.0005)
+        self.idle = asked
+        while time.monotonic() < self.began + LATE_S and not all(self.look().values()):
+            time.sleep(0.001)
         return self.began
 
     def look(self):
