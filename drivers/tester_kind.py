@@ -12,6 +12,7 @@ from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
+    from v6t.procedures.trial import Ability
 
 State = Literal["ok", "note", "missing"]
 Finding = tuple[str, State, str]
@@ -113,6 +114,19 @@ class TesterKind(ABC):
         Args:
             timed: benchmarks of the run that time frames.
         """
+        yield from ()
+
+    def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
+        """What so many connections take, and what cannot be had with them.
+
+        Args:
+            most: connections of a trial.
+            needs: of the trials with so many.
+
+        Raises:
+            UsageError: they cannot be had.
+        """
+        del most, needs
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:

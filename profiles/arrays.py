@@ -9,6 +9,7 @@ U8 = NDArray[np.uint8]
 """Octets; of frames and packets ``(n, length)``."""
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
+F64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 """``(n,)``, one for each row."""
 Reasons = NDArray[np.uint8]

@@ -105,6 +105,10 @@ class Benchmark(Presentation[R], Generic[R, S]):
         del bound
         return self.abilities
 
+    def most_connections(self, bound: BoundRun) -> int:
+        """Connections of its largest trial, where there are any."""
+        return bound.settings.procedure.connections.count if self.fills_table else 0
+
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """Benchmarks that must have been measured at the same point."""
         p = bound.settings.procedure

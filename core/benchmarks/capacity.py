@@ -55,6 +55,11 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
     former_settings: ClassVar[Mapping[str, str]] = {"connections.capacity": "capacity"}
 
+    def most_connections(self, bound: BoundRun) -> int:
+        """As many as the search may ask for."""
+        given, there = self.own(bound).most, bound.technology.combinations
+        return there if given is None else min(there, given)
+
     def check(self, bound: BoundRun) -> None:
         """Refuse shares in the wrong order, and more connections than there can be."""
         c = self.own(bound)
@@ -63,7 +68,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
                 f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
                 "a table that is too small must be slower than one that is large enough",
             )
-        most = self._most(bound)
+        most = self.most_connections(bound)
         if c.first > most:
             raise UsageError(
                 f"the capacity search begins with {c.first} connections, but may not ask for more "
@@ -99,7 +104,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
     def _spec(self, point: Point) -> CapacitySpec:
         p, own = point.procedure, self.own(point.bound)
         upper, reason = upper_bound(point)
-        most = self._most(point.bound)
+        most = self.most_connections(point.bound)
         return CapacitySpec(
             conditions=point.conditions(),
             first=min(own.first, most),
@@ -114,8 +119,3 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
             error=own.error,
             phase_one=phase_one_settings(p),
         )
-
-    def _most(self, bound: BoundRun) -> int:
-        """Connections a search may ask for."""
-        given, there = self.own(bound).most, bound.technology.combinations
-        return there if given is None else min(there, given)

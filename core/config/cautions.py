@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
+from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
 
@@ -113,3 +114,5 @@ def _device(bound: BoundRun) -> Iterator[str]:
     timed = {"tags", "every-frame"}
     wants = [b.name for b in registry.wanted(bound) if timed & b.needs(bound)]
     yield from bound.tester.cautions(wants)
+    if bound.settings.connects:
+        yield from on_tester(bound, [registry.load(n) for n in bound.settings.benchmarks])

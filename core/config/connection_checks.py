@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
@@ -54,8 +54,21 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> 
         raise UsageError(
             "one table entry has no order to be read in", "set connections.reading to fixed"
         )
+    for _ in on_tester(bound, asked):
+        pass
     _check_device(bound)
     _check_timeout(bound, asked)
+
+
+def on_tester(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> Iterator[str]:
+    """What so many connections take on this tester.
+
+    Raises:
+        UsageError: it cannot have them.
+    """
+    most = max((b.most_connections(bound) for b in asked), default=0)
+    needs = frozenset(n for b in asked if b.fills_table for n in b.needs(bound))
+    yield from bound.tester.connections(most, needs)
 
 
 def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> None:

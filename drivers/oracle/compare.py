@@ -12,7 +12,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from v6t.drivers.oracle.replay import FrameSource
@@ -63,6 +63,7 @@ def compare_samples(
     oracle: Oracle | None,
     first_sequence: int = 0,
     source: FrameSource | None = None,
+    numbered: Callable[[U8], NDArray[np.int64]] | None = None,
 ) -> Comparison:
     """Build what was sent again, translate it by the book, compare octet by octet.
 
@@ -75,6 +76,7 @@ def compare_samples(
         oracle: the reference translation; None: frames must come back unchanged.
         first_sequence: sequence number in the trailer of the stream's first frame.
         source: what was sent, where it is not the stream as compiled.
+        numbered: tells which frames of the stream they are, where the trailer does not.
     """
     checked = matched = 0
     first: Mapping[str, str] | None = None
@@ -83,7 +85,7 @@ def compare_samples(
     policy = _UNCHANGED if oracle is None else oracle.header_policy
     for frames in _by_length(samples):
         marks = trailer.read(frames)
-        numbers = marks.seq - np.uint32(first_sequence)  # modulo 2**32
+        numbers = marks.seq - np.uint32(first_sequence) if numbered is None else numbered(frames)
         sent = np.concatenate([expander.frames(int(n), 1) for n in numbers])
         trailer.stamp(
             sent,

@@ -9,6 +9,7 @@ One request a line, ``{"id": 1, "op": "...", ...}``; one answer a line, ``{"id":
 the ports back.
 """
 
+import array
 import base64
 import ctypes
 import html
@@ -25,6 +26,9 @@ import types
 import warnings
 from typing import Any, Dict, List
 
+CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+STREAM_S, LIST_S = 0.001, 0.03
+"""Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
 LATE_S = 0.03
 """So long after the moment of the start the first frame is looked for."""
 
@@ -196,19 +200,31 @@ class Worker(object):
         self.client.set_port_attr(ports=[port], **settings)
         return None
 
-    def load(self, port, streams):
-        """Keep streams; each trial sets their rate and number of frames."""
-        self.streams[str(port)] = streams
+    def load(self, port, streams, first=0):
+        """Keep streams from a place on; each trial sets their rate and number of frames."""
+        self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams
         return len(streams)
 
-    def trial(self, bursts, due_s, receive, residual_s, give_up_s, control, samples, recordings):
+    def trial(
+        self,
+        bursts,
+        due_s,
+        receive,
+        residual_s,
+        give_up_s,
+        control,
+        samples,
+        recordings,
+        marked=(),
+    ):
         """One trial: install, start, watch, wait, read.
 
         bursts: {port: [{"index", "pps", "frames", "isg", "pg_id" or None, "times", "gap_us"}]}
         due_s: by then the last frame should have left;
-        receive: ports that receive test frames; samples: {port: {"filter", "limit"}};
-        recordings: {port: {"filter", "limit", "path"}}, kept in files of the server;
-        control: BPF filter of frames that are no test frames, or ''.
+        receive: ports that receive test frames; samples: {port: [{"filter", "limit"}]};
+        recordings: {port: {"filter", "limit", "path", "octets"}}, kept in files of the server;
+        control: BPF filter of frames that are no test frames, or '';
+        marked: [[class, BPF filter of its marked frames]].
         """
         client = self.client
         ports = sorted(int(p) for p in bursts)
@@ -217,13 +233,14 @@ class Worker(object):
             for number, burst in enumerate(bursts[str(port)]):
                 if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
                     client.add_streams([self._stream(port, burst, number)], ports=[port])
+                    client.ports[port].streams.clear()  # nobody needs the client's copies
         client.clear_stats(ports=self.ports)
         drops_before = self._queue_drop()
-        captures = self._start_captures(receive, samples, control, recordings)
+        captures = self._start_captures(receive, samples, control, recordings, marked)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
         clean(client)
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
-        looking = Looking(self, sent)
+        looking = Looking(self, sent, self._preparing_s(bursts))
         began = looking.start()
         ended = self._watch(looking, looking.idle + due_s, began + give_up_s, watched)
         if not ended:
@@ -303,6 +320,8 @@ class Worker(object):
             }
         trex["name"] = "%s %d" % (trex["name"], number)
         trex["enabled"] = True
+        if "vm" in trex:
+            trex["vm"] = unpacked(trex["vm"])
         if burst["pg_id"] is not None:
             trex["flow_stats"] = {
                 "enabled": True,
@@ -311,6 +330,16 @@ class Worker(object):
                 "ieee_1588": False,
             }
         return self.api.STLStream.from_json(trex)
+
+    def _preparing_s(self, bursts):
+        """Time TRex may need to make streams ready before it can start them."""
+        total = 0.0
+        for port in bursts:
+            for burst in bursts[port]:
+                vm = self.streams[port][burst["index"]].get("vm", {})
+                lists = [i for i in vm.get("instructions", []) if i.get("packed")]
+                total += LIST_S * len(lists) + STREAM_S
+        return total
 
     def look(self, ports):
         """The server's clock, frames each port has sent since it began, the clock again."""
@@ -383,54 +412,86 @@ class Worker(object):
         self.client.set_service_mode(ports=self.ports, enabled=True)
         self.service = True
 
-    def _start_captures(self, receive, samples, control, recordings):
+    def _start_captures(self, receive, samples, control, recordings, marked):
         captures: List[Any] = []
-        if not samples and not control and not recordings:
+        if not samples and not control and not recordings and not marked:
             return captures
         self._need_service()
         for port in receive:
-            wanted = samples.get(str(port))
-            if wanted:
+            for wanted in samples.get(str(port), []):
                 got = self.client.start_capture(
                     rx_ports=[port], limit=wanted["limit"], bpf_filter=wanted["filter"]
                 )
-                captures.append(("sample", port, got["id"]))
+                captures.append(("sample", port, got["id"], 0))
+            for number, pattern in marked:
+                got = self.client.start_capture(
+                    rx_ports=[port], limit=1, bpf_filter=pattern, snaplen=64
+                )
+                captures.append(("marked", port, got["id"], number))
             if control:
                 got = self.client.start_capture(
                     rx_ports=[port], limit=1000, bpf_filter=control, snaplen=128
                 )
-                captures.append(("control", port, got["id"]))
+                captures.append(("control", port, got["id"], 0))
             kept = recordings.get(str(port))
             if kept:
+                free = shutil.disk_usage(os.path.dirname(kept["path"])).free
+                if free < kept["octets"]:
+                    raise Trouble(
+                        "space",
+                        "the recording needs %d MB in %s, where %d MB are free"
+                        % (kept["octets"] >> 20, os.path.dirname(kept["path"]), free >> 20),
+                    )
                 got = self.client.start_capture(
                     rx_ports=[port],
                     limit=kept["limit"],
                     bpf_filter=kept["filter"],
                     endpoint="file:///" + kept["path"],
                 )
-                captures.append(("recording", port, got["id"]))
+                captures.append(("recording", port, got["id"], 0))
         return captures
 
     def _collect(self, captures):
         status = self.client.get_capture_status()
         collected = []
-        for kind, port, number in captures:
+        for kind, port, number, of_class in captures:
             entry = {"kind": kind, "port": port, "matched": status[number]["matched"], "frames": []}
+            entry["class"] = of_class
             frames: List[Any] = []
-            if kind != "recording":
+            if kind in ("sample", "control"):
                 self.client.fetch_capture_packets(number, frames, pkt_count=status[number]["count"])
-            self.client.stop_capture(number)
+            # with something to call, the client waits until the file is written
+            written = (lambda endpoint: None) if kind == "recording" else None
+            self.client.stop_capture(number, endpoint_cb=written)
             entry["frames"] = [[f["ts"], base64.b64encode(f["binary"]).decode()] for f in frames]
             collected.append(entry)
         return collected
 
 
+def unpacked(vm):
+    """A program whose packed lists are lists of numbers."""
+    return dict(vm, instructions=[unpacked_list(i) for i in vm["instructions"]])
+
+
+def unpacked_list(instruction):
+    """An instruction whose packed list is a list of numbers."""
+    if instruction.get("packed") is None:
+        return instruction
+    values = array.array(CODES[instruction["size"]], base64.b64decode(instruction["packed"]))
+    if sys.byteorder == "little":
+        values.byteswap()
+    listed = dict(instruction, value_list=values.tolist())
+    del listed["packed"]
+    return listed
+
+
 class Looking(object):
     """Looks at the ports of a trial: before the first frame, at it, and at the last one."""
 
-    def __init__(self, worker, frames):
+    def __init__(self, worker, frames, preparing_s):
         self.worker = worker
         self.frames = frames
+        self.preparing_s = preparing_s
         self.ports = sorted(frames)
         self.seen: List[Any] = []
         self.at = self.began = self.idle = 0.0
@@ -443,8 +504,8 @@ class Looking(object):
         asked = time.monotonic()
         _, self.base, now = self.worker.look(self.ports)
         half = (time.monotonic() - asked) / 2
-        # TRex wants 0.1 s of time, for every port
-        lead = 0.15 + len(self.ports) * (0.03 + 2 * half)
+        # TRex wants 0.1 s of time, for every port, after it has made the streams ready
+        lead = 0.15 + len(self.ports) * (0.03 + 2 * half) + self.preparing_s
         self.at, self.began = now + lead, asked + half + lead
         whole = {"type": "raw", "op": "abs", "value": 1.0}
         for port in self.ports:

@@ -12,11 +12,12 @@ Two ways to tell test frames from others (TRX-02, TRX-03, GEN-24):
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from v6t.drivers.trex.histogram import Histogram, decode
+from v6t.drivers.trex.marking import class_of, is_marked
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
@@ -53,13 +54,31 @@ class Sent:
 
     @property
     def stamped(self) -> bool:
-        """Every frame carries TRex's trailer."""
+        """Every frame carries TRex's stamp."""
         return len(self.stamped_bursts) == len(self.bursts)
+
+    @property
+    def told_apart(self) -> bool:
+        """Every frame carries TRex's stamp, or a mark of its stream's own."""
+        return len(self.stamped_bursts) + len(self.marked_bursts) == len(self.bursts)
+
+    @property
+    def marked_bursts(self) -> tuple[Burst, ...]:
+        """Those whose frames carry a mark of their stream's own."""
+        return tuple(b for b in self.bursts if is_marked(self.streams.streams[b.index]))
 
     @property
     def stamped_bursts(self) -> tuple[Burst, ...]:
         """Those whose frames do."""
         return tuple(b for b in self.bursts if b.pg_id is not None)
+
+    @property
+    def marked(self) -> dict[int, list[Burst]]:
+        """Those by the class that their marks tell."""
+        found: dict[int, list[Burst]] = {}
+        for burst in self.marked_bursts:
+            found.setdefault(class_of(self.streams.streams[burst.index]), []).append(burst)
+        return found
 
     @property
     def frames(self) -> int:
@@ -99,11 +118,14 @@ def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None
     classes: dict[str, ClassCount] = {}
     histograms: dict[str, Histogram] = {}
     tags: dict[str, Histogram] = {}
-    recognised = 0
+    recognised = left = 0
     for burst in sent.bursts:
         stream = sent.streams.streams[burst.index]
+        if is_marked(stream):
+            continue
         one, histogram = _group(raw, sent, burst)
         recognised += one.received + one.surplus
+        left += one.sent
         late = 0
         if frame_timeout_s is not None:
             late = histogram.total - histogram.below(round(frame_timeout_s * 1e6))
@@ -113,8 +135,35 @@ def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None
         histograms[name] = histograms.get(name, Histogram(())).merged(histogram)
         if burst.tags:
             tags[name] = tags.get(name, Histogram(())).merged(histogram)
+    for name, one in _marked(raw, sent, left):
+        recognised += one.received + one.surplus
+        classes[name] = _added(classes[name], one) if name in classes else one
     arrived = int(raw["ports"][str(sent.rx_port)]["ipackets"])
     return Counted(classes, arrived - recognised, histograms, tags)
+
+
+def _marked(raw: Mapping[str, Any], sent: Sent, others: int) -> Iterator[tuple[str, ClassCount]]:
+    """Classes that marks tell, all streams of each together: TRex counts them by capture filters.
+
+    It does not count what left of each: what all of them lack is lacking in the first.
+    """
+    bursts = sent.marked_bursts
+    lacking = sum(b.frames for b in bursts) + others
+    lacking -= int(raw["ports"][str(sent.tx_port)]["opackets"])
+    for number, which in sent.marked.items():
+        stream = sent.streams.streams[which[0].index]
+        received = sum(
+            int(c["matched"])
+            for c in raw["captures"]
+            if c["kind"] == "marked" and c["class"] == number and c["port"] in sent.rx_ports
+        )
+        required = sum(b.frames for b in which)
+        left, lacking = required - lacking, 0
+        surplus = max(0, received - left)
+        yield (
+            stream.name,
+            ClassCount(stream.role.value, required, left, received - surplus, surplus=surplus),
+        )
 
 
 def together(counted: Sequence[Counted]) -> Counted:

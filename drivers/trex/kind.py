@@ -15,6 +15,7 @@ from v6t.drivers.trex.stamping import MAX_STAMPED_FPS
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
     from v6t.drivers.trex.tester import TrexTester
+    from v6t.procedures.trial import Ability
 
 THIS_MACHINE = "this machine"
 
@@ -85,6 +86,13 @@ class Trex(TesterKind):
                 f"{' and '.join(timed)} need one data path core of TRex, not {self.options.cores}: "
                 "measure them in a run of their own with cores: 1"
             )
+
+    def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
+        """TRex's lists and identifiers bound them; see :mod:`v6t.drivers.trex.listed`."""
+        from v6t.drivers.trex import tables
+
+        tables.check(most, needs)
+        yield from tables.said(most, needs)
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
         """Installation, client and server, here or on the host that the options name."""

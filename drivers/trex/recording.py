@@ -1,31 +1,110 @@
-"""Recordings of TRex's captures: classic pcap files, read by NumPy."""
+"""Recordings of TRex's captures: asked for, fetched, and read by NumPy (classic pcap files)."""
 
 from __future__ import annotations
 
+import base64
 import struct
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.profiles import trailer
-from v6t.profiles.errors import TesterError
+from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.profiles.arrays import U8
-
+    from v6t.drivers.trex.attachment import Attachment
+    from v6t.drivers.trex.remote import Remote
+    from v6t.profiles.arrays import F64, U8
+    from v6t.profiles.streams import StreamSet
 
 _HEAD, _RECORD = 24, 16
+SPARE = 1000
+"""A recording may hold so many frames more than are asked for."""
+GROWN = 80
+"""Octets that a frame may gain on its way: two headers."""
+CHUNK = 1 << 20
+"""Frames that are looked at together."""
+TEST_FRAMES = f"ether[len - {trailer.LENGTH}] = {trailer.MAGIC}"
+"""Capture filter for what carries a trailer."""
+
+
+class Recordings:
+    """Files of the server's host, which are here or are fetched."""
+
+    def __init__(self, attachment: Attachment, remote: Remote | None) -> None:
+        """None yet.
+
+        Args:
+            attachment: to the server that records.
+            remote: host of the files; None: this one.
+        """
+        self._attachment = attachment
+        self._remote = remote
+        self._paths: dict[str, str] = {}
+
+    def request(self, name: str, frames: int, length: int) -> dict[str, Any]:
+        """What the worker needs to record test frames.
+
+        Args:
+            name: of the recording.
+            frames: at most, and some to spare.
+            length: octets of the longest as it is sent.
+        """
+        self._paths[name] = f"{self._attachment.ask('scratch')}/{name}.pcap"
+        limit = frames + SPARE
+        octets = limit * (length + GROWN + _RECORD)
+        return {
+            "filter": TEST_FRAMES,
+            "limit": limit,
+            "path": self._paths[name],
+            "octets": octets,
+        }
+
+    def read(self, name: str) -> Iterator[tuple[F64, U8]]:
+        """Times and frames, some at a time; then the file is removed.
+
+        Raises:
+            EnvironmentLacking: it is on another host.
+        """
+        there = self._paths.pop(name)
+        with tempfile.TemporaryDirectory(prefix="v6t-") as directory:
+            path = Path(there)
+            if self._remote is not None:
+                path = Path(directory) / "recording.pcap"
+                self._remote.fetch(there, path)
+            if not path.exists():
+                raise EnvironmentLacking(
+                    f"the recording of {name} is not here: {path}",
+                    "TRex writes it on the server's host: say ssh: user@host in the testbed",
+                )
+            for times_s, frames in read_timed(path):
+                for first in range(0, len(frames), CHUNK):
+                    yield times_s[first : first + CHUNK], frames[first : first + CHUNK]
+        self._attachment.ask("forget", path=there)
+
+
+def longest_frame(streams: StreamSet) -> int:
+    """Octets of the longest frame of some streams."""
+    return max(len(base64.b64decode(s.trex["packet"]["binary"])) for s in streams.streams)
 
 
 def read_frames(path: Path) -> list[U8]:
+    """Frames of a recording without their times; see :func:`read_timed`."""
+    return [frames for _, frames in read_timed(path)]
+
+
+def read_timed(path: Path) -> list[tuple[F64, U8]]:
     """Frames of a recording in the order of their arrival, equally long ones together.
 
     Args:
         path: of the file.
 
     Returns:
-        Arrays ``(n, length)``; where lengths differ, one for each length.
+        Times of arrival [s] ``(n,)`` and frames ``(n, length)``; where lengths differ, for each
+        length.
 
     Raises:
         TesterError: it is no recording, or frames were cut.
@@ -45,24 +124,37 @@ def read_frames(path: Path) -> list[U8]:
         table = data[_HEAD:].reshape(rows, _RECORD + kept)
         sizes = table[:, 8:16].copy().view(f"{order}u4")
         if (sizes == kept).all() and kept == length:
-            return [table[:, _RECORD:]]
+            return [(_times(table[:, :8].copy(), order), table[:, _RECORD:])]
     return _mixed(data.tobytes(), order, path)
 
 
-def _mixed(data: bytes, order: str, path: Path) -> list[U8]:
+def _times(heads: U8, order: str) -> F64:
+    """Seconds and microseconds of each row, in seconds."""
+    parts = heads.view(f"{order}u4")
+    found: F64 = parts[:, 0] + parts[:, 1] / 1e6
+    return found
+
+
+def _mixed(data: bytes, order: str, path: Path) -> list[tuple[F64, U8]]:
     by_length: dict[int, list[bytes]] = {}
+    heads: dict[int, list[bytes]] = {}
     at = _HEAD
     while at + _RECORD <= len(data):
         kept, length = struct.unpack_from(f"{order}II", data, at + 8)
         if kept != length:
             raise TesterError(f"{path} holds frames that were cut")
+        head = data[at : at + 8]
         at += _RECORD
         if at + kept > len(data):
             break  # the server was writing when it was stopped
+        heads.setdefault(length, []).append(head)
         by_length.setdefault(length, []).append(data[at : at + kept])
         at += kept
     return [
-        np.frombuffer(b"".join(frames), np.uint8).reshape(len(frames), length)
+        (
+            _times(np.frombuffer(b"".join(heads[length]), np.uint8).reshape(-1, 8), order),
+            np.frombuffer(b"".join(frames), np.uint8).reshape(len(frames), length),
+        )
         for length, frames in by_length.items()
     ]
 

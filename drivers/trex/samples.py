@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.delays import differences
 from v6t.drivers.oracle.compare import Comparison, compare_samples, together
+from v6t.drivers.trex.marking import FIRST, distance, is_marked, read
 from v6t.procedures.distribution import Distribution
 from v6t.profiles import trailer
 from v6t.profiles.model import Role
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
     from v6t.drivers.trex.counting import Sent
 
+    U8 = NDArray[np.uint8]
+    I64 = NDArray[np.int64]
     Frames = list[tuple[float, bytes]]
     OracleOf = Callable[[Stream], Oracle | None]
     SourceOf = Callable[[Stream], FrameSource | None]
@@ -52,13 +56,13 @@ class Mark:
 
 
 def marks(frames: Frames) -> list[Mark]:
-    """Trailers of captured frames; what carries none is left out."""
+    """TRex's stamps of captured frames; what carries none is left out."""
     found = []
     for arrived, frame in frames:
         if len(frame) < trailer.LENGTH:
             continue
         magic, _, number, seq, ticks = _TRAILER.unpack(frame[-trailer.LENGTH :])
-        if magic == trailer.MAGIC:
+        if magic == trailer.MAGIC and number < FIRST:
             found.append(Mark(arrived, number, (seq - FIRST_SEQUENCE) % (1 << 32), ticks))
     return found
 
@@ -124,13 +128,34 @@ def compare(
             number = int.from_bytes(frame[-14:-12], "little")
             groups.setdefault(number, []).append(frame)
     known = _coming_back(streams, oracle)
+    by_mark = {s.stream_id: s for s in known if is_marked(s)}
+    stamped = [s for s in known if not is_marked(s)]
     found = []
-    for group in groups.values():
+    for number, group in sorted(groups.items()):
         few = group[:: max(1, len(group) // FEW)]
-        which = max(known, key=lambda s: _against(s, few, streams, oracle, source).matched)
+        which = by_mark.get(number) or _fitting(
+            stamped, partial(_against, group=few, streams=streams, oracle=oracle, source=source)
+        )
         if which.role is not Role.NEGATIVE:
             found.append(_against(which, group, streams, oracle, source))
     return together(found)
+
+
+def _fitting(known: list[Stream], compare_with: Callable[[Stream], Comparison]) -> Stream:
+    """The stream a few frames fit best; the one that fitted moves to the end: no other number is its.
+
+    TRex numbers streams in their order where nothing else has a say, so the first one mostly fits.
+    """
+    best, matched = known[0], -1
+    for stream in known:
+        tried = compare_with(stream)
+        if tried.matched > matched:
+            best, matched = stream, tried.matched
+        if tried.matched == tried.checked:
+            break
+    known.remove(best)
+    known.append(best)
+    return best
 
 
 def _coming_back(streams: StreamSet, oracle: OracleOf) -> list[Stream]:
@@ -154,6 +179,7 @@ def _against(
         np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), length)
         for length, rows in by_length.items()
     ]
+    frames = source(stream)
     return compare_samples(
         stream,
         samples,
@@ -161,8 +187,18 @@ def _against(
         streams.direction,
         oracle(stream),
         first_sequence=FIRST_SEQUENCE,
-        source=source(stream),
+        source=frames,
+        numbered=None if not is_marked(stream) else _marked_as(frames),
     )
+
+
+def _marked_as(frames: FrameSource | None) -> Callable[[U8], I64]:
+    far = distance(0 if frames is None else frames.length)
+
+    def numbered(received: U8) -> I64:
+        return read(received, far)[2]
+
+    return numbered
 
 
 def ipdv(
@@ -186,13 +222,13 @@ def ipdv(
         source: see :func:`compare`.
     """
     found = marks(frames)
-    names = _names_of(frames, sent.streams, oracle, source)
+    named = streams_of(frames, sent.streams, oracle, source)
     result = {}
     for number, stream in enumerate(sent.streams.streams):
         if stream.role is Role.NEGATIVE:
             continue
         count = next(b.frames for b in sent.bursts if b.index == number)
-        mine = [m for m in found if names.get(m.hardware_id) == stream.name]
+        mine = [m for m in found if named.get(m.hardware_id) is stream]
         start = min((m.left_ticks for m in mine), default=0)
         first = min((m.arrived_s for m in mine), default=0.0)
         seq = np.array([m.seq for m in mine], dtype=np.int64)
@@ -222,10 +258,10 @@ def _kept(count: int, total: int) -> NDArray[np.bool_]:
     return kept
 
 
-def _names_of(
-    frames: Frames, streams: StreamSet, oracle: OracleOf, source: SourceOf
-) -> dict[int, str]:
-    """Which stream TRex means by each of its numbers: the one whose translation fits best."""
+def streams_of(
+    frames: Frames, streams: StreamSet, oracle: OracleOf, source: SourceOf = as_compiled
+) -> dict[int, Stream]:
+    """Which stream each number in trailers means: the one whose translation fits best, or its mark."""
     few: dict[int, list[bytes]] = {}
     for _, frame in frames:
         number = int.from_bytes(frame[-14:-12], "little")
@@ -233,7 +269,13 @@ def _names_of(
         if len(group) < 20:
             group.append(frame)
     known = _coming_back(streams, oracle)
+    by_mark = {s.stream_id: s for s in known if is_marked(s)}
+    stamped = [s for s in known if not is_marked(s)]
     return {
-        number: max(known, key=lambda s: _against(s, group, streams, oracle, source).matched).name
-        for number, group in few.items()
+        number: by_mark.get(number)
+        or _fitting(
+            stamped,
+            partial(_against, group=group, streams=streams, oracle=oracle, source=source),
+        )
+        for number, group in sorted(few.items())
     }

@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from v6t.drivers.trex.marking import is_marked
 from v6t.procedures.trial import Trial, directions_of
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import counts, first_positions
@@ -102,6 +103,16 @@ def _stamped(stream: Stream) -> Stream:
         "vm": {**stream.trex["vm"], "instructions": program},
     }
     return replace(stream, trex=trex)
+
+
+def mended(stream: Stream) -> Stream:
+    """The stream with instructions for the checksums over what TRex or its program writes."""
+    headers = headers_of(base64.b64decode(stream.trex["packet"]["binary"]))
+    program = list(stream.trex["vm"]["instructions"])
+    program += _fix(stream, headers, program)
+    return replace(
+        stream, trex={**stream.trex, "vm": {**stream.trex["vm"], "instructions": program}}
+    )
 
 
 def _mark(packet: bytearray, headers: Headers) -> None:
@@ -195,19 +206,23 @@ def bursts(
             f"every frame needs; {most_fps:.0f} per direction are more",
             "bound the search by the line_rate of the testbed",
         )
+    reached = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
     tags = [0] * len(weights)
     if asked is not None and asked.tags:
         wanted = _share(asked.tags, part, parts)
-        tags = counts(weights, wanted) if wanted else tags
+        tags = counts(reached, wanted) if wanted else tags
     elif stamp and not every:
         most = frames if asked is not None else marks
-        tags = [min(most, share // math.ceil(trial.rate_fps / limit_fps)) for share in shares]
+        tags = [
+            min(most, share // math.ceil(trial.rate_fps / limit_fps)) if weight else 0
+            for share, weight in zip(shares, reached, strict=True)
+        ]
     found = []
     for index, (stream, share, position, tagged) in enumerate(
         zip(streams.streams, shares, first_positions(weights), tags, strict=True)
     ):
         rate = rate_fps * stream.weight / sum(weights)
-        group = stream.stream_id if every else None
+        group = stream.stream_id if every and not is_marked(stream) else None
         whole = Burst(index, rate, share, 1e6 * position / rate_fps, group)
         if tagged:
             first_s = 0.0 if asked is None else asked.first_tag_s

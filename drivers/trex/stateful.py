@@ -1,15 +1,9 @@
-"""Connections on TRex: phase 1 recorded in a file and learned, phase 2 replayed from lists.
-
-TRex sends programs, not tables, so a learned table becomes lists of ready frames: blocks of at most
-:data:`~v6t.profiles.transform.chunks.MOST_ROWS` connections that send in turn.
-"""
+"""Connections on TRex: phase 1 recorded in a file and learned, phase 2 replayed from lists."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,78 +16,77 @@ from v6t.drivers.oracle.connection_oracle import (
     foreground,
     plugin_of,
 )
-from v6t.drivers.oracle.replay import Order, Replay
+from v6t.drivers.oracle.replay import FrameSource, Order, Replay
 from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable
 from v6t.drivers.tester import Oracle, Phase
-from v6t.drivers.trex.recording import read_frames, sequence
+from v6t.drivers.trex import tables
+from v6t.drivers.trex.listed import Listed, Rows
+from v6t.drivers.trex.marking import is_marked
+from v6t.drivers.trex.recording import Recordings, longest_frame, sequence
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
-from v6t.drivers.trex.stamping import Burst, stamped
+from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.connection_types import Connections, Reading
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.ends import ends_of
-from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.profiles.errors import TesterError
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import Stream, StreamSet
-from v6t.profiles.transform.chunks import MOST_ROWS, blocks
+from v6t.profiles.transform.precompute import period
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from v6t.drivers.trex.attachment import Attachment
-    from v6t.drivers.trex.remote import Remote
     from v6t.profiles.arrays import I64, U8
 
-SPARE = 1000
-"""A recording may hold so many frames more than there are connections."""
-IDS_PER_DIRECTION = 32
-"""TRex has 128 latency groups: for two directions, each with tagged clones of its streams."""
+    Reader = Callable[[U8], tuple[NDArray[np.bool_], I64]]
+
+PHASES: Mapping[Direction, str] = {"forward": "phase 1", "reverse": "the validation"}
 ORDER_SEED = 1
 
 
 @dataclass(frozen=True)
-class Listed(Order):
-    """Connections in the order of a list."""
+class Recorded:
+    """What a recording held.
 
-    which: I64 = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    Attributes:
+        frames: of connections.
+        distinct: connections they belong to.
+    """
 
-    def connections(self, numbers: NDArray[np.integer]) -> I64:
-        """Connections ``(n,)`` of frames ``(n,)``."""
-        found: I64 = self.which[numbers]
-        return found
+    frames: int
+    distinct: int
 
 
-def _order(count: int, entries: int | None, reading: Reading) -> I64:
+def _order(count: int, entries: int | None, reading: Reading) -> NDArray[np.int32]:
     used = count if entries is None else min(entries, count)
     if reading == "fixed":
-        return np.zeros(1, dtype=np.int64)
-    if reading == "linear":
-        return np.arange(used, dtype=np.int64)
-    return np.random.default_rng(ORDER_SEED).permutation(used).astype(np.int64)
+        return np.zeros(1, dtype=np.int32)
+    order = np.arange(used, dtype=np.int32)
+    if reading == "pseudorandom":
+        np.random.default_rng(ORDER_SEED).shuffle(order)
+    return order
 
 
 class Connecting:
     """One table at a time, and what is known of it."""
 
-    def __init__(self, attachment: Attachment, remote: Remote | None) -> None:
+    def __init__(self, recordings: Recordings) -> None:
         """No table yet.
 
         Args:
-            attachment: to the server that records.
-            remote: host of the recordings; None: this one.
+            recordings: of phases.
         """
-        self._attachment = attachment
-        self._remote = remote
+        self._recordings = recordings
         self._streams: Mapping[Direction, StreamSet] = {}
         self._outer: Oracle | None = None
         self._inner: ConnectionOracle | None = None
         self._version = 4
         self._file: MemoryFile | None = None
         self._table: StateTable | None = None
-        self._path = ""
-        self._recorded = self._fresh = 0
-        self._current: I64 | None = None
-        self._numbers: dict[tuple[Direction, int], I64] = {}
-        self._sets: dict[tuple[Any, ...], tuple[StreamSet, dict[tuple[Direction, int], I64]]] = {}
+        self._recorded = Recorded(0, 0)
+        self._known: Callable[[U8], I64] | None = None
+        self._listed: dict[Direction, Listed] = {}
+        self._sets: dict[tuple[Any, ...], tuple[StreamSet, Listed]] = {}
 
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
@@ -110,101 +103,86 @@ class Connecting:
             self._outer, self._inner = connecting(oracle, streams["forward"], streams["reverse"])
             self._inner.locate = self._locate
 
-    def recording(self, port: int, connections: Connections) -> dict[str, Any]:
-        """A fresh table, and what the worker needs to record phase 1 on a port."""
+    def begin(self, connections: Connections) -> None:
+        """A fresh table."""
+        tables.check(connections.count, frozenset())
         self.close()
         count = connections.count
         self._file = MemoryFile(count * ROW[self._version])
         self._table = StateTable(self._file.path, count, self._version)
         if self._inner is not None:
             self._inner.bind(TableAt(self._file.path, count, self._version, Order(count)))
-        own = foreground(self._streams["forward"]).stream_id
-        self._numbers["forward", own] = np.arange(count, dtype=np.int64)
-        self._path = f"{self._attachment.ask('scratch')}/phase1.pcap"
-        return {
-            str(port): {
-                "filter": "ether[len - 16] = 0xab",
-                "limit": count + SPARE,
-                "path": self._path,
-            }
-        }
+
+    def recording(self, port: int, streams: StreamSet) -> dict[str, Any]:
+        """What the worker needs to record a phase on a port.
+
+        Args:
+            port: that receives.
+            streams: whose frames are recorded, one for each connection.
+        """
+        name = PHASES[streams.direction]
+        return {str(port): self._recordings.request(name, self._rows.count, longest_frame(streams))}
 
     def learn(self) -> None:
-        """Read the recording and remember its four-tuples.
+        """Read the recording of phase 1 and remember its four-tuples.
 
         Raises:
             TesterError: there is none.
             EnvironmentLacking: it is on another host.
         """
-        table = self._table
-        if table is None:
-            raise TesterError("nothing was to be learned")
-        recorded = 0
-        seen = np.zeros(table.count, dtype=bool)
-        with tempfile.TemporaryDirectory(prefix="v6t-") as directory:
-            path = Path(self._path)
-            if self._remote is not None:
-                path = Path(directory) / "phase1.pcap"
-                self._remote.fetch(self._path, path)
-            if not path.exists():
-                raise EnvironmentLacking(
-                    f"the recording of phase 1 is not here: {path}",
-                    "TRex writes it on the server's host: say ssh: user@host in the testbed",
-                )
-            for frames in read_frames(path):
-                marked, numbers = sequence(frames, FIRST_SEQUENCE)
-                mine = marked & (numbers >= 0) & (numbers < table.count)
-                rows = np.flatnonzero(mine)
-                if not len(rows):
-                    continue
-                recorded += len(rows)
-                seen[numbers[rows]] = True
-                where = ends_of(np.asarray(frames[rows[0]])).row
-                table.learn(numbers[rows], frames[:, where][rows])
-        self._attachment.ask("forget", path=self._path)
-        self._recorded, self._fresh = recorded, int(np.count_nonzero(seen))
+        table = self._rows
+
+        def stamps(frames: U8) -> tuple[NDArray[np.bool_], I64]:
+            marked, numbers = sequence(frames, FIRST_SEQUENCE)
+            return marked & (numbers >= 0) & (numbers < table.count), numbers
+
+        def use(numbers: I64, frames: U8) -> None:
+            where = ends_of(np.asarray(frames[0])).row
+            table.learn(numbers, frames[:, where])
+
+        self._read("forward", stamps, use)
 
     def learned(
         self, connections: Connections, result: TrialResult, raw: Mapping[str, Any]
     ) -> Phase:
         """Phase 1 as it came out."""
-        table = self._table
-        if table is None:
-            raise TesterError("nothing was learned")
-        phase = self.phase(result, raw, "forward")
-        ((name, count),) = phase.result.classes.items()
-        arrived = count.received + count.surplus
-        faults = list(phase.faults)
-        if self._recorded < arrived:
-            faults.append(f"TRex recorded {self._recorded} of {arrived} frames of phase 1")
-        counted = replace(count, received=self._fresh, surplus=max(0, self._recorded - self._fresh))
+        table = self._rows
         repeated, example = table.repeated()
         shown = (
             None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
         )
         return replace(
-            phase,
-            result=replace(phase.result, classes={name: counted}),
+            self._counted(result, raw, "forward"),
             repeated=repeated,
             inside=inside_endpoints(foreground(self._streams["forward"]), connections.count),
             outside=table.endpoints(),
             example=shown,
-            faults=tuple(faults),
         )
+
+    def try_all(self) -> None:
+        """Read the recording of the validation: which connections are in it."""
+        self._read("reverse", self._listed["reverse"].connections)
+
+    def validated(self, result: TrialResult, raw: Mapping[str, Any]) -> Phase:
+        """The validation as it came out."""
+        return self._counted(result, raw, "reverse")
 
     def validation(self, streams: StreamSet, rate_fps: float) -> tuple[StreamSet, list[Burst]]:
         """Every learned connection once, from outside.
+
+        One block is stamped, which proves how long sending took; marks say which connection the
+        frames of the others belong to.
 
         Args:
             streams: of the Responder.
             rate_fps: frames per second.
         """
-        found = self._listed(streams, "linear", None, alone=True)
-        count = self._count
+        found = self._list(streams, "linear", None, alone=True)
+        count, listed = self._rows.count, self._listed["reverse"]
         bursts = []
-        for at, stream in enumerate(found.streams):
-            frames = len(self._numbers["reverse", stream.stream_id])
-            group = stream.stream_id if len(found.streams) <= IDS_PER_DIRECTION else None
+        for at, (stream, block) in enumerate(zip(found.streams, listed.blocks, strict=True)):
+            frames = len(block.connections)
+            group = None if is_marked(stream) else stream.stream_id
             share = rate_fps * frames / count
             bursts.append(Burst(at, share, frames, 1e6 * at / rate_fps, group))
         return found, bursts
@@ -216,69 +194,36 @@ class Connecting:
         its table. A table read pseudorandomly is shuffled: every connection comes once per pass.
         """
         if streams.direction == "reverse":
-            return self._listed(streams, connections.reading, connections.entries)
-        if trial.frames <= self._count:
-            own = foreground(streams).stream_id
-            self._numbers["forward", own] = np.arange(self._count, dtype=np.int64)
+            return self._list(streams, connections.reading, connections.entries)
+        count = self._rows.count
+        if trial.frames <= count or period(foreground(streams)) == count:
+            self._listed.pop("forward", None)
             return streams
-        return self._listed(streams, "linear", None)
+        return self._list(streams, "linear", None)
+
+    def timed(self, direction: Direction) -> tuple[int, int] | None:
+        """Connections whose frames carry TRex's stamp, and all; None: every frame does."""
+        listed = self._listed.get(direction)
+        if listed is None or listed.timed == listed.count:
+            return None
+        return listed.timed, listed.count
+
+    def program(self, direction: Direction, stream: Stream) -> Mapping[str, Any]:
+        """A stream as the worker gives it to TRex."""
+        listed = self._listed.get(direction)
+        return (listed.program(stream) if listed else None) or stream.trex
+
+    def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
+        """Frames of a stream, where they are not those of its program."""
+        listed = self._listed.get(direction)
+        return listed.source(stream) if listed else None
 
     def oracle(self, direction: Direction, stream: Stream) -> Oracle | None:
         """Who knows the frames of a stream; None: whoever knows all."""
         if self._outer is None or self._table is None:
             return None
-        self._current = self._numbers.get((direction, stream.stream_id))
+        self._known = self._knowing(direction, stream)
         return self._outer
-
-    @property
-    def _count(self) -> int:
-        if self._table is None:
-            raise TesterError("nothing was learned yet")
-        return self._table.count
-
-    def _locate(self, direction: Direction, frames: U8) -> I64 | None:
-        del direction
-        if self._current is None:
-            return None
-        _, numbers = sequence(frames, FIRST_SEQUENCE)
-        found: I64 = self._current[numbers % len(self._current)]
-        return found
-
-    def _listed(
-        self, streams: StreamSet, reading: Reading, entries: int | None, *, alone: bool = False
-    ) -> StreamSet:
-        """The set with its foreground as blocks of listed frames, made once per table."""
-        key = (streams.direction, reading, entries, alone)
-        if key not in self._sets:
-            self._sets[key] = self._list(streams, _order(self._count, entries, reading), alone)
-        made, numbers = self._sets[key]
-        self._numbers = {k: v for k, v in self._numbers.items() if k[0] != streams.direction}
-        self._numbers.update(numbers)
-        return made
-
-    def _list(
-        self, streams: StreamSet, order: I64, alone: bool
-    ) -> tuple[StreamSet, dict[tuple[Direction, int], I64]]:
-        own = foreground(streams)
-        first = min(s.stream_id for s in streams.streams)
-        if streams.direction == "forward":
-            frames = Expander(own).frames(0, len(order))
-        elif self._table is not None:
-            frames = Replay(own, self._table, Listed(len(order), which=order)).frames(0, len(order))
-        listed = blocks(own, len(order), lambda which: frames[which], first, MOST_ROWS)
-        # lists replaced the program that has TRex fix the checksum of stamped frames
-        made = stamped(StreamSet(streams.direction, listed)).streams
-        numbers = {
-            (streams.direction, stream.stream_id): order[at :: len(made)]
-            for at, stream in enumerate(made)
-        }
-        if alone:
-            return StreamSet(streams.direction, made), numbers
-        others = [
-            replace(s, weight=s.weight * len(made), stream_id=first + len(made) + number)
-            for number, s in enumerate(s for s in streams.streams if s is not own)
-        ]
-        return StreamSet(streams.direction, (*made, *others)), numbers
 
     def phase(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> Phase:
         """A phase as it came out."""
@@ -296,8 +241,100 @@ class Connecting:
     def close(self) -> None:
         """Forget the table. May be called twice."""
         self._table = None
-        self._numbers.clear()
+        self._listed.clear()
         self._sets.clear()
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _rows(self) -> StateTable:
+        if self._table is None:
+            raise TesterError("nothing was learned yet")
+        return self._table
+
+    def _read(
+        self,
+        way: Direction,
+        connections_of: Reader,
+        use: Callable[[I64, U8], None] | None = None,
+    ) -> None:
+        """Count the connections of a recording one by one."""
+        seen = np.zeros(self._rows.count, dtype=bool)
+        recorded = 0
+        for _, frames in self._recordings.read(PHASES[way]):
+            mine, numbers = connections_of(frames)
+            rows = np.flatnonzero(mine)
+            if not len(rows):
+                continue
+            recorded += len(rows)
+            seen[numbers[rows]] = True
+            if use is not None:
+                use(numbers[rows], frames[rows])
+        self._recorded = Recorded(recorded, int(np.count_nonzero(seen)))
+
+    def _counted(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> Phase:
+        """A phase with the counts of its recording."""
+        phase, found = self.phase(result, raw, way), self._recorded
+        ((name, count),) = phase.result.classes.items()
+        arrived = count.received + count.surplus
+        faults = list(phase.faults)
+        if found.frames < arrived:
+            faults.append(f"TRex recorded {found.frames} of {arrived} frames of {PHASES[way]}")
+        counted = replace(count, received=found.distinct, surplus=found.frames - found.distinct)
+        return replace(
+            phase,
+            result=replace(phase.result, classes={name: counted}),
+            faults=tuple(faults),
+        )
+
+    def _knowing(self, direction: Direction, stream: Stream) -> Callable[[U8], I64] | None:
+        """What tells the connections of a stream's frames; None: they belong to none."""
+        listed = self._listed.get(direction)
+        if listed is not None:
+            return listed.knowing(stream)
+        if stream.stream_id != foreground(self._streams[direction]).stream_id:
+            return None
+        count = self._rows.count
+
+        def connections(frames: U8) -> I64:
+            return sequence(frames, FIRST_SEQUENCE)[1] % count
+
+        return connections
+
+    def _locate(self, direction: Direction, frames: U8) -> I64 | None:
+        del direction
+        return None if self._known is None else self._known(frames)
+
+    def _list(
+        self, streams: StreamSet, reading: Reading, entries: int | None, *, alone: bool = False
+    ) -> StreamSet:
+        """The set with its foreground as blocks of listed frames, made once per table."""
+        key = (streams.direction, reading, entries, alone)
+        if key not in self._sets:
+            self._sets[key] = self._made(streams, _order(self._rows.count, entries, reading), alone)
+        made, self._listed[streams.direction] = self._sets[key]
+        return made
+
+    def _made(
+        self, streams: StreamSet, order: NDArray[np.int32], alone: bool
+    ) -> tuple[StreamSet, Listed]:
+        own, table = foreground(streams), self._rows
+        first = min(s.stream_id for s in streams.streams)
+        others = () if alone else tuple(s for s in streams.streams if s is not own)
+
+        def source(at: int, blocks: int, mine: NDArray[np.integer]) -> FrameSource:
+            if streams.direction == "forward":  # in the order of the program
+                return Expander(own, at, blocks)
+            return Replay(own, table, Rows(len(mine), which=mine))
+
+        stamps = 1 if alone else tables.IDS_PER_DIRECTION - len(others)
+        listed = Listed(own, order, source, first + len(others), stamps)
+        blocks = tuple(b.stream for b in listed.blocks)
+        further = tuple(
+            replace(s, weight=s.weight * len(blocks), stream_id=first + number)
+            for number, s in enumerate(others)
+        )
+        return StreamSet(streams.direction, (*blocks, *further)), listed

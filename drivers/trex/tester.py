@@ -12,13 +12,18 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.stateful import establishing, validating
 from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.tester import Oracle, Phase
-from v6t.drivers.trex import counting, samples, sending
+from v6t.drivers.trex import counting, losses, marking, samples, sending, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.recording import Recordings, longest_frame
+from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
-from v6t.drivers.trex.stateful import IDS_PER_DIRECTION, Connecting
+from v6t.drivers.trex.stateful import Connecting
+from v6t.drivers.trex.successive import successive
+from v6t.drivers.trex.tables import IDS_PER_DIRECTION
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
 from v6t.profiles.errors import TesterError
@@ -28,6 +33,8 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
 
+LIST_S = 5.0
+"""Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
 OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
@@ -59,7 +66,12 @@ class TrexTester:
             return frozenset()
         if self._options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        return frozenset({"tags", "every-frame", "ipdv", "frame-timeout", "connections"})
+        return frozenset(
+            {
+                *("tags", "every-frame", "ipdv", "frame-timeout", "connections"),
+                *("two-rates", "loss-times", "flow-starts"),
+            }
+        )
 
     def __init__(
         self,
@@ -89,7 +101,9 @@ class TrexTester:
         self._installed: dict[int, StreamSet] = {}
         self._oracle: Oracle | None = None
         self._ticks_hz: float | None = None
-        self._connecting = Connecting(self.attachment, options.remote)
+        self._recordings = Recordings(self.attachment, options.remote)
+        self._connecting = Connecting(self._recordings)
+        self._flows: dict[Direction, dict[int, FrameSource]] = {}
         self._cables = _cables(options)
 
     @property
@@ -133,11 +147,50 @@ class TrexTester:
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         time.sleep(trial.pause_s)
+        self._flows.clear()
         if trial.connections is not None:
             sent = [self._in_connections(d, trial, trial.connections) for d in directions]
         else:
             sent = [one for d in directions for one in self._shares(d, trial)]
-        return self._exchange(trial, sent)[0]
+        if "loss-times" not in trial.needs:
+            return self._exchange(trial, sent)[0]
+        recording = {
+            str(one.rx_port): self._recordings.request(
+                one.streams.direction, one.frames, longest_frame(one.streams)
+            )
+            for one in sent
+        }
+        result, _ = self._exchange(trial, sent, recording)
+        return self._with_losses(trial, result, sent)
+
+    def _with_losses(
+        self, trial: Trial, result: TrialResult, sent: Sequence[counting.Sent]
+    ) -> TrialResult:
+        """The result with what its recordings say: when frames were lost, how long sending took."""
+        directions, health = dict(result.directions), dict(result.tester)
+        for one in sent:
+            way = one.streams.direction
+            found = losses.Arrived(max(b.frames for b in one.bursts), marking.far_of(one.streams))
+            for times_s, frames in self._recordings.read(way):
+                found.take(times_s, frames)
+            meant = samples.streams_of(
+                found.few, one.streams, self._oracle_of(way), self._source_of([one])
+            )
+            of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
+            by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
+            if trial.then is not None:
+                by_number = losses.in_time(found, by_number, one, self._ticks_hz or 1.0)
+            lost = losses.losses(found, one, by_number)
+            directions[way] = replace(
+                directions[way],
+                first_lost_s=lost.first_s,
+                last_lost_s=lost.last_s,
+                longest_gap_s=lost.longest_gap_s,
+            )
+            if trial.then is not None:
+                spans = losses.Spans(found.spans(by_number, self._ticks_hz or 1.0), one)
+                health[f"second rate late, {way} [s]"] = spans.late_s
+        return replace(result, directions=directions, tester=health)
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1: every frame is recorded in a file of the server and learned from there.
@@ -153,8 +206,9 @@ class TrexTester:
         streams = StreamSet("forward", (foreground(every),))
         (cable,) = self._cables["forward"]
         sent = counting.Sent(streams, bursts(streams, asked, stamp=True), cable.tx, (cable.rx,))
-        recording = self._connecting.recording(cable.rx, connections)
-        result, raw = self._exchange(asked, [sent], recording)
+        self._connecting.begin(connections)
+        recording = self._connecting.recording(cable.rx, streams)
+        result, raw = self._exchange(asked, [sent], recording, self._connecting.learn)
         return self._connecting.learned(connections, result, raw)
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
@@ -163,8 +217,9 @@ class TrexTester:
         (cable,) = self._cables["reverse"]
         streams, burst = self._connecting.validation(self._streams["reverse"], asked.rate_fps)
         sent = counting.Sent(streams, burst, cable.tx, (cable.rx,))
-        result, raw = self._exchange(asked, [sent])
-        return self._connecting.phase(result, raw, "reverse")
+        recording = self._connecting.recording(cable.rx, streams)
+        result, raw = self._exchange(asked, [sent], recording, self._connecting.try_all)
+        return self._connecting.validated(result, raw)
 
     def now(self) -> float:
         """The monotonic clock [s]."""
@@ -223,6 +278,12 @@ class TrexTester:
         """What each pair of ports sends of a direction."""
         streams, cables = self._streams[direction], self._cables[direction]
         back = tuple(c.rx for c in cables)
+        if trial.starts is not None:
+            streams, burst, self._flows[direction] = successive(streams, trial, trial.starts)
+            return [counting.Sent(streams, burst, cables[0].tx, back)]
+        if trial.then is not None:
+            streams, burst = segmented(streams, trial)
+            return [counting.Sent(streams, burst, cables[0].tx, back)]
         if len(cables) == 1:
             burst = bursts(streams, trial, stamp=self._trailer, marks=self._options.sample)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
@@ -244,14 +305,8 @@ class TrexTester:
     ) -> counting.Sent:
         (cable,) = self._cables[direction]
         streams = self._connecting.phase_two(self._streams[direction], trial, connections)
-        stamp = len(streams.streams) <= IDS_PER_DIRECTION
-        if not stamp and trial.delays is not None:
-            raise TesterError(
-                f"delays in {connections.count} connections need more than TRex's "
-                f"{IDS_PER_DIRECTION} identifiers per direction",
-                "use fewer connections for latency and PDV",
-            )
-        return counting.Sent(streams, bursts(streams, trial, stamp=stamp), cable.tx, (cable.rx,))
+        tables.check(connections.count, trial.needs)
+        return counting.Sent(streams, bursts(streams, trial, stamp=True), cable.tx, (cable.rx,))
 
     def _install(self, one: counting.Sent) -> None:
         if self._installed.get(one.tx_port) is one.streams:
@@ -260,9 +315,9 @@ class TrexTester:
         cable = next(c for c in self._cables[streams.direction] if c.tx == one.tx_port)
         if cable.sending is not None:
             streams = with_macs(streams, *cable.sending)
-        self.attachment.ask(
-            "load", port=one.tx_port, streams=[dict(s.trex) for s in streams.streams]
-        )
+        for at, stream in enumerate(streams.streams):  # one by one: tables are made as they go
+            program = self._connecting.program(streams.direction, stream)
+            self.attachment.ask("load", port=one.tx_port, streams=[dict(program)], first=at)
         self._installed[one.tx_port] = one.streams
 
     def _exchange(
@@ -270,10 +325,11 @@ class TrexTester:
         trial: Trial,
         sent: Sequence[counting.Sent],
         recording: Mapping[str, Any] | None = None,
+        read: Callable[[], None] | None = None,
     ) -> tuple[TrialResult, Mapping[str, Any]]:
         for one in sent:
             self._install(one)
-        stamp = all(one.stamped for one in sent)
+        stamp = all(one.told_apart for one in sent)
         if not stamp and any(s.role is Role.NEGATIVE for one in sent for s in one.streams.streams):
             raise TesterError(
                 f"TRex cannot stamp {trial.bound_fps or trial.rate_fps:.0f} frames per second and "
@@ -290,10 +346,11 @@ class TrexTester:
             )
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         overtime_s = _overtime_s(trial)
+        lists_s = LIST_S * sum(len(one.bursts) for one in sent)
         raw = self.attachment.ask(
             "trial",
             watch=self.attachment.server_lives,
-            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S,
+            deadline_s=overtime_s + trial.residual_wait_s + DEADLINE_S + lists_s,
             bursts={str(one.tx_port): [b.to_json() for b in one.bursts] for one in sent},
             due_s=trial.sending_s,
             receive=sorted({one.rx_port for one in sent}),
@@ -302,10 +359,13 @@ class TrexTester:
             control="" if stamp else counting.control_filter(one.streams for one in sent),
             samples=self._samples(sent, ipdv),
             recordings=dict(recording or {}),
+            marked=[
+                [n, marking.counted(n)] for n in sorted({n for one in sent for n in one.marked})
+            ],
         )
         answered = time.monotonic()
-        if recording:
-            self._connecting.learn()
+        if read is not None:  # before frames are compared: it says what they should be
+            read()
         if self._bed is not None:
             self._bed.check()
         raw = {**raw, "began": answered - float(raw["began_ago_s"])}
@@ -318,18 +378,24 @@ class TrexTester:
             return {}
         kept: dict[str, Any] = {}
         for one in sent:
-            if not one.stamped_bursts:
-                continue
-            longest = max(b.frames for b in one.stamped_bursts)
-            if ipdv:
+            if ipdv and one.stamped_bursts:
                 pattern = counting.neighbours_filter(one.frames, samples.IPDV_FRAMES)
                 limit = 2 * samples.IPDV_FRAMES
-            else:
-                pattern, _ = counting.sample_filter(
-                    longest, max(1, wanted // len(one.stamped_bursts))
-                )
-                limit = 4 * wanted + 100
-            kept[str(one.rx_port)] = {"filter": pattern, "limit": limit}
+                kept[str(one.rx_port)] = [{"filter": pattern, "limit": limit}]
+                continue
+            each = max(1, wanted // max(1, len(one.stamped_bursts) + len(one.marked_bursts)))
+            limit = 4 * max(wanted, len(one.bursts)) + 100
+            found = []
+            if one.stamped_bursts:
+                longest = max(b.frames for b in one.stamped_bursts)
+                pattern, _ = counting.sample_filter(longest, each)
+                found.append({"filter": f"{marking.STAMPED} and {pattern}", "limit": limit})
+            if one.marked_bursts:
+                longest = max(b.frames for b in one.marked_bursts)
+                far = marking.far_of(one.streams)
+                pattern = marking.sample_filter(longest, each, far)
+                found.append({"filter": pattern, "limit": limit})
+            kept[str(one.rx_port)] = found
         return kept
 
     def _result(
@@ -378,7 +444,7 @@ class TrexTester:
         some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
         known = [s for one in sent for s in one.streams.streams]
         streams = StreamSet(sent[0].streams.direction, tuple(known))
-        oracle, source = self._oracle_of(streams.direction), _sources(sent)
+        oracle, source = self._oracle_of(streams.direction), self._source_of(sent)
         compared = samples.compare(some, streams, oracle, source)
         return DirectionResult(
             classes=counted.classes,
@@ -403,6 +469,15 @@ class TrexTester:
             return self._connecting.oracle(direction, stream) or self._oracle
 
         return oracle
+
+    def _source_of(self, sent: Sequence[counting.Sent]) -> samples.SourceOf:
+        by_core, direction = _sources(sent), sent[0].streams.direction
+
+        def source(stream: Stream) -> FrameSource | None:
+            flow = self._flows.get(direction, {}).get(stream.stream_id)
+            return flow or self._connecting.source(direction, stream) or by_core(stream)
+
+        return source
 
     def _captured(self, raw: Mapping[str, Any], sent: Sequence[counting.Sent]) -> samples.Frames:
         """Frames of one direction, as they would have come to the first pair of ports."""

@@ -1,66 +1,16 @@
-"""One traffic class as several streams: because a list of TRex ends, or because ports share it.
+"""A stream that begins at a later frame of its sequence: because ports or rates share a class.
 
-Frames k, k + B, k + 2B ... of the class make block k of B, so that blocks which send in turn send
-the frames in their order. A stream that begins at a later frame of its sequence lets several pairs
-of ports send one enumeration without sending a frame twice.
+So several pairs of ports send one enumeration without sending a frame twice, and a second rate
+goes on where the first ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.streams import Stream
-from v6t.profiles.transform.precompute import listing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-MOST_ROWS = 32_768
-"""Frames of a block: their lists have to fit into one request to TRex's server."""
-
-
-def block_count(frames: int, rows: int = MOST_ROWS) -> int:
-    """Blocks that hold so many frames."""
-    return max(1, -(-frames // min(rows, MAX_LIST)))
-
-
-def blocks(
-    stream: Stream,
-    count: int,
-    frames: Callable[[NDArray[np.int64]], NDArray[np.uint8]],
-    first_id: int,
-    rows: int = MOST_ROWS,
-) -> tuple[Stream, ...]:
-    """A stream as blocks of listed frames.
-
-    Args:
-        stream: whose frames they are.
-        count: how many there are.
-        frames: gives ``(n, length)`` frames by number ``(n,)``.
-        first_id: stream identifier of the first block; the others follow.
-        rows: largest block.
-
-    Raises:
-        UsageError: the changing octets do not fit TRex's variables.
-    """
-    import numpy as np
-
-    number = block_count(count, rows)
-    found = []
-    for at in range(number):
-        mine = frames(np.arange(at, count, number, dtype=np.int64))
-        note = f"frames {at}, {at + number} .. of {count}: {len(mine)} ready frames"
-        made = listing(stream, mine, note)
-        name = f"{stream.name}.{at}" if number > 1 else stream.name
-        trex = {**made.trex, "name": name} if "name" in made.trex else made.trex
-        found.append(replace(made, stream_id=first_id + at, trex=trex))
-    return tuple(found)
 
 
 def beginning_at(stream: Stream, frame: int) -> Stream:

@@ -22,7 +22,8 @@ class _Port(object):
     owner = ""
     acquired = False
     active_until = began = 0.0
-    streams = ()
+    streams = {}  # the client's copies
+    added = ()
     def sync(self): pass
     def get_owner(self): return self.owner
     def is_acquired(self): return self.acquired
@@ -38,11 +39,11 @@ class _Port(object):
         return True
     def took(self):
         # how long sending takes, FAKE_SLOW times as long as it was asked to
-        modes = [s.data["mode"] for s in self.streams]
+        modes = [s.data["mode"] for s in self.added]
         due = max([m["total_pkts"] / m["rate"]["value"] for m in modes] or [0])
         return due * float(os.environ.get("FAKE_SLOW", 1))
     def sent(self):
-        total = sum(s.data["mode"]["total_pkts"] for s in self.streams)
+        total = sum(s.data["mode"]["total_pkts"] for s in self.added)
         since = time.monotonic() - self.began
         share = min(1.0, since / (self.took() or 1)) if self.began and since > 0 else 0
         return int(total * share)
@@ -96,13 +97,13 @@ class STLClient(object):
     def release(self, ports): pass
     def stop(self, ports): pass
     def remove_all_streams(self, ports):
-        for p in ports: self.ports[p].streams, self.ports[p].began = [], 0.0
+        for p in ports: self.ports[p].added, self.ports[p].began = [], 0.0
     def remove_all_captures(self): pass
     def add_streams(self, streams, ports):
-        for p in ports: self.ports[p].streams += streams
+        for p in ports: self.ports[p].added += streams
     def clear_stats(self, ports): pass
     def wait_on_traffic(self, **kwargs): pass
-    def _sent(self, p): return sum(s.data["mode"]["total_pkts"] for s in self.ports[p].streams)
+    def _sent(self, p): return sum(s.data["mode"]["total_pkts"] for s in self.ports[p].added)
     def get_stats(self, ports):
         stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(1 - p),
                      "oerrors": 0, "ierrors": 0} for p in (0, 1)}
@@ -111,7 +112,7 @@ class STLClient(object):
     def get_pgid_stats(self):
         flows = {}
         for p in (0, 1):
-            for s in self.ports[p].streams:
+            for s in self.ports[p].added:
                 if "flow_stats" not in s.data or "stream_id" not in s.data["flow_stats"]: continue
                 n = s.data["mode"]["total_pkts"]
                 flows[s.data["flow_stats"]["stream_id"]] = {
@@ -120,7 +121,7 @@ class STLClient(object):
     def start_capture(self, **kwargs): return {"id": 1, "ts": 0}
     def get_capture_status(self): return {1: {"matched": 0, "count": 0}}
     def fetch_capture_packets(self, number, frames, pkt_count): pass
-    def stop_capture(self, number): pass
+    def stop_capture(self, number, endpoint_cb=None): pass
 """
 
 

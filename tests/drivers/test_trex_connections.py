@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 
 import pytest
 from v6t.core.config.bound import bind
@@ -12,7 +14,7 @@ from v6t.core.runs.bench import compile_point, make_tester
 from v6t.core.runs.device import state_of
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.oracle.two_phase import Preparing
-from v6t.drivers.trex import stateful as connecting
+from v6t.drivers.trex import tables
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import DelayRequest, Trial
 
@@ -34,20 +36,21 @@ pytestmark = [
 COUNT = 3000
 
 
-def bench(**params):
+def bench(size=84, options=None, **params):
     run = resolve(
         flags=Flags(
             plugin="nat44",
             tester="trex",
             tester_options={"lab": "true"},
             dut="nftables",
+            dut_params=options or {},
             params=params,
         )
     )
     tester = make_tester(bind(run))
     tester.open()
     plugin = bind(run).technology
-    sizes = plugin.frame_pair(84)
+    sizes = plugin.frame_pair(size)
     tester.load(compile_point(plugin, sizes, run.seed), bind(run).oracle)
     return tester, Preparing(tester, state_of(bind(run), tester, None)), sizes
 
@@ -70,7 +73,7 @@ def without_faults(prepared, asked):
 
 @pytest.mark.parametrize("rows", [700, 32_768], ids=["five blocks", "one block"])
 def test_the_full_cycle(rows, monkeypatch):
-    monkeypatch.setattr(connecting, "MOST_ROWS", rows)
+    monkeypatch.setattr(tables, "MOST_ROWS", rows)
     tester, prepared, sizes = bench()
     try:
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
@@ -104,5 +107,62 @@ def test_parts_of_the_table_and_other_orders():
             way = result.directions["reverse"]
             assert way.total("received") == 2000
             assert way.checked == way.matched > 50
+    finally:
+        tester.close()
+
+
+@pytest.mark.parametrize("size", [84, 1518])
+def test_more_connections_than_identifiers_reach(size, monkeypatch):
+    """Sixty blocks: some are stamped and timed, the others told by marks, all are validated."""
+    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    tester, prepared, sizes = bench(size)
+    try:
+        asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
+        found = without_faults(prepared, trial(sizes, asked, duration=asked.filling_s))
+        stands = found.connections
+        assert (stands.sent, stands.learned, stands.validated) == (COUNT, COUNT, COUNT)
+        assert found.directions["reverse"].checked == found.directions["reverse"].matched > 100
+        asked = Connections(COUNT, 2000.0, 0.5, 0.1, keep=True)
+        for delays in (None, DelayRequest(tags=100), DelayRequest(tags=0)):
+            result = without_faults(prepared, trial(sizes, asked, 3000.0, 2.5, delays=delays))
+            for way in result.directions.values():
+                assert list(way.classes) == ["fg"]
+                assert way.total("sent") == way.total("received") == 7500
+                assert way.control == 0
+                assert way.checked == way.matched > 100
+                if delays is not None:
+                    timed = way.delays["fg"]
+                    stamped = 125 * tables.IDS_PER_DIRECTION
+                    assert timed.frames == (delays.tags or stamped)
+                    assert timed.lost == 0
+    finally:
+        tester.close()
+
+
+def test_a_connection_that_went_is_missing_in_the_validation(monkeypatch):
+    """The device forgets some connections between the phases: the validation counts the others."""
+    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    tester, _, sizes = bench()
+    try:
+        asked = Connections(1000, 2000.0, 0.3, 0.1, alpha=1.0, purpose="establish")
+        whole = trial(sizes, asked, duration=asked.filling_s)
+        tester.establish(whole, asked)
+        pid = tester.namespaces()["device"]
+        listed = ["nsenter", "-t", str(pid), "-n", "conntrack"]
+        shown = subprocess.run([*listed, "-L"], check=True, capture_output=True, text=True).stdout
+        ports = {re.search(r"sport=(\d+)", line)[1] for line in shown.splitlines()}
+        gone = 0
+        for port in sorted(ports)[:5]:
+            done = subprocess.run(
+                [*listed, "-D", "-p", "udp", "--orig-port-src", port],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            gone += len(done.stdout.splitlines())
+        phase = tester.validate(whole, asked)
+        (count,) = phase.result.classes.values()
+        assert gone >= 5
+        assert (count.sent, count.received, count.surplus) == (1000, 1000 - gone, 0)
     finally:
         tester.close()

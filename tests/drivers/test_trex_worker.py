@@ -19,6 +19,7 @@ from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
@@ -130,8 +131,8 @@ def test_deadline(installation, monkeypatch):
     made = a_tester(installation)
     made.open()
     try:
-        made.attachment.worker.ask("load", port=0, streams=[{"name": "fg"}])
-        burst = {"index": 0, "pps": 1.0, "frames": 1, "isg": 0.0, "pg_id": 0, "times": 1}
+        made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
+        burst = Burst(0, 1.0, 1, 0.0, 0).to_json()
         with pytest.raises(TesterError, match="did not answer 'trial' within 0.5 s"):
             made.attachment.worker.ask(
                 "trial",

@@ -1,4 +1,4 @@
-"""Blocks of listed frames, and streams that begin later: judged by the expander."""
+"""Streams that begin later: judged by the expander."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.transform.chunks import beginning_at, block_count, blocks
+from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
 
 from .test_export_trex import traffics
@@ -25,25 +25,6 @@ STREAMS = compile_point(PLUGIN, PLUGIN.frame_pair(104), 7)
 
 def random_free(stream):
     return not any(i.get("op") == "random" for i in stream.trex["vm"]["instructions"])
-
-
-@pytest.mark.parametrize(("count", "rows"), [(1, 4), (10, 4), (16, 4), (17, 4), (1000, 65_535)])
-def test_blocks_in_turn_are_the_frames_in_order(count, rows):
-    stream = STREAMS["forward"].streams[0]
-    frames = Expander(stream).frames(0, count)
-    made = blocks(stream, count, lambda which: frames[which], 40, rows)
-    assert len(made) == block_count(count, rows)
-    assert [s.stream_id for s in made] == list(range(40, 40 + len(made)))
-    for turn in range(2):  # after the last one they begin again
-        for number in range(count):
-            at, row = number % len(made), number // len(made)
-            size = len(range(at, count, len(made)))
-            sent = Expander(made[at]).frames(row + turn * size, 1)
-            assert (sent[0] == frames[number]).all()
-
-
-def test_no_block_is_larger_than_a_list():
-    assert block_count(65_535 * 3 + 1, 1 << 20) == 4
 
 
 def enumerating():

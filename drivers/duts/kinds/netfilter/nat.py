@@ -118,7 +118,7 @@ def _hashsize(size: int) -> Step:
 def flush(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the clients' connections, and nobody else's."""
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
-    commands = "; ".join(f"conntrack -D {each} 2>/dev/null" for each in which)
+    commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>/dev/null | head -{NEARLY_EMPTY}" for each in which)
 
     def checker(output: str) -> str | None:

@@ -1,0 +1,223 @@
+"""Two rates on TRex, times of losses and flows that begin in turn, without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.trex import counting, losses, marking
+from v6t.drivers.trex.samples import FIRST_SEQUENCE
+from v6t.drivers.trex.segments import segmented
+from v6t.drivers.trex.stamping import Burst, bursts, stamped
+from v6t.drivers.trex.successive import successive
+from v6t.procedures.trial import Segment, Starts, Trial
+from v6t.profiles import trailer
+from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.schedule import order_with_index
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.transform import entropy
+from v6t.profiles.transform.chunks import beginning_at
+from v6t.profiles.transform.precompute import with_rows
+
+RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
+PLUGIN = bind(RUN).technology
+STREAMS = stamped(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1)["forward"])
+HZ = 2e9
+
+
+def trial(**more):
+    return Trial("system-recovery", "t", 104, 64, "forward", 1000.0, 2.0, **more)
+
+
+def recovery():
+    streams, found = segmented(STREAMS, trial(then=Segment(500.0, 4.0)))
+    return counting.Sent(streams, found, 0, (1,))
+
+
+def test_one_rate_is_what_it_was():
+    streams, found = segmented(STREAMS, trial())
+    assert streams is STREAMS
+    assert found == bursts(STREAMS, trial(), stamp=True)
+
+
+def test_the_second_rate_begins_when_the_first_ends_and_goes_on_where_it_ended():
+    sent = recovery()
+    assert sent.frames == 4000
+    assert [b.frames for b in sent.bursts] == [1800, 200, 1800, 200]
+    assert [b.pps for b in sent.bursts] == [900, 100, 450, 50]
+    first, second = sent.bursts[:2], sent.bursts[2:]
+    for before, after, place in zip(first, second, (0, 5), strict=True):
+        assert after.isg == pytest.approx(2e6 + place / 500 * 1e6)
+        assert before.isg == pytest.approx(place / 1000 * 1e6)
+    assert len({b.pg_id for b in sent.bursts}) == 4
+    assert [s.name for s in sent.streams.streams] == ["fg", "bg", "fg", "bg"]
+    for number, stream in enumerate(STREAMS.streams):
+        frames = sent.bursts[number].frames
+        wanted = Expander(beginning_at(stream, frames)).frames(0, 20)
+        assert (Expander(sent.streams.streams[2 + number]).frames(0, 20) == wanted).all()
+
+
+def frames_of(numbers, stream_id, began_s, pps):
+    """Stamped frames as they come, and when."""
+    seq = np.asarray(numbers)
+    left = ((began_s + seq / pps) * HZ).astype(np.uint64)
+    frames = np.zeros((len(seq), 80), np.uint8)
+    marks = (seq + FIRST_SEQUENCE) % (1 << 32)
+    trailer.stamp(frames, None, seq=marks, stream_id=stream_id, nonce=0, time_ns=left)
+    return began_s + seq / pps + 0.001, frames
+
+
+def came(sent, lost=()):
+    """All frames but the lost ones, by numbers that TRex chose; and which burst each means."""
+    found = losses.Arrived(max(b.frames for b in sent.bursts), 0)
+    by_number = {}
+    for number, burst in enumerate(sent.bursts):
+        kept = [k for k in range(burst.frames) if (number, k) not in lost]
+        by_number[40 + number] = burst
+        if kept:
+            found.take(*frames_of(kept, 40 + number, 100 + burst.isg / 1e6, burst.pps))
+    return found, by_number
+
+
+def test_nothing_lost():
+    sent = recovery()
+    found, by_number = came(sent)
+    assert losses.losses(found, sent, by_number) == losses.Losses(
+        None, None, pytest.approx(1 / 450, abs=1 / 450)
+    )
+    assert sorted(found.seen) == [40, 41, 42, 43]
+
+
+def test_lost_frames_say_when_they_were_sent():
+    sent = recovery()
+    lost = {(0, k) for k in range(900, 1000)} | {(2, 45)}
+    found, by_number = came(sent, lost)
+    told = losses.losses(found, sent, by_number)
+    assert told.first_s == pytest.approx(1.0, abs=1e-6)
+    assert told.last_s == pytest.approx(2.0 + 45 / 450, abs=1e-6)
+
+
+def test_a_silence_is_the_longest_time_without_a_frame():
+    sent = recovery()
+    lost = {(0, k) for k in range(900, 1350)} | {(1, k) for k in range(90, 160)}
+    found, by_number = came(sent, lost)
+    assert losses.losses(found, sent, by_number).longest_gap_s == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_burst_of_which_nothing_came_is_lost_from_its_first_to_its_last_frame():
+    sent = recovery()
+    found, by_number = came(sent, {(2, k) for k in range(1800)})
+    del by_number[42]
+    told = losses.losses(found, sent, by_number)
+    assert told.first_s == pytest.approx(2.0, abs=1e-6)
+    assert told.last_s == pytest.approx(2.0 + 1799 / 450, abs=1e-6)
+
+
+def test_nothing_at_all_came():
+    sent = recovery()
+    found = losses.Arrived(10, 0)
+    told = losses.losses(found, sent, {})
+    assert (told.first_s, told.longest_gap_s) == (0.0, None)
+    assert losses.Spans({}, sent).late_s is None
+
+
+def test_bursts_with_the_same_frames_are_told_by_their_time():
+    sent = recovery()
+    found, by_number = came(sent)
+    mixed = {40: by_number[42], 41: by_number[43], 42: by_number[40], 43: by_number[41]}
+    assert losses.in_time(found, mixed, sent, HZ) == by_number
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.25])
+def test_how_late_the_second_rate_was(late_s):
+    sent = recovery()
+    found = losses.Arrived(2000, 0)
+    by_number = {}
+    for number, burst in enumerate(sent.bursts):
+        by_number[number] = burst
+        began_s = 7 + burst.isg / 1e6 + (late_s if number > 1 else 0)
+        found.take(*frames_of(range(burst.frames), number, began_s, burst.pps))
+    spans = losses.Spans(found.spans(by_number, HZ), sent)
+    assert spans.late_s == pytest.approx(late_s, abs=0.006)
+
+
+def test_marked_frames_are_known_by_their_marks():
+    own = replace(STREAMS.streams[0], stream_id=marking.FIRST + 3)
+    made = Expander(marking.marked(own)).frames(0, 50)
+    found = losses.Arrived(50, marking.distance(made.shape[1]))
+    found.take(np.arange(49) / 10, np.delete(made, 20, axis=0))
+    assert found.seen[marking.FIRST + 3].sum() == 49
+    assert not found.seen[marking.FIRST + 3][20]
+
+
+def test_other_frames_are_no_test_frames():
+    found = losses.Arrived(5, 0)
+    found.take(np.zeros(3), np.zeros((3, 64), np.uint8))
+    assert found.seen == {}
+    assert found.few == []
+    burst = Burst(0, 10.0, 5, 0.0, 0)
+    assert losses.losses(found, counting.Sent(STREAMS, [burst], 0, (1,)), {}).first_s == 0.0
+
+
+def flows_of(count, rate, duration, interval_s):
+    traffic = entropy.flows(PLUGIN.traffic("forward", PLUGIN.frame_pair(104), 1), count)
+    streams = stamped(with_rows(compile_traffic(traffic), 0))
+    asked = replace(trial(starts=Starts(count, interval_s)), rate_fps=rate, duration_s=duration)
+    made, found, sources = successive(streams, asked, asked.starts)
+    return streams, asked, counting.Sent(made, found, 0, (1,)), sources
+
+
+@pytest.mark.parametrize(
+    ("count", "rate", "duration", "interval_s"),
+    [(1, 1000.0, 1.0, 1.0), (7, 1000.0, 2.0, 0.1), (40, 777.0, 3.0, 0.05), (5, 100.0, 2.0, 1.0)],
+)
+def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, duration, interval_s):
+    streams, asked, sent, _ = flows_of(count, rate, duration, interval_s)
+    weights = [s.weight for s in streams.streams]
+    classes, index = order_with_index(weights, 0, asked.frames)
+    due_s = np.arange(asked.frames) / rate
+    sends = due_s >= (index % count) * interval_s
+    by_name = {}
+    for burst in sent.bursts:
+        name = sent.streams.streams[burst.index].name
+        by_name.setdefault(name, []).append(burst)
+    for number, stream in enumerate(streams.streams):
+        mine = sends & (classes == number)
+        assert sum(b.frames for b in by_name[stream.name]) == mine.sum()
+        for flow, burst in enumerate(by_name[stream.name]):
+            first = np.flatnonzero(mine & (index % count == flow))[0]
+            assert burst.isg / 1e6 == pytest.approx(due_s[first])
+
+
+def test_flows_are_told_apart_by_class_and_number():
+    streams, _, sent, sources = flows_of(16, 1000.0, 2.0, 0.05)
+    assert sent.told_apart
+    assert set(sent.marked) == {0, 1}
+    assert [len(bursts_) for bursts_ in sent.marked.values()] == [15, 15]
+    assert len(sent.stamped_bursts) == 2
+    for burst in sent.marked_bursts:
+        stream = sent.streams.streams[burst.index]
+        frames = Expander(stream).frames(0, 3)
+        _, number, _ = marking.read(frames, marking.far_of(sent.streams))
+        assert (number == stream.stream_id).all()
+        flow = (stream.stream_id - marking.FIRST) % marking.CLASS
+        own = streams.streams[marking.class_of(stream)]
+        plain = sources[stream.stream_id].frames(0, 1)
+        assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
+    patterns = {marking.counted(n) for n in sent.marked}
+    assert patterns == {
+        f"ether[len - 16] = 171 and ether[len - 13] & 240 = {high}" for high in (128, 144)
+    }
+
+
+def test_flows_that_cannot_begin_in_turn_are_refused():
+    streams, asked, _, _ = flows_of(5, 100.0, 2.0, 1.0)
+    with pytest.raises(UsageError, match="do not repeat after 4 flows"):
+        successive(streams, asked, Starts(4, 1.0))
+    with pytest.raises(UsageError, match="at most 4,096 flows"):
+        successive(streams, asked, Starts(5000, 1.0))

@@ -1,0 +1,280 @@
+"""Tables on TRex, without one: marks, blocks of lists, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.oracle.connection_oracle import foreground
+from v6t.drivers.oracle.replay import Replay
+from v6t.drivers.oracle.state_table import MemoryFile, StateTable
+from v6t.drivers.trex import client_worker, counting, marking, tables
+from v6t.drivers.trex.listed import Listed, Rows
+from v6t.drivers.trex.stamping import Burst, bursts, mended, stamped
+from v6t.procedures.trial import DelayRequest, Trial
+from v6t.profiles import inet, trailer
+from v6t.profiles.compiler.instructions import MAX_OFFSET
+from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.streams import StreamSet
+
+RUN = resolve(flags=Flags(plugin="nat44", tester="sim"))
+PLUGIN = bind(RUN).technology
+COUNT = 1000
+
+
+def streams(size=84):
+    return compile_point(PLUGIN, PLUGIN.frame_pair(size), 1)
+
+
+def reached(program):
+    """The highest octet that a program writes, from 1."""
+    return max(i["pkt_offset"] + 4 for i in program if i["type"].startswith("write"))
+
+
+@pytest.mark.parametrize("size", [84, 128, 511, 512, 513, 516, 520, 524, 525, 528, 540, 1518])
+def test_a_mark_tells_stream_and_number_of_frames_of_any_length(size):
+    own = replace(foreground(streams(size)["reverse"]), stream_id=marking.FIRST + 300)
+    made = mended(marking.marked(own))
+    program = [i for i in made.trex["vm"]["instructions"] if i["type"] == "write_flow_var"]
+    assert reached(program) <= MAX_OFFSET
+    frames = Expander(made).frames(70_000, 20)
+    assert inet.verify(frames).all()
+    mine, stream, number = marking.read(frames, marking.distance(frames.shape[1]))
+    assert mine.all()
+    assert (stream == marking.FIRST + 300).all()
+    assert number.tolist() == list(range(70_000, 70_020))
+    # TRex's receiver takes numbers below 128 for its own
+    assert (trailer.read(frames).stream_id >= 128).all()
+    # the same frames, made from what is known of the connection
+    again = Expander(own).frames(0, 20)
+    marking.put_number(again, number, own.checksum)
+    marks = trailer.read(frames)
+    trailer.stamp(again, own.checksum, seq=marks.seq, stream_id=own.stream_id, nonce=0, time_ns=0)
+    assert (again == frames).all()
+
+
+@pytest.mark.parametrize(("frames", "wanted"), [(100, 200), (1000, 10), (70_000, 3), (1 << 25, 1)])
+def test_samples_are_spread_and_about_as_many_as_wanted(frames, wanted):
+    pattern = marking.sample_filter(frames, wanted, 12)
+    terms = re.findall(r"ether\[len - (\d+)\] & (\d+) = 0", pattern)
+    mask = sum(int(m) << 8 * (int(at) - 9) for at, m in terms)
+    kept = len(range(0, frames, mask + 1))
+    assert mask & (mask + 1) == 0
+    assert min(frames, wanted) <= kept <= 2 * wanted
+
+
+def test_frames_that_are_cut_or_no_test_frames_are_not_marked():
+    for frames in (np.zeros((3, 10), np.uint8), np.zeros((3, 80), np.uint8)):
+        assert not marking.read(frames, 12)[0].any()
+    stamp = np.zeros((1, 80), np.uint8)
+    trailer.stamp(stamp, None, seq=np.array([5]), stream_id=9, nonce=0, time_ns=1)
+    assert not marking.read(stamp, 12)[0].any()
+
+
+@pytest.fixture
+def table():
+    file = MemoryFile(COUNT * 12)
+    found = StateTable(file.path, COUNT)
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 256, (COUNT, 12), dtype=np.uint8)
+    found.learn(np.arange(COUNT), rows)
+    yield found
+    file.close()
+
+
+def listed(table, stamps=3, rows=64, size=84):
+    own = foreground(streams(size)["reverse"])
+    order = np.random.default_rng(1).permutation(COUNT).astype(np.int32)
+    made = Listed(
+        own,
+        order,
+        lambda at, blocks, mine: Replay(own, table, Rows(len(mine), which=mine)),
+        64,
+        stamps,
+        rows,
+    )
+    return made, order
+
+
+def as_sent(made, block):
+    """Frames of a block as the server would make them of what the worker gives it."""
+    program = made.program(block.stream)
+    vm = client_worker.unpacked(program["vm"])
+    stream = replace(block.stream, trex={**program, "vm": vm})
+    return Expander(stream)
+
+
+@pytest.mark.parametrize("size", [84, 1518])
+def test_blocks_in_turn_send_the_connections_in_their_order(table, size):
+    made, order = listed(table, size=size)
+    number = len(made.blocks)
+    assert number == 16
+    stamped_ = [b for b in made.blocks if not marking.is_marked(b.stream)]
+    assert [made.blocks.index(b) for b in stamped_] == [0, 5, 10]
+    assert made.timed == sum(len(b.connections) for b in stamped_)
+    for at, block in enumerate(made.blocks):
+        assert block.connections.tolist() == order[at::number].tolist()
+        rows = len(block.connections)
+        sent = as_sent(made, block).frames(0, 2 * rows)  # the list goes round once
+        wanted = made.source(block.stream).frames(0, 2 * rows)
+        end = sent.shape[1] - trailer.LENGTH
+        far = sent.shape[1] - marking.distance(sent.shape[1])
+        same = [i for i in range(end) if not far <= i < far + 4 and i not in (40, 41)]
+        assert (sent[:, same] == wanted[:, same]).all()
+        assert inet.verify(sent).all()
+        if marking.is_marked(block.stream):
+            told = made.knowing(block.stream)(sent)
+            assert told.tolist() == block.connections.tolist() * 2
+
+
+def test_every_connection_of_a_validation_is_known_by_its_frame(table):
+    made, _ = listed(table, stamps=1)
+    seen = []
+    for block in made.blocks:
+        rows = len(block.connections)
+        frames = as_sent(made, block).frames(0, rows)
+        if not marking.is_marked(block.stream):  # TRex writes its stamp last
+            blank = frames.copy()
+            blank[:, -16:] = 0
+            seq = (np.arange(rows) + (1 << 32) - 2) % (1 << 32)
+            trailer.stamp(blank, None, seq=seq, stream_id=77, nonce=1, time_ns=9)
+            frames = blank
+        mine, told = made.connections(frames)
+        assert mine.all()
+        assert told.tolist() == block.connections.tolist()
+        seen += told.tolist()
+    assert sorted(seen) == list(range(COUNT))
+    assert not made.connections(np.zeros((4, 80), np.uint8))[0].any()
+
+
+def marked_set(table):
+    made, _ = listed(table)
+    return StreamSet("reverse", tuple(b.stream for b in made.blocks)), made
+
+
+def trial(**more):
+    return Trial("t", "t", 84, 84, "reverse", 1600.0, 10.0, **more)
+
+
+def test_tags_and_stamps_stay_with_the_blocks_that_have_identifiers(table):
+    streams_, _ = marked_set(table)
+    marked = [marking.is_marked(s) for s in streams_.streams]
+    for asked in (None, DelayRequest(tags=30), DelayRequest(tags=0)):
+        found = bursts(streams_, trial(delays=asked), stamp=True)
+        assert sum(b.frames for b in found) == 16_000
+        assert all((b.pg_id is None) == marked[b.index] for b in found)
+        assert sum(b.frames for b in found if b.tags) == (asked.tags if asked else 0)
+        sent = counting.Sent(streams_, found, 1, (0,))
+        assert sent.told_apart
+        assert len(sent.marked_bursts) == 13
+
+
+def answer(sent, received, opackets):
+    return {
+        "ports": {"0": {"ipackets": received + 7}, "1": {"opackets": opackets}},
+        "groups": {
+            "flow_stats": {
+                str(b.pg_id): {"tx_pkts": {"1": b.frames}, "rx_pkts": {"0": b.frames}}
+                for b in sent.stamped_bursts
+            }
+        },
+        "captures": [
+            {
+                "kind": "marked",
+                "class": 0,
+                "port": 0,
+                "matched": received - stamps(sent),
+                "frames": [],
+            },
+            {"kind": "marked", "class": 0, "port": 3, "matched": 99, "frames": []},
+        ],
+    }
+
+
+def stamps(sent):
+    return sum(b.frames for b in sent.stamped_bursts)
+
+
+@pytest.mark.parametrize(("received", "wanted"), [(16_000, (16_000, 0)), (15_990, (15_990, 0)),
+                                                  (16_004, (16_000, 4))])  # fmt: skip
+def test_marked_and_stamped_frames_are_one_class(table, received, wanted):
+    streams_, _ = marked_set(table)
+    sent = counting.Sent(streams_, bursts(streams_, trial(), stamp=True), 1, (0,))
+    counted = counting.by_trailer(answer(sent, received, 16_000), sent)
+    (one,) = counted.classes.values()
+    assert (one.required, one.sent) == (16_000, 16_000)
+    assert (one.received, one.surplus) == wanted
+    assert counted.control == 7
+
+
+def test_packed_lists_are_the_values(table):
+    values = [1, 258, 65_535]
+    packed = base64.b64encode(b"".join(v.to_bytes(2, "big") for v in values)).decode()
+    listed_ = {"type": "flow_var", "size": 2, "packed": packed, "value_list": None}
+    plain = {"type": "write_flow_var"}
+    assert client_worker.unpacked({"instructions": [listed_, plain], "cache": 1}) == {
+        "instructions": [{"type": "flow_var", "size": 2, "value_list": values}, plain],
+        "cache": 1,
+    }
+
+
+def test_marks_are_not_touched_where_there_are_none():
+    plain = streams()["forward"]
+    made = stamped(plain)
+    assert not any(marking.is_marked(s) for s in made.streams)
+    burst = Burst(0, 1.0, 1, 0.0, 0)
+    assert counting.Sent(made, [burst], 0, (1,)).marked_bursts == ()
+
+
+@pytest.mark.parametrize(
+    ("most", "needs", "limit"),
+    [
+        (1 << 28, (), "16,777,216"),
+        ((1 << 24) + 1, (), "16,777,216"),
+        (4_000_000, ("frame-timeout",), "128 identifiers stamp 688,128"),
+        (100_000, ("every-frame", "ipdv"), "32,768"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_limits_name(most, needs, limit):
+    with pytest.raises(UsageError, match=limit):
+        tables.check(most, frozenset(needs))
+
+
+def test_what_can_be_is_planned_with_its_memory():
+    tables.check(1 << 24, frozenset({"tags", "every-frame"}))
+    tables.check(688_128, frozenset({"frame-timeout"}))
+    assert list(tables.said(500_000, frozenset({"tags"}))) == []
+    delays, memory = tables.said(4_000_000, frozenset({"tags"}))
+    assert "688,128 of 4,000,000" in delays
+    assert "GiB of its server's memory" in memory
+    assert len(list(tables.said(4_000_000, frozenset()))) == 1
+
+
+def test_a_dry_run_refuses_and_plans():
+    def bound(**settings):
+        return resolve(
+            flags=Flags(
+                plugin="nat44",
+                tester="trex",
+                tester_options={"lab": "true"},
+                dut="nftables",
+                benchmarks=("connection-rate", "latency", "throughput"),
+                procedure={"connections": settings},
+            )
+        )
+
+    from v6t.core.config.cautions import cautions
+    from v6t.core.config.checks import check_measures
+
+    run = bind(bound(count=4_000_000))
+    check_measures(run)
+    said = "\n".join(cautions(run))
+    assert "688,128 of 4,000,000" in said
+    assert "of its server's memory" in said
