@@ -25,8 +25,8 @@ import types
 import warnings
 from typing import Any, Dict, List
 
-EARLY_S = 0.03
-"""So much before and after the moment of the start the first frame is looked for."""
+LATE_S = 0.03
+"""So long after the moment of the start the first frame is looked for."""
 
 HUGEPAGES = "/sys/kernel/mm/hugepages"
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -451,12 +451,12 @@ class Looking(object):
             done = client.ports[port].start(whole, -1, self.worker.service, None, self.at)
             if not done:
                 raise Trouble("start", one_line(done.err()))
-        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs
+        # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
+        # 0.1 s if the machine was busy when it began
         self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
-        time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
-        self.idle = time.monotonic()
-        while time.monotonic() < self.began + EARLY_S and not all(self.look().values()):
-            time.sleep(0.0005)
+        self.idle = asked
+        while time.monotonic() < self.began + LATE_S and not all(self.look().values()):
+            time.sleep(0.001)
         return self.began
 
     def look(self):
