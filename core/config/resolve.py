@@ -259,7 +259,7 @@ def _procedure(
     document: Document | None,
     benchmarks: Sequence[str],
 ) -> ProcedureSettings:
-    flagged = {k: v for k, v in flags.procedure.items() if v is not None}
+    flagged = moved({k: v for k, v in flags.procedure.items() if v is not None})
     texts = {**_named(flags.of_settings, benchmarks), **flags.procedure_texts}
     flagged = laid_over(flagged, moved(expanded(texts)))
     values = laid_over(laid_over(procedure_of(preset), moved(run.procedure)), flagged)
