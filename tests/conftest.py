@@ -9,6 +9,7 @@ import pytest
 os.environ.setdefault("V6T_REPORT", "0")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that share a fixture of their module or the session stay on one worker."""
     for item in items:
