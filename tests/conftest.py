@@ -9,12 +9,10 @@ import pytest
 os.environ.setdefault("V6T_REPORT", "0")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Tests that share a fixture of their module or the session stay on one worker."""
-    for item in items:
-        if isinstance(item, pytest.Function):
-            made = [found[-1] for found in item._fixtureinfo.name2fixturedefs.values()]
-            shared = [f for f in made if f.scope in ("module", "session") and f.baseid]
-            if shared:
-                base = min(f.baseid for f in shared)
-                item.add_marker(pytest.mark.xdist_group(base))
+    if isinstance(item, pytest.Function):
+        made = [found[-1] for found in item._fixtureinfo.name2fixturedefs.values()]
+        shared = [f.baseid for f in made if f.scope in ("module", "session") and f.baseid]
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(min(shared)))
