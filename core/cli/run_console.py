@@ -180,7 +180,8 @@ def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
             return write(path, figures=figures)[0]
         except UNREPORTED as exc:
             said = blame(exc) or f"{exc}"
-            if figures and not isinstance(exc, (V6tError, OSError)):
+            # nobody has changed this run's files: what fails may be the library that draws
+            if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 watch.say(f"the figures of the report could not be drawn: {said}")
                 continue
             watch.say(f"the report could not be written: {said}; v6t report {path} tries again")

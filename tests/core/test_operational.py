@@ -150,7 +150,7 @@ def test_initial_setup_6_help_in_context():
     assert {"plugin", "tester.options.cores", "links.left.vlan"} <= {r["name"] for r in everything}
     assert "did you mean 'tags'?" in complaint(v6t("explain", "tagz"))
     inner = v6t("explain", "procedure.latency").out
-    assert inner.count("procedure.latency") == 4
+    assert inner.count("procedure.latency") == 5
     of_plugin = v6t("explain", "--plugin", "siit", "eam").out
     assert "params.eam" in of_plugin
 
@@ -212,7 +212,7 @@ def test_reconfiguration_2_backup_and_restore(here):
     assert "r/run.yaml exists already" in complaint(
         v6t("init", "--from-run", "backup.json", "--dir", "r")
     )
-    assert "is no configuration" in complaint(v6t("init", "--from-run", "r/run.yaml"))
+    assert "it is no JSON" in complaint(v6t("init", "--from-run", "r/run.yaml"))
 
 
 def test_confirmation_1_the_whole_configuration_is_shown(here):

@@ -72,7 +72,7 @@ def test_a_former_name_beside_the_new_one_is_refused():
 
 
 def test_a_former_name_is_checked_like_the_new_one():
-    with pytest.raises(UsageError, match="negative_percent"):
+    with pytest.raises(UsageError, match="unmapped_percent: it must be at most 50"):
         resolve(flags=Flags(plugin="siit", tester="sim", params={"unmapped_percent": "51"}))
 
 

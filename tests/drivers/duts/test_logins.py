@@ -213,7 +213,8 @@ def test_a_password_is_asked_for_once_however_often_the_connection_breaks(login,
     transport = login(ask_password=True)
     transport.open()
     assert transport.run("echo in").out == "in\n"
-    assert asked == ["password for ssh root@test-logins: "]
+    assert asked == [f"password for {transport.name}: "]
+    assert transport.name.startswith("ssh root@test-logins")
 
 
 def test_without_a_terminal_nobody_is_asked(login, monkeypatch):
