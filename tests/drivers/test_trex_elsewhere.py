@@ -25,14 +25,10 @@ pytestmark = pytest.mark.lab
 needs_sshd = pytest.mark.skipif(
     sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
 )
-needs_trex = [
-    pytest.mark.trex,
-    pytest.mark.alone,
-    pytest.mark.skipif(
-        not os.environ.get("TREX_DIR"),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
-]
+needs_trex = pytest.mark.skipif(
+    not os.environ.get("TREX_DIR"),
+    reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+)
 needs_lab = pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}")
 CABLES = "".join(
     f"ip link add l{n} type veth peer name r{n}\n"
@@ -140,7 +136,7 @@ def passed(tester, **changes):
 @needs_lab
 @pytest.mark.trex
 @pytest.mark.alone
-@needs_trex[1]
+@needs_trex
 @pytest.mark.parametrize(
     "pairs",
     [
