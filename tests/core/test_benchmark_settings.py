@@ -8,7 +8,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.config.settings import saved_run
 from v6t.profiles.errors import UsageError
 
-from .support import SIM, complaint, v6t
+from .support import SIM, complaint, v6t, v6t_process
 from .test_config import resolved
 
 OLD = """\
@@ -85,10 +85,11 @@ def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text("[v6t.benchmarks]\nclashing = odd_bench:Clashing\n")
     (tmp_path / "odd_bench.py").write_text(CLASHING)
     try:
-        said = complaint(v6t(*SIM, "--measure", "clashing", "--dry-run"))
+        # processes of their own: what `run --help` lists is made once in a process
+        said = complaint(v6t_process(*SIM, "--measure", "clashing", "--dry-run"))
         assert "'clashing' of odd-bench stand below procedure.latency" in said
         assert "'latency' of v6t" in said
-        assert v6t(*SIM, "--measure", "latency", "--dry-run").status == 0
+        assert v6t_process(*SIM, "--measure", "latency", "--dry-run").status == 0
         rows = {row.name: row for row in registry.listing()}
         assert rows["latency"].kind is not None
         assert "odd-bench" in rows["clashing"].error
