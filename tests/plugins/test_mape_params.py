@@ -322,48 +322,6 @@ def reaches(model, path: str) -> bool:
     return True
 
 
-MAPTPERF_PARAMETERS = {
-    "Tester-L-IPv6": "tester_left_ipv6",
-    "Tester-R-IPv6": "tester_right_ipv6",
-    "Tester-R-IPv4": "server_ipv4",
-    "DUT-L-IPv6": "br_address",
-    "Tester-L-MAC": "testbed: links.left.tester_mac",
-    "Tester-R-MAC": "testbed: links.right.tester_mac",
-    "DUT-L-MAC": "testbed: links.left.dut_mac",
-    "DUT-R-MAC": "testbed: links.right.dut_mac",
-    "FW-dport-min": "fw_dport.min",
-    "FW-dport-max": "fw_dport.max",
-    "RV-sport-min": "rv_sport.min",
-    "RV-sport-max": "rv_sport.max",
-    "bg-dport-min": "bg_dport.min",
-    "bg-dport-max": "bg_dport.max",
-    "bg-sport-min": "bg_sport.min",
-    "bg-sport-max": "bg_sport.max",
-    "FW-var-sport": "fw_sport",
-    "FW-var-dport": "fw_dport.policy",
-    "RV-var-sport": "rv_sport.policy",
-    "RV-var-dport": "rv_dport",
-    "NUM-OF-CEs": "ces",
-    "BMR-IPv6-Prefix": "rule_ipv6",
-    "BMR-IPv6-prefix-length": "rule_ipv6",
-    "BMR-IPv4-Prefix": "rule_ipv4",
-    "BMR-IPv4-prefix-length": "rule_ipv4",
-    "BMR-EA-length": "ea_len",
-    "BMR-EA-Len": "ea_len",
-    "DMR-IPv6-Prefix": "none: MAP-T only",
-    "DMR-IPv6-prefix-length": "none: MAP-T only",
-    "CPU-FW-Send": "none: TRex places its threads itself",
-    "CPU-FW-Receive": "none: TRex places its threads itself",
-    "CPU-RV-Send": "none: TRex places its threads itself",
-    "CPU-RV-Receive": "none: TRex places its threads itself",
-    "Mem-Channels": "none: TRex configuration file",
-    "FW": "run: modes",
-    "RV": "run: modes",
-    "Promisc": "none: always promiscuous",
-}
-"""Every parameter of mapperf.conf and maptperf.conf, and what stands for it here."""
-
-
 def test_every_parameter_of_mapperf_has_a_place():
     assert sorted(PLACES) == sorted(CONF)
     for name, place in PLACES.items():
