@@ -88,6 +88,13 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
     connections = "also"
     section = "mlrsearch"
     model = MlrSettings
+    # in shorter trials one hiccup of a shared machine is longer than what sending may take
+    quick = MlrSettings(
+        goals=(
+            GoalSettings(name="NDR", initial_trial_s=0.25),
+            GoalSettings(name="PDR", loss_ratio=0.005, initial_trial_s=0.25),
+        )
+    )
 
     def lacks(self) -> tuple[str, str] | None:
         """The library."""
