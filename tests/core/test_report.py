@@ -188,6 +188,11 @@ def test_the_tables_are_results_json(run, page):
             assert found[label, f"{point['rate']:,.0f}"] == f"{loss['median']:.4f}"
 
 
+def test_the_report_names_the_medium(page):
+    """RFC 8219 section 5.1: details of the media MUST be noted in all reports."""
+    assert re.search(r"Medium\s*10 Gbit/s", page.text)
+
+
 def test_the_raw_trials_are_those_of_the_journal(run, page):
     with (run / "trials.csv").open() as lines:
         rows = list(csv.DictReader(lines))
