@@ -124,7 +124,10 @@ class OpenBsdPf(Driver):
         """See the base class."""
         steps = [_forwarding()]
         for side in ("left", "right"):
-            steps += _side(getattr(intent, side), getattr(self.options, side))
+            told = getattr(intent, side)
+            if self.options.neighbours == "resolved":
+                told = {**told, "neighbours": {}}
+            steps += _side(told, getattr(self.options, side))
         flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if isinstance(settings_of(intent), Nat):

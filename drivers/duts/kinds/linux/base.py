@@ -255,6 +255,8 @@ def write_file(path: str, text: str, why: str, mode: str = "600") -> Step:
 def _side(side: Mapping[str, Any], port: str, mode: str) -> list[Step]:
     steps = [address(a, port) for a in side.get("addresses", ())]
     entries = dict(side.get("neighbours", {}))
+    if mode == "resolved":
+        entries = {}
     ways = {net: f"via {via} dev {port}" for net, via in side.get("routes", {}).items()}
     if mode == "gateway" and len(entries) > 2:
         entries, more = _gateways(entries)

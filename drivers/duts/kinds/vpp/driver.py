@@ -198,8 +198,9 @@ class Vpp(Driver):
         steps.append(self._mtu(port, mtu))
         steps += [self._address(text, port) for text in side.get("addresses", ())]
         steps += more
-        for address, mac in side.get("neighbours", {}).items():
-            steps.append(self._neighbour(version, port, address, mac))
+        if self.options.neighbours != "resolved":
+            for address, mac in side.get("neighbours", {}).items():
+                steps.append(self._neighbour(version, port, address, mac))
         for net, via in side.get("routes", {}).items():
             steps.append(self._route(net, via, port))
         return steps
