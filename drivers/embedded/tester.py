@@ -233,7 +233,7 @@ class EmbeddedTester:
             "kernel": platform.release(),
             "cores": len(os.sched_getaffinity(0)),
             "loopback": self._loopback,
-            "answers": [s for s in (LEFT, RIGHT) if hosts_on(getattr(self._links, s))],
+            "answers_on": [s for s in (LEFT, RIGHT) if hosts_on(getattr(self._links, s))],
             "device": self._bed.describe(),
         }
 

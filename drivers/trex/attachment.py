@@ -128,7 +128,7 @@ class Attachment:
             "started_by_v6t": self.server is not None,
             "reached_by": self._reached_by(),
             "server_arguments": self.started,
-            "answers_on_ports": self.answering,
+            "answers_on": self.answering,
         }
         if self.displaced:
             found["displaced"] = self.displaced

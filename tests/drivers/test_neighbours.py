@@ -145,8 +145,8 @@ def test_a_link_may_be_silent(tmp_path, left, sides):
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {{answers: {left}}}}}\n")
     bound = bind(resolve(testbed_path=bed, flags=Flags(plugin="mape-br")))
-    assert make_tester(bound).describe()["answers"] == sides
-    assert make_tester(bound, loopback=True).describe()["answers"] == []
+    assert make_tester(bound).describe()["answers_on"] == sides
+    assert make_tester(bound, loopback=True).describe()["answers_on"] == []
 
 
 # ------------------------------------------------- answers among TRex's counters

@@ -334,7 +334,7 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
         steps.append(
             Step(
                 f"{tool} -s {address} {mac}" + (" permanent" if four else ""),
-                f"the tester behind {port} answers no ARP or neighbour discovery",
+                f"the tester's hosts behind {port}: told, so that none is asked for",
                 undo=f"{tool} -d {address}",
                 before=f"{show} 2>/dev/null | grep -i permanent || true",
                 was=Was.FOREIGN,

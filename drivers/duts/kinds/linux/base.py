@@ -175,7 +175,7 @@ def address(text: str, port: str) -> Step:
 
 
 def neighbours(entries: Mapping[str, str], port: str) -> Step:
-    """Permanent entries: a tester answers neither ARP nor neighbour discovery."""
+    """Permanent entries: the device asks for nobody during trials."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
     again = (
         f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
@@ -192,7 +192,7 @@ def neighbours(entries: Mapping[str, str], port: str) -> Step:
 
     return Step(
         "ip -batch -",
-        f"the tester behind {port} answers no ARP or neighbour discovery",
+        f"the tester's hosts behind {port}: told, so that none is asked for",
         text="\n".join(lines) + "\n",
         undo=again,
         undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),

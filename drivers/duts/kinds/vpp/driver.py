@@ -243,7 +243,7 @@ class Vpp(Driver):
 
         return Step(
             self.cli(syntax.static_neighbour(version, port, address, mac)),
-            f"the tester behind {port} answers no ARP or neighbour discovery",
+            f"the tester's hosts behind {port}: told, so that none is asked for",
             undo=self.cli(syntax.static_neighbour(version, port, address, mac, gone=True)),
             before=f"{show} | grep -wF {address} || true",
             was=Was.THERE,
