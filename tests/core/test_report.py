@@ -272,7 +272,9 @@ def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on,
     tester = {} if answers_on is None else {"answers_on": answers_on}
     setup = {**data.manifest.get("setup", {}), "simulated": False}
     config = {**data.config, "dut": {"driver": "linux-router", "options": {"neighbours": entries}}}
-    real = replace(data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config)
+    real = replace(
+        data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config
+    )
     (found,) = [c for c in clauses(real, presentations()) if "GEN-27" in c.source]
     assert found.verdict == verdict
     assert entries in found.done or answers_on is None
