@@ -21,6 +21,9 @@ def drawn(sheet: Sheet) -> Table:
     from rich.table import Table
 
     table = Table(title=escape(visible(sheet.title)), title_justify="left")
+    if sheet.notes:
+        table.caption = escape(visible("\n".join(sheet.notes)))
+        table.caption_justify = "left"
     for place, column in enumerate(sheet.columns):
         justify: Any = "right" if column.number else "left"
         long = max((len(row[place]) for row in sheet.rows), default=0) > _LONG

@@ -65,6 +65,10 @@ def _make(spec: dict[str, Any]) -> Role:
         from v6t.drivers.embedded.receiver import Receiver
 
         return Receiver(**spec)
+    if kind == "known":
+        from v6t.drivers.lab.known_device import KnownDut
+
+        return KnownDut(**spec)
     from v6t.drivers.lab.reference_device import ReferenceDut
 
     return ReferenceDut(**spec)
