@@ -137,8 +137,10 @@ class Quoted(Model):
     """the record's rate is higher than any in the certificate"""
     bias_us: Number
     """of the median delay"""
-    spread_us: tuple[Number, Number]
-    """lowest and highest error of any quantile of the delay from the least to 99.9 %"""
+    lowest_us: Number
+    """lowest error of any quantile of the delay, from the least to 99.9 %"""
+    highest_us: Number
+    """highest error of any of them"""
     delay_us: Number
     """largest error of a median delay, either way"""
     pdv_us: Number
@@ -153,13 +155,12 @@ class Quoted(Model):
 
     def sentence(self, benchmark: str) -> str:
         """What a table says of it."""
-        low, high = self.spread_us
         error = self.error_us(benchmark)
         largest = "" if error is None else f", {LARGEST[benchmark]} at most {error:,.1f} us"
         beyond = ", the highest that was certified" if self.beyond else ""
         return (
             f"the tester's own error at {self.rate:,.0f} fps{beyond}: median {self.bias_us:+,.1f} us, "
-            f"quantiles {low:+,.1f} to {high:+,.1f} us{largest} "
+            f"quantiles {self.lowest_us:+,.1f} to {self.highest_us:+,.1f} us{largest} "
             f"(certificate of {self.made[:10]}, {self.tester}, v6t {self.version}); not subtracted"
         )
 
@@ -218,7 +219,8 @@ class Certificate(Model):
             rate=at,
             beyond=rate > at,
             bias_us=_rounded(biases[len(biases) // 2]),
-            spread_us=(_rounded(min(errors)), _rounded(max(errors))),
+            lowest_us=_rounded(min(errors)),
+            highest_us=_rounded(max(errors)),
             delay_us=_largest(biases),
             pdv_us=_largest(row.pdv_error for row in rows),
             ipdv_us=_largest(ipdv) if ipdv else None,

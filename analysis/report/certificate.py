@@ -8,6 +8,9 @@ from v6t.analysis.blocks import Block, Document, Facts, Section, Text
 from v6t.analysis.records.certificate import Certificate, Paced, Timed
 from v6t.analysis.sheet import count, sheet
 
+BUSY = 1.5
+"""Load average per CPU above which a machine did something else: tester and device make one, about."""
+
 
 def document(certificate: Certificate) -> Document:
     """All of it."""
@@ -38,6 +41,12 @@ def _subject(found: Certificate) -> Iterator[Block]:
             ("Traffic", found.traffic),
         ]
     )
+    cores = machine.get("cores") or 1
+    if max(found.load, default=0) > BUSY * cores:
+        yield Text(
+            "This machine was not idle: these are the errors of the tester on a busy one.",
+            "warning",
+        )
     yield Text(
         "A device that forwards as it is told stands between the tester's ports. The truth is the "
         "kernel's: it stamps every frame when it arrives at the device and when it leaves it. What "
@@ -53,12 +62,11 @@ def _delay(found: Certificate) -> Iterator[Block]:
         quoted = found.quoted(rate)
         if quoted is None:
             continue
-        low, high = quoted.spread_us
         ipdv = "" if quoted.ipdv_us is None else f", IPDV {quoted.ipdv_us:,.1f} us"
         yield Text(
             f"At {rate:,.0f} fps: bias of the median {quoted.bias_us:+,.1f} us, errors of the "
-            f"quantiles from {low:+,.1f} to {high:+,.1f} us; largest error of a median "
-            f"{quoted.delay_us:,.1f} us, PDV {quoted.pdv_us:,.1f} us{ipdv}."
+            f"quantiles from {quoted.lowest_us:+,.1f} to {quoted.highest_us:+,.1f} us; largest "
+            f"error of a median {quoted.delay_us:,.1f} us, PDV {quoted.pdv_us:,.1f} us{ipdv}."
         )
     yield sheet("One-way delays, microseconds: true, and error of what the tester reads", _HEADS,
                 [_timed(row) for row in found.timed])  # fmt: skip

@@ -189,7 +189,7 @@ def a_certificate(**changes):
 def test_what_is_quoted_is_the_error_at_the_next_rate_that_was_certified():
     found = a_certificate().quoted(800.0)
     assert (found.rate, found.beyond, found.bias_us, found.delay_us) == (1000.0, False, 40.0, 40.0)
-    assert found.spread_us == (30.0, 45.0)
+    assert (found.lowest_us, found.highest_us) == (30.0, 45.0)
     assert (found.pdv_us, found.ipdv_us) == (5.0, 0.0)
     assert a_certificate().quoted(1001.0).delay_us == 90.0
     assert a_certificate().quoted(9000.0).beyond
