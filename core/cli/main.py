@@ -10,7 +10,7 @@ from typing import Any
 import click
 from v6t.profiles.errors import V6tError
 from v6t.profiles.extensions import blaming, near_names
-from v6t.profiles.plain_text import in_one_line, visible
+from v6t.profiles.plain_text import in_one_line, is_text, visible
 
 COMMANDS = {
     "run": "measure a technology on a device",
@@ -96,6 +96,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
+    for word in sys.argv[1:] if arguments is None else arguments:
+        if not is_text(word):  # it could be neither printed nor written into a record
+            return _complain(f"{word!a} is no UTF-8 text", "names of files count, too", 2)
     try:
         with blaming():
             status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)
