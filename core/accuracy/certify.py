@@ -241,7 +241,7 @@ class _Bench:
             self._conditions(),
             upper_bound_fps=1.5 * capacity,
             upper_bound_reason="media",
-            resolution_fps=capacity / 1000,
+            resolution_fps=capacity / 500,
             duration_s=check.duration_s,
             repetitions=1,
         )

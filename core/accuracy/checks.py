@@ -100,7 +100,7 @@ def _counts() -> Iterator[Check]:
 
 
 def _capacities() -> Iterator[Check]:
-    for depth, buffer in ((64, 0), (512, 0), (1, 64), (1, 512)):
+    for depth, buffer in ((64, 0), (512, 0), (1, 512)):
         known = Known(capacity_fps=CAPACITY_FPS, depth_frames=depth, buffer_frames=buffer,
                       timeless=True)  # fmt: skip
         yield Check(f"capacity-{depth}-{buffer}", "capacity", "", known, CAPACITY_FPS,
