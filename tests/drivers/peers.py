@@ -1,8 +1,8 @@
-"""v6t's testers and siitperf on the same devices, in turn (A30): ``python -m v6t.tests.drivers.peers CASE ROUNDS``.
+"""v6t's testers and others on the same devices, in turn (A30): ``python -m v6t.tests.drivers.peers CASE ROUNDS``.
 
-siitperf is built outside of the tree (SIITPERF_DIR holds ``siitperf-tp``) and run in the tester's
-namespace of the same lab, before the same device, which the same driver has configured: v6t's
-parameters are read from the very ``siitperf.conf``. A round is one search by each tester; with V6T_RECORD what
+siitperf and Maptperf are built outside of the tree (SIITPERF_DIR holds ``siitperf-tp``, MAPTPERF_DIR
+``maptperf-tp``) and run in the tester's namespace of the same lab, before the same device, which the same
+driver has configured: v6t's parameters are read from the very file of theirs. A round is one search by each tester; with V6T_RECORD what
 was found is added to ``recorded/peers.json``, from which ``accuracy_page.py`` writes the table.
 """
 
@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 from v6t.analysis.statistics import median, percentile
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.migrate.common import Imported
+from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.device import lab_device
@@ -41,7 +43,29 @@ TIMEOUT_S = 0.5
 AGAIN = 2
 """Times a trial is repeated in which the tester was too slow."""
 CORES = "(0)@1,(1)@0,(2)@1,(3)@0,(4)@1"
-"""siitperf's four threads on two CPUs: a sender and a receiver on each."""
+"""Their four threads on two CPUs: a sender and a receiver on each."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another tester.
+
+    Attributes:
+        name: as on the page.
+        built: environment variable with the directory of its program.
+        program: its throughput test.
+        read: makes v6t's parameters of its file.
+    """
+
+    name: str
+    built: str
+    program: str
+    read: Callable[[Path], Imported]
+
+
+SIITPERF = Peer("siitperf", "SIITPERF_DIR", "siitperf-tp", read_siitperf)
+MAPTPERF = Peer("Maptperf", "MAPTPERF_DIR", "maptperf-tp", read_maptperf)
+PEERS = (SIITPERF, MAPTPERF)
 
 
 @dataclass(frozen=True)
@@ -52,21 +76,28 @@ class Case:
         words: on the page.
         driver: that configures it.
         versions: of IP, left and right.
-        sizes: IPv6 and IPv4 frame.
+        octets: the frame as v6t lists it.
         upper_fps, resolution_fps: of the search.
+        peer: the tester it is compared with.
     """
 
     words: str
     driver: str
     versions: tuple[int, int]
-    sizes: tuple[int, int]
+    octets: int
     upper_fps: float
     resolution_fps: float
+    peer: Peer = SIITPERF
 
     def conf(self, links) -> str:
-        """siitperf's configuration: pseudorandom ports, one pair of addresses, left to right."""
+        """The peer's configuration: left to right, pseudorandom ports."""
+        lines = self._siitperf(links) if self.peer is SIITPERF else self._maptperf(links)
+        return "".join(f"{name} {value}\n" for name, value in lines.items())
+
+    def _siitperf(self, links):
+        """One pair of addresses."""
         left, right = self.versions
-        lines = {
+        return {
             "IP-L-Vers": left, "IP-R-Vers": right,
             "IPv4-L-Real": "198.18.0.2", "IPv4-R-Real": "198.19.0.2",
             "IPv6-L-Real": "2001:2::2", "IPv6-R-Real": "2001:2:0:8000::2",
@@ -79,32 +110,55 @@ class Case:
             "Fwd-dport-min": 1, "Fwd-dport-max": 49151, "Rev-var-sport": 3, "Rev-var-dport": 3,
             "IP-L-var": 0, "IP-R-var": 0, "Stateful": 0,
         }  # fmt: skip
-        return "".join(f"{name} {value}\n" for name, value in lines.items())
+
+    def _maptperf(self, links):
+        """A thousand customers of a relay."""
+        return {
+            "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
+            "Tester-R-IPv6": "2001:db8:7::2",
+            "Tester-L-MAC": links.left.tester_mac, "Tester-R-MAC": links.right.tester_mac,
+            "DUT-L-MAC": links.left.dut_mac, "DUT-R-MAC": links.right.dut_mac,
+            "FW-dport-min": 1, "FW-dport-max": 49151, "RV-sport-min": 1024, "RV-sport-max": 65535,
+            "bg-dport-min": 1, "bg-dport-max": 49151, "bg-sport-min": 1024, "bg-sport-max": 65535,
+            "FW-var-sport": 3, "FW-var-dport": 3, "RV-var-sport": 3, "RV-var-dport": 3,
+            "NUM-OF-CEs": 1000, "BMR-IPv6-Prefix": "2001:db8:ce::", "BMR-IPv6-prefix-length": 48,
+            "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 13,
+            "DMR-IPv6-Prefix": "64:ff9b::", "DMR-IPv6-prefix-length": 64,
+            "CPU-FW-Send": 1, "CPU-FW-Receive": 2, "CPU-RV-Send": 3, "CPU-RV-Receive": 4,
+            "Mem-Channels": 1, "FW": 1, "RV": 0, "Promisc": 0,
+        }  # fmt: skip
 
 
 CASES = {
-    "ipv6": Case("Linux router, IPv6", "linux-router", (6, 6), (84, 84), 600_000.0, 10_000.0),
-    "ipv4": Case("Linux router, IPv4", "linux-router", (4, 4), (84, 64), 600_000.0, 10_000.0),
-    "tayga": Case("TAYGA, SIIT", "tayga", (6, 4), (84, 64), 300_000.0, 5_000.0),
+    "ipv6": Case("Linux router, IPv6", "linux-router", (6, 6), 84, 600_000.0, 10_000.0),
+    "ipv4": Case("Linux router, IPv4", "linux-router", (4, 4), 64, 600_000.0, 10_000.0),
+    "tayga": Case("TAYGA, SIIT", "tayga", (6, 4), 84, 300_000.0, 5_000.0),
+    "mapt": Case("VPP, MAP-T BR", "vpp", (6, 4), 84, 600_000.0, 10_000.0, MAPTPERF),
 }
 
 
 def bound_for(case, tester, directory):
-    """A run of v6t with what siitperf's own file says."""
+    """A run of v6t with what the peer's own file says."""
     links = bind(resolve(flags=Flags(plugin="ipv6-router", tester="embedded"))).technology.links
-    path = Path(directory) / "siitperf.conf"
+    path = Path(directory) / f"{case.peer.name.lower()}.conf"
     path.write_text(case.conf(links))
-    asked = read_siitperf(path).run
+    asked = case.peer.read(path).run
     run = Path(directory) / "run.yaml"
     run.write_text(json.dumps({"plugin": asked["plugin"], "params": asked["params"]}))
     options = {"lab": "true", "cpu_limit": "100"} if tester == "trex" else {}
-    flags = Flags(tester=tester, tester_options=options, dut=case.driver)
+    program = {"program": os.environ["V6T_VPP"]} if "V6T_VPP" in os.environ else {}
+    flags = Flags(
+        tester=tester,
+        tester_options=options,
+        dut=case.driver,
+        dut_params=program if case.driver == "vpp" else {},
+    )
     return bind(resolve(run, None, flags))
 
 
 def v6t_finds(case, tester, bound):
     """The throughput found by one of v6t's testers."""
-    sizes = bound.technology.frame_pair(84 if case.versions != (4, 4) else 64)
+    sizes = bound.technology.frame_pair(case.octets)
     conditions = Conditions(
         sizes.ipv6, sizes.ipv4, "forward", TIMEOUT_S, 0.1,
         sending_time_tolerance=TOLERANCE, invalid_retries=AGAIN,
@@ -120,13 +174,13 @@ def v6t_finds(case, tester, bound):
         bench.close()
 
 
-def siitperf_finds(case, bound, directory):
-    """The same search with siitperf's own trials."""
+def peer_finds(case, bound, directory):
+    """The same search with the peer's own trials."""
     with standing(bound) as tester:
 
         def offered(rate, _step):
             for _ in range(AGAIN + 1):
-                sent, received, took = siitperf_trial(tester, directory, rate)
+                sent, received, took = peer_trial(case.peer, tester, directory, rate)
                 slow = took > DURATION_S * TOLERANCE
                 if not slow:
                     break
@@ -146,9 +200,9 @@ def standing(bound):
         bed.close()
 
 
-def siitperf_trial(tester, directory, rate_fps):
+def peer_trial(peer, tester, directory, rate_fps):
     """Frames sent and received, and how long sending took [s]."""
-    program = Path(os.environ["SIITPERF_DIR"]) / "siitperf-tp"
+    program = Path(os.environ[peer.built]) / peer.program
     ports = " ".join(
         f"--vdev=net_af_packet{number},iface={side},framecnt=8192,blocksz=65536"
         for number, side in enumerate(("left", "right"))
@@ -162,29 +216,28 @@ def siitperf_trial(tester, directory, rate_fps):
     back = re.search(r"Forward frames received: *(\d+)", said)
     took = re.search(r"sending took ([0-9.]+)", said)
     if back is None or took is None:
-        raise TesterError(f"siitperf ended with {status}: {said[-400:]}")
+        raise TesterError(f"{peer.name} ended with {status}: {said[-400:]}")
     return rate * round(DURATION_S), int(back[1]), float(took[1])
 
 
-def testers() -> list[str]:
+def testers(case) -> list[str]:
     """Those that can be had here."""
     found = ["embedded"]
     if os.environ.get("TREX_DIR"):
         found.append("trex")
-    return [*found, "siitperf"] if os.environ.get("SIITPERF_DIR") else found
+    return [*found, case.peer.name] if os.environ.get(case.peer.built) else found
 
 
 def one_round(case) -> dict[str, float]:
     """A search by each."""
     found = {}
-    for tester in testers():
+    for tester in testers(case):
         with TemporaryDirectory() as directory:
-            bound = bound_for(case, "embedded" if tester == "siitperf" else tester, directory)
-            found[tester] = (
-                siitperf_finds(case, bound, directory)
-                if tester == "siitperf"
-                else v6t_finds(case, tester, bound)
-            )
+            if tester == case.peer.name:
+                bound = bound_for(case, "embedded", directory)
+                found[tester] = peer_finds(case, bound, directory)
+            else:
+                found[tester] = v6t_finds(case, tester, bound_for(case, tester, directory))
     return found
 
 
@@ -207,23 +260,25 @@ def note(name, found):
     RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-WORDS = {"embedded": "v6t, embedded", "trex": "v6t, TRex", "siitperf": "siitperf"}
+WORDS = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
 
 
 def table() -> Iterator[str]:
     """Medians, P1 and P99 of the rounds."""
     kept = recorded()
-    yield "| device | tester | rounds | median fps | P1 | P99 | median against siitperf's |"
+    yield "| device | tester | rounds | median fps | P1 | P99 | median against the peer's |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for name, case in CASES.items():
         rates = kept.get(name, {}).get("rates", {})
+        peer = rates.get(case.peer.name)
         for tester, values in rates.items():
             against = ""
-            if tester != "siitperf" and "siitperf" in rates:
-                against = f"{median(values) / median(rates['siitperf']) - 1:+.0%}"
+            if tester != case.peer.name and peer:
+                against = f"{median(values) / median(peer) - 1:+.0%}"
             figures = [median(values), percentile(values, 1), percentile(values, 99)]
             said = " | ".join(f"{v:,.0f}" for v in figures)
-            yield f"| {case.words} | {WORDS[tester]} | {len(values)} | {said} | {against} |"
+            words = WORDS.get(tester, tester)
+            yield f"| {case.words} | {words} | {len(values)} | {said} | {against} |"
 
 
 def main() -> None:

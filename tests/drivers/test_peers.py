@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 
 import pytest
-from v6t.core.migrate.siitperf import read_siitperf
 from v6t.drivers.lab.privilege import available
 
 from . import peers
@@ -22,7 +21,7 @@ LAB, WHY = available()
     reason="needs siitperf: set SIITPERF_DIR to the directory with siitperf-tp",
 )
 def test_both_find_a_rate_on_the_same_device(monkeypatch):
-    monkeypatch.setattr(peers, "testers", lambda: ["embedded", "siitperf"])
+    monkeypatch.setattr(peers, "testers", lambda case: ["embedded", "siitperf"])
     case = replace(peers.CASES["ipv6"], upper_fps=20_000.0, resolution_fps=10_000.0)
     found = peers.one_round(case)
     assert set(found) == {"embedded", "siitperf"}
@@ -30,10 +29,10 @@ def test_both_find_a_rate_on_the_same_device(monkeypatch):
 
 
 @pytest.mark.parametrize("name", peers.CASES)
-def test_v6t_measures_what_siitperfs_own_file_says(name, tmp_path):
+def test_v6t_measures_what_the_others_own_file_says(name, tmp_path):
     case = peers.CASES[name]
     bound = peers.bound_for(case, "embedded", tmp_path)
-    asked = read_siitperf(tmp_path / "siitperf.conf")
+    asked = case.peer.read(tmp_path / f"{case.peer.name.lower()}.conf")
     assert bound.settings.plugin == asked.run["plugin"]
     assert bound.settings.dut.driver == case.driver
     left, right = (v for v in bound.technology.ip_versions)
