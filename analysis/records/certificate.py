@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from v6t.analysis.records.base import Model, Number
 
@@ -17,8 +17,8 @@ POINTS: Mapping[str, float] = {"min": 0.0, "p1": 1.0, "p50": 50.0, "p99": 99.0, 
 class Counted(Model):
     """Frames to which something was done on purpose, and how many the tester says they were."""
 
-    kind: Literal["loss", "duplicates", "reordering"]
-    """what was done"""
+    kind: str
+    """what was done: loss, duplicates, reordering"""
     every: int
     """to one frame in so many"""
     rate: Number

@@ -81,7 +81,10 @@ def distribution_of_pairs(truth: Truth) -> Distribution:
 
 def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) -> Paced:
     """Rate and sending time of several trials, and how evenly their frames came."""
-    ppm, sending, late, said = [], [], [], 0.0
+    ppm: list[float] = []
+    sending: list[float] = []
+    late: list[NDArray[np.float64]] = []
+    said = 0.0
     for trial, result, truth in done:
         at = truth.arrived_ns
         span_s = float(at[-1] - at[0]) / 1e9

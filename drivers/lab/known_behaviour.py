@@ -108,7 +108,9 @@ class Behaviour:
         known = self._known
         token = 1e9 / known.capacity_fps
         credit, room = (known.depth_frames - 1) * token, known.buffer_frames * token
-        free, passed, leave = self._free_ns, [], []
+        free = self._free_ns
+        passed: list[bool] = []
+        leave: list[int] = []
         for at in arrived_ns.tolist():
             # the token of this frame comes at `free`; credit lets it be used so much earlier
             ready = max(float(at), free - credit)
