@@ -1,6 +1,6 @@
 """Planted faults: devices, and a tester, that are wrong in a way that is known, and who finds them.
 
-``test_planted.py`` puts each before each real tester; where V6T_RECORD is set, so often, and notes in
+``test_planted.py`` puts each before each real tester; where V6T_RECORD is set, so often, and adds to
 ``recorded/planted.json`` how often it was found. ``accuracy_page.py`` writes the table.
 """
 
@@ -376,11 +376,15 @@ def recorded():
 
 
 def note(tester, fault, found, of, example):
-    """Keep how often a fault was found, where this is asked for."""
+    """Add how often a fault was found to what is kept, where this is asked for."""
     if not os.environ.get("V6T_RECORD"):
         return
     kept = recorded()
+    before = kept.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
     kept[f"{tester} {fault.name}"] = {
-        "found": found, "of": of, "said": example, "date": date.today().isoformat()
-    }  # fmt: skip
+        "found": before["found"] + found,
+        "of": before["of"] + of,
+        "said": example,
+        "date": date.today().isoformat(),
+    }
     RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
