@@ -8,8 +8,8 @@ from v6t.analysis.blocks import Block, Document, Facts, Section, Text
 from v6t.analysis.records.certificate import Certificate, Paced, Timed
 from v6t.analysis.sheet import count, sheet
 
-BUSY = 1.5
-"""Load average per CPU above which a machine did something else: tester and device make one, about."""
+BUSY = 0.5
+"""Load average per CPU above which a machine did something else before."""
 
 
 def document(certificate: Certificate) -> Document:
@@ -42,7 +42,7 @@ def _subject(found: Certificate) -> Iterator[Block]:
         ]
     )
     cores = machine.get("cores") or 1
-    if max(found.load, default=0) > BUSY * cores:
+    if found.load[0] > BUSY * cores:
         yield Text(
             "This machine was not idle: these are the errors of the tester on a busy one.",
             "warning",
@@ -73,7 +73,7 @@ def _delay(found: Certificate) -> Iterator[Block]:
 
 
 _HEADS = (
-    "<device", "fps", "<timed", "true\nmin", "true\nmedian", "true\nP99.9",
+    "<added delay", "fps", "<timed", "true\nmin", "true\nmedian", "true\nP99.9",
     "error\nmin", "bias\n(median)", "+error\nP1", "+error\nP99", "error\nP99.9", "error\nPDV",
     "error\nIPDV",
 )  # fmt: skip
@@ -84,7 +84,7 @@ def _timed(row: Timed) -> list[str]:
     return [
         row.what,
         count(row.rate),
-        "tags" if row.tagged else "every frame",
+        "tags" if row.tagged else "all",
         *(f"{row.true[name]:,.1f}" for name in ("min", "p50", "p99_9")),
         *(f"{errors[name]:+,.1f}" for name in ("min", "p50", "p1", "p99", "p99_9")),
         f"{row.pdv_error:+,.1f}",

@@ -58,21 +58,21 @@ def checks() -> list[Check]:
 def _delays() -> Iterator[Check]:
     every = DelayRequest(ipdv=True)
     for delay in DELAYS_US:
-        words = f"constant delay of {delay:,} us"
+        words = f"{delay:,} us"
         known = Known(delay_us=delay, awake=True)
         yield Check(f"delay-{delay}", "delay", words, known, RATES_FPS[0], 3000, delays=every)
     jitters: tuple[tuple[Jitter, float, str], ...] = (
-        ("uniform", 500, "and evenly 0 to 500 us more"),
-        ("exponential", 100, "and exponentially 100 us more on average"),
-        ("two-point", 500, "and 500 us more for one frame in ten"),
+        ("uniform", 500, "0 to 500 us, even"),
+        ("exponential", 100, "exponential, mean 100 us"),
+        ("two-point", 500, "500 us for 1 in 10"),
     )
     for jitter, width, words in jitters:
         known = Known(delay_us=100, jitter=jitter, jitter_us=width, awake=True)
-        yield Check(f"jitter-{jitter}", "delay", f"100 us {words}", known, RATES_FPS[0], 3000,
+        yield Check(f"jitter-{jitter}", "delay", f"100 us + {words}", known, RATES_FPS[0], 3000,
                     delays=every)  # fmt: skip
     for rate in RATES_FPS:
         tags = DelayRequest(tags=500, first_tag_s=0.2)
-        words = "at once" if rate > RATES_FPS[0] else "constant delay of 100 us"
+        words = "none" if rate > RATES_FPS[0] else "100 us"
         known = Known(delay_us=0 if rate > RATES_FPS[0] else 100, awake=True)
         frames = int(rate * (3 if rate < RATES_FPS[-1] else 1))
         yield Check(f"tags-{rate:g}", "delay", words, known, rate, frames, delays=tags)
