@@ -6,7 +6,7 @@ when this process came to look: a decision is exact however late it is carried o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -126,6 +126,7 @@ class Behaviour:
     def _more_ns(self, count: int) -> NDArray[np.int64]:
         known = self._known
         width = known.jitter_us * 1000
+        more: NDArray[np.floating[Any]]
         if known.jitter == "uniform":
             more = self._chance.uniform(0, width, count)
         elif known.jitter == "exponential":
