@@ -20,6 +20,8 @@ _OF_PAPERS: Mapping[str, Json] = {
     "unbiased-2024": {"repetitions": 10},
 }
 """What a paper says of all its tables."""
+_CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one server"}
+"""Where NAT44 and NAT46 of the MAP-T measurements stand (Lencse and Bazsó 2024, section 6.4)."""
 _TRIAL_S = 60.0
 """Trials of the papers last so long where a table does not say otherwise."""
 
@@ -58,8 +60,11 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
         found.append(Condition("frames", "sent", "simulated", False))
     if "dual DUT" in entry["dut"]:
         found.append(Condition("test setup", "dual DUT", "single DUT", False))
-    if "modified setup" in entry["technology"]:
-        found.append(Condition("test setup", "NAT44, NAT46 and BR apart", "CE and PE", False))
+    for setup, words in _CUSTOMERS_EDGES.items():
+        if setup in entry["technology"]:
+            here = {True: "two servers", False: "one server", None: UNKNOWN}[facts["apart"]]
+            alike = None if facts["apart"] is None else here == words
+            found.append(Condition("customer's edge", words, here, alike))
     stated: Json = {**_OF_PAPERS.get(entry["seed"], {}), **entry["conditions"]}
     workers = re.search(r"(\d+) workers?\b", entry["dut"])
     if workers:

@@ -63,6 +63,10 @@ class Reference:
         return [c for c in self.conditions if not c.alike]
 
 
+JOINED = "cable"
+"""What stands for the device where the tester's ports are joined."""
+
+
 @cache
 def library() -> Mapping[str, Any]:
     """``published.json`` as it is."""
@@ -94,7 +98,17 @@ def facts_of(
         "simulated": simulated,
         "device": config["dut"]["driver"],
         "cores": _cores(config["dut"].get("options", {})),
+        "apart": _apart(config["dut"].get("options", {}).get("parts", {})),
     }
+
+
+def _apart(parts: Mapping[str, Any]) -> bool | None:
+    """Whether the two functions of a customer's edge have a server each; None: nothing tells."""
+    servers = [
+        (parts.get(name, {}).get("options", {}).get("ssh") or {}).get("host")
+        for name in ("napt", "ce")
+    ]
+    return servers[0] != servers[1] if all(servers) else None
 
 
 def _cores(options: Mapping[str, Any]) -> int | None:
@@ -108,10 +122,17 @@ def _cores(options: Mapping[str, Any]) -> int | None:
     return own or (_cores(parts[-1].get("options", {})) if parts else None)
 
 
-def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any]) -> bool:
-    """Whether a paper's technology is what a plugin measures with these parameters."""
+def is_about(
+    entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str
+) -> bool:
+    """Whether a paper's technology is what a plugin measures with these parameters.
+
+    Numbers of a tester whose ports are joined are those of no device, and of nothing else.
+    """
     known = library()["technologies"].get(entry["technology"])
     if known is None or known["plugin"] != plugin:
+        return False
+    if known.get("device", device) != device or (device == JOINED and "device" not in known):
         return False
     return all(params.get(name) == value for name, value in known["params"].items())
 
@@ -134,10 +155,8 @@ def references(
     found: list[Reference] = []
     metrics = presentations.of(record).metrics if record.measured else {}
     for entry in library()["records"] if metrics else ():
-        about = (
-            is_about(entry, facts["plugin"], facts["params"]) and entry.get("median") is not None
-        )
-        if not about or paper not in (None, entry["seed"]):
+        about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
+        if not about or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
         placed = _placed(entry, record, metrics)
         if placed is None:

@@ -35,12 +35,12 @@ def campaign_document(
     Args:
         name, title: of the campaign.
         paper: short name of the paper it repeats.
-        notes: of its experiments, by name.
+        notes: of its experiments, by name; of all of them, by ``""``.
         runs: all of them.
         presentations: of the benchmarks.
         figures: whether to draw.
     """
-    sections = [Section("In short", "short", list(_short(runs, paper)))]
+    sections = [Section("In short", "short", list(_short(runs, paper, notes.get("", ""))))]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
         mine = [r for r in runs if r.experiment == experiment]
         blocks: list[Block] = []
@@ -111,9 +111,11 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
         yield {**head, **asdict(headline)}
 
 
-def _short(runs: Sequence[CampaignRun], paper: str | None) -> Iterator[Block]:
+def _short(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
     if paper:
         yield Text(f"Repeats {sources()[paper]}.")
+    if note:
+        yield Text(note)
     done = sum(r.status == "complete" for r in runs)
     tone: Any = "good" if done == len(runs) else "warning"
     yield Text(f"{done} of {len(runs)} runs are complete.", tone)
