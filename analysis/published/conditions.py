@@ -20,6 +20,11 @@ _OF_PAPERS: Mapping[str, Json] = {
     "unbiased-2024": {"repetitions": 10},
 }
 """What a paper says of all its tables."""
+_DEVICES = {
+    **{"Jool": "jool", "TAYGA": "tayga", "VPP": "vpp", "OpenBSD": "openbsd-pf"},
+    "Linux": "linux-router",
+}
+"""Drivers of the papers' devices, by a word of what they call them."""
 _CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one server"}
 """Where NAT44 and NAT46 of the MAP-T measurements stand (Lencse and Bazsó 2024, section 6.4)."""
 _TRIAL_S = 60.0
@@ -58,6 +63,10 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     values = record.to_json()
     if facts["simulated"]:
         found.append(Condition("frames", "sent", "simulated", False))
+    wanted = next((name for word, name in _DEVICES.items() if word in entry["dut"]), None)
+    if wanted and facts["device"] in _DEVICES.values():
+        alike = facts["device"] == wanted
+        found.append(Condition("device", entry["dut"], facts["device"], alike))
     if "dual DUT" in entry["dut"]:
         found.append(Condition("test setup", "dual DUT", "single DUT", False))
     for setup, words in _CUSTOMERS_EDGES.items():

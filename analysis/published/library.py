@@ -67,6 +67,10 @@ JOINED = "cable"
 """What stands for the device where the tester's ports are joined."""
 
 
+_CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
+"""Parts of a customer's edge, where several devices are in a row."""
+
+
 @cache
 def library() -> Mapping[str, Any]:
     """``published.json`` as it is."""
@@ -102,6 +106,13 @@ def facts_of(
     }
 
 
+def measured_there(entry: Mapping[str, Any], testbed: str) -> bool:
+    """Whether a testbed is called what a paper calls the place of a number: TS1, LT2, 1.2 GHz."""
+    said = [v for v in entry["conditions"].values() if isinstance(v, str)]
+    place = str(entry["test_system"]).partition(" ")[0]
+    return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in said))
+
+
 def _apart(parts: Mapping[str, Any]) -> bool | None:
     """Whether the two functions of a customer's edge have a server each; None: nothing tells."""
     servers = [
@@ -112,19 +123,19 @@ def _apart(parts: Mapping[str, Any]) -> bool | None:
 
 
 def _cores(options: Mapping[str, Any]) -> int | None:
-    """Active cores of a device; of several in a row, of the last, the provider's edge.
+    """Active cores of a device; of several in a row, those of the provider's edge.
 
     The papers leave the customer's edge all of its cores and vary those of PLAT or BR (Lencse and
-    Bazsó 2024, section 3.2.3, limitation 4).
+    Bazsó 2024, section 3.2.3, limitation 4). A run's file names the parts in no order.
     """
     own = core_count(options.get("cores")) or core_count(options.get("workers"))
-    parts: list[Mapping[str, Any]] = list(options.get("parts", {}).values())
-    return own or (_cores(parts[-1].get("options", {})) if parts else None)
+    parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
+    edge = {_cores(part.get("options", {})) for n, part in parts.items() if n not in _CUSTOMERS}
+    known = edge - {None}
+    return own or (known.pop() if len(known) == 1 else None)
 
 
-def is_about(
-    entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str
-) -> bool:
+def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str) -> bool:
     """Whether a paper's technology is what a plugin measures with these parameters.
 
     Numbers of a tester whose ports are joined are those of no device, and of nothing else.
@@ -197,6 +208,6 @@ def _placed(
 
 
 def _mode(stated: str) -> str:
-    if "6->4" in stated:
+    if "6->4" in stated or stated == "forward":
         return "forward"
     return "reverse" if "4->6" in stated else "bidirectional"

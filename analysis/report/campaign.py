@@ -8,7 +8,13 @@ from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.presentation import Headline, Presentations
-from v6t.analysis.published.library import facts_of, library, references, sources
+from v6t.analysis.published.library import (
+    facts_of,
+    library,
+    measured_there,
+    references,
+    sources,
+)
 from v6t.analysis.records.base import Record
 from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
@@ -182,14 +188,15 @@ def _paper(
         for record in run.records:
             for ref in references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least stands beside the paper's number
-                found.append((record, ref))
+                other = not measured_there(ref.entry, run.testbed)
+                found.append((record, ref, (len(ref.differing), other)))
                 met.add(id(ref.entry))
     best: dict[int, Any] = {}
-    for record, ref in found:
+    for record, ref, rank in found:
         known = best.get(id(ref.entry))
-        if known is None or len(ref.differing) < len(known[1].differing):
-            best[id(ref.entry)] = (record, ref)
-    yield from reproduction(list(best.values()))
+        if known is None or rank < known[2]:
+            best[id(ref.entry)] = (record, ref, rank)
+    yield from reproduction([(record, ref) for record, ref, _ in best.values()])
     if paper == "ipv6net-2015":
         yield from mean_sheets(runs)
         met |= {id(entry) for entry, _ in mean_pairs(runs)}

@@ -67,7 +67,9 @@ def caveats(bound: BoundRun) -> list[str]:
     benchmarks = registry.wanted(bound)
     said = list(bound.tester.caveats())
     if bound.driver.absent:
-        said.append("there is no device: the tester's ports are joined, and the numbers are its own")
+        said.append(
+            "there is no device: the tester's ports are joined, and the numbers are its own"
+        )
     if is_demonstration(run):
         said.append(
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
