@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, at, interval, repeated, star
+from v6t.analysis.presentations.common import POINT, at, interval, marked, repeated
 from v6t.analysis.records.goals import GoalAttributes, GoalFigures, MlrRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, sheet
@@ -33,7 +33,7 @@ class MlrPresentation(Presentation[MlrRecord]):
             *(*POINT, "<goal", "+<code", "loss\n%", "+exceed\n%", "+width\n%"),
             *("lower\nbound fps", "P1", "P99", "+95 % interval\nof the median"),
             *("+dispersion\n%", "upper\nbound fps", "conditional\nthroughput"),
-            *("+aggregate\nof both\ndirections", "+repetitions", "<result", "<"),
+            *("+aggregate\nof both\ndirections", "+repetitions", "<result"),
         ]
         rows = []
         for r in records:
@@ -45,12 +45,16 @@ class MlrPresentation(Presentation[MlrRecord]):
                         *(*at(r), goal.name, goal.code),
                         *(f"{100 * goal.loss_ratio:g}", f"{100 * goal.exceed_ratio:g}"),
                         f"{100 * goal.width:g}",
-                        *(count(found.median), count(found.p1), count(found.p99)),
+                        *(
+                            marked(count(found.median), found.limited),
+                            count(found.p1),
+                            count(found.p99),
+                        ),
                         *(interval(found.median_interval), percent(found.dispersion)),
                         count(found.upper_bounds.median),
-                        count(conditional),
+                        marked(count(conditional), found.limited),
                         count(2 * (conditional or 0.0)) if both else "-",
-                        *(str(found.repetitions), mark(found), star(found.limited)),
+                        *(str(found.repetitions), mark(found)),
                     ]
                 )
         return sheet(records[0].title, names, rows)
