@@ -159,9 +159,8 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     journal = journal_of(directory, results.held)
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
-    absent = bound.driver.absent
-    bench = Bench(bound, loopback=absent, keep=directory.path, say=watch.say)
-    loopback = bench if absent else Bench(bound, loopback=True)
+    bench = Bench(bound, keep=directory.path, say=watch.say)
+    loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
     state = _State(bound, directory, results, journal, bench, loopback, watch)
     try:
         _write_results(state)
