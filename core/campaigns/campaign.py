@@ -135,8 +135,8 @@ def lay_out(path: Path, overrides: Overrides | None = None) -> Campaign:
 
 def _note(note: str, differs: Mapping[str, str]) -> str:
     """Words for the report, with the differences from a paper."""
-    said = " ".join(text.rstrip(".") + "." for text in differs.values())
-    return f"{note} Differs from the paper: {said}".strip() if differs else note
+    said = "; ".join(text.rstrip(".") for text in differs.values())
+    return f"{note} Differs from the paper: {said}.".strip() if differs else note
 
 
 def start(campaign: Campaign, directory: Path) -> None:

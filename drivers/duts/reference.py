@@ -49,7 +49,7 @@ class Reference(WithoutCommands):
     title = "the plugin's own reference translation behind two interfaces of the lab"
     technologies = ()
     executed = "with real frames of every technology"
-    options_model = ReferenceOptions
+    options_model: type[StrictModel] = ReferenceOptions
     configures = False
 
     @property

@@ -375,7 +375,7 @@ def test_settings_change_along_with_an_axis(tmp_path):
     assert found == [("nothing", "sd", 3)] * 2 + [("addresses", "sdfn", 4)] * 2
     assert set(campaign.runs[0].axes) == {"params", "frame_sizes"}
     assert campaign.notes["hosts"] == (
-        "Nothing and addresses. Differs from the paper: the paper has more of them. nobody sets it."
+        "Nothing and addresses. Differs from the paper: the paper has more of them; nobody sets it."
     )
 
 
