@@ -17,6 +17,7 @@ from typing import Any
 from v6t.core.config.settings import ResolvedRun
 from v6t.plugins.base import Technology
 from v6t.profiles.model import DIRECTIONS, Direction, Role
+from v6t.profiles.streams import ORDER
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
@@ -34,6 +35,7 @@ def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[s
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": now(),
         "seed": run.seed,
+        "order": ORDER,  # in which enumerated values come
         "packages": {name: _version(name) for name in PACKAGES},
         "source_commit": _commit(),
         "python": sys.version.split()[0],
