@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.profiles.errors import UsageError
+from v6t.profiles.plain_text import is_text
 
 SETTINGS_OCTETS = 256 << 10
 """A file of settings: what somebody wrote by hand."""
@@ -88,9 +89,13 @@ def parsed_json(text: str | bytes) -> Any:
         ValueError: it is none; NaN and infinite numbers, which Python would take, are none either.
     """
     try:
-        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        escaped = "\\ud" if isinstance(text, str) else b"\\ud"
+        if escaped in text.lower() and not is_text(json.dumps(value, ensure_ascii=False)):  # type: ignore[operator]
+            raise ValueError("half a character (a surrogate) stands in it")
     except RecursionError as exc:
         raise ValueError("it is nested too deeply") from exc
+    return value
 
 
 def _no_number(name: str) -> Any:

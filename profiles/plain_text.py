@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 
+def is_text(text: str) -> bool:
+    """Whether it can be written: YAML's and JSON's escapes also spell halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def visible(text: str) -> str:
     """Text whose lines are only text: anything that is no character to print is written as its code."""
     return "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text)

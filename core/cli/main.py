@@ -10,7 +10,7 @@ from typing import Any
 import click
 from v6t.profiles.errors import V6tError
 from v6t.profiles.extensions import blaming, near_names
-from v6t.profiles.plain_text import in_one_line, visible
+from v6t.profiles.plain_text import in_one_line, is_text, visible
 
 COMMANDS = {
     "run": "measure a technology on a device",
@@ -22,7 +22,7 @@ COMMANDS = {
     "compile": "write a technology's traffic as TRex profile or capture",
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
     "plugins": "list technologies, or show one's parameters",
-    "explain": "say what a setting of a file means",
+    "explain": "say what a setting, a benchmark or a term means",
     "selftest": "measure the tester's own capacity",
     "doctor": "say what this machine can do and what is missing",
     "init": "write example files, or convert another tester's",
@@ -78,16 +78,19 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 @click.group(
     cls=LazyGroup,
-    no_args_is_help=False,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True,
               help="Show the version and exit.")  # fmt: skip
 @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
-def cli(debug: bool) -> None:
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
     """Benchmark IPv6 transition technologies with the procedures of RFC 8219."""
     if debug:
         os.environ["V6T_DEBUG"] = "1"
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -96,6 +99,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str] | None) -> int:
+    for word in sys.argv[1:] if arguments is None else arguments:
+        if not is_text(word):  # it could be neither printed nor written into a record
+            return _complain(f"{word!a} is no UTF-8 text", "names of files count, too", 2)
     try:
         with blaming():
             status: Any = cli.main(arguments, prog_name="v6t", standalone_mode=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import SETTINGS_OCTETS, read_text
+from v6t.profiles.plain_text import is_text
 
 MAX_VALUES = 100_000
 """More settings than this no file needs."""
@@ -164,17 +165,24 @@ def _bounded(kind: str) -> Any:
 def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
     """Mappings, sequences and scalars without the parser's own types."""
     if isinstance(node, Mapping):
-        return {str(k): _plain(v, (*keys, k)) for k, v in node.items()}
+        return {_whole(str(k), keys): _plain(v, (*keys, k)) for k, v in node.items()}
     if isinstance(node, (list, tuple, set)):
         return [_plain(v, (*keys, n)) for n, v in enumerate(node)]
     if isinstance(node, bool) or node is None:
         return node
     if isinstance(node, int) and node.bit_length() > MAX_BITS:
         raise _Refused("no setting is a number of so many digits", keys)
-    for kind in (int, float, str):
+    for kind in (int, float):
         if isinstance(node, kind):
             return kind(node)
-    return str(node)
+    return _whole(str(node), keys)
+
+
+def _whole(text: str, keys: tuple[str | int, ...]) -> str:
+    """The text, unless a character of it is half of one, which no file and no terminal takes."""
+    if not is_text(text):
+        raise _Refused("half a character (a surrogate) stands here", keys)
+    return text
 
 
 def _first_line(exc: BaseException) -> str:

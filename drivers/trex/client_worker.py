@@ -29,6 +29,8 @@ from typing import Any, Dict, List
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
 """Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
+EARLY_S = 0.2
+"""TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier."""
 LATE_S = 0.03
 """So long after the moment of the start the first frame is looked for."""
 
@@ -518,6 +520,7 @@ class Looking(object):
         # 0.1 s if the machine was busy when it began
         self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
         self.idle = asked
+        time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
         while time.monotonic() < self.began + LATE_S and not all(self.look().values()):
             time.sleep(0.001)
         return self.began

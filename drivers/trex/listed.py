@@ -25,16 +25,13 @@ from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import mended, stamped
 from v6t.profiles import trailer
 from v6t.profiles.compiler import instructions as ins
-from v6t.profiles.errors import UsageError
 from v6t.profiles.streams import Checksum, Stream, StreamSet
-from v6t.profiles.transform.precompute import pieces
+from v6t.profiles.transform.precompute import in_lists
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from v6t.profiles.arrays import I64, U8
     from v6t.profiles.inet import Headers
-
-    U8 = NDArray[np.uint8]
-    I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -199,23 +196,7 @@ def _listing(block: Block) -> Stream:
     if stream.checksum is not None:
         for at in [stream.checksum.field] + [headers.l4_ip + 10] * (headers.l4_version == 4):
             frames[:, at : at + 2] = 0
-    changing = np.nonzero((frames != frames[0]).any(axis=0))[0].tolist()
-    spans = pieces(changing, frames.shape[1])
-    needed = sum(size for _, size in spans)
-    if needed > ins.MAX_VARIABLE_OCTETS:
-        raise UsageError(
-            f"the frames of '{stream.name}' change in {needed} octets, but TRex's variables hold "
-            f"{ins.MAX_VARIABLE_OCTETS} in all"
-        )
-    program = [_packed(frames, at, size) for at, size in spans]
-    program += [ins.write(f"at{at}", at) for at, _ in spans]
-    binary = base64.b64encode(frames[0].tobytes()).decode()
-    trex = {
-        **stream.trex,
-        "packet": {**stream.trex["packet"], "binary": binary},
-        "vm": {**stream.trex["vm"], "instructions": program},
-    }
-    return replace(stream, trex=trex)
+    return in_lists(stream, frames, _packed)[0]
 
 
 def _packed(frames: U8, at: int, size: int) -> ins.Instruction:

@@ -21,9 +21,7 @@ from v6t.profiles.streams import Checksum, Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    U8 = NDArray[np.uint8]
-    I64 = NDArray[np.int64]
+    from v6t.profiles.arrays import I64, U8
 
 FIRST = 1 << 15
 """Stream numbers from here on are of marked streams."""

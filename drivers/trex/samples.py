@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
     from v6t.drivers.trex.counting import Sent
+    from v6t.profiles.arrays import I64, U8
 
-    U8 = NDArray[np.uint8]
-    I64 = NDArray[np.int64]
     Frames = list[tuple[float, bytes]]
     OracleOf = Callable[[Stream], Oracle | None]
     SourceOf = Callable[[Stream], FrameSource | None]

@@ -80,7 +80,7 @@ def check(
     def look(where: str, made: Callable[[], Iterable[str]]) -> None:
         nonlocal checks
         checks += 1
-        findings.extend(Finding(where, said) for said in islice(_safely(made), MOST))
+        findings.extend(Finding(where, said) for said in islice(_safely(made, kind), MOST))
 
     look("declaration", lambda: declared(kind))
     if entry is not None:
@@ -91,8 +91,7 @@ def check(
         plugin = kind(params if params is not None else kind.params_model())
         tried = list(cases(kind, params))
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        said = next(_told(exc))
-        return Report(checks, (Finding("construction", said),))
+        return Report(checks, (Finding("construction", _told(exc, kind)),))
     look("description", lambda: described(plugin))
     look("pickling", lambda: pickled(plugin))
     for case in tried:
@@ -126,20 +125,28 @@ def _has_negative(case: Case) -> bool:
         return False
 
 
-def _safely(made: Callable[[], Iterable[str]]) -> Iterator[str]:
+def _safely(made: Callable[[], Iterable[str]], kind: type[Technology]) -> Iterator[str]:
     try:
         yield from made()
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        yield from _told(exc)
+        yield _told(exc, kind)
 
 
-def _told(exc: Exception) -> Iterator[str]:
+def _told(exc: Exception, kind: type[Technology]) -> str:
     """An error in words, with the line of the plugin (the last one on the way) it came from."""
-    if isinstance(exc, V6tError):
-        yield exc.message
-        return
-    said = blame(exc)
-    if said is None:  # v6t's own plugin
+    if not isinstance(exc, V6tError):
+        said = blame(exc)
+        if said is not None:
+            return said
         last = traceback.extract_tb(exc.__traceback__)[-1]
-        said = f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
-    yield said
+        return f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
+    for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):
+        if _of_author(frame.f_globals.get("__name__", ""), kind.__module__):
+            return f"{exc.message} ({frame.f_code.co_filename}, line {line})"
+    return exc.message
+
+
+def _of_author(module: str, plugin: str) -> bool:
+    """Whether a module is the plugin's, or another of its package (v6t's own is everybody's)."""
+    package = plugin.partition(".")[0]
+    return module == plugin or (package != "v6t" and module.partition(".")[0] == package)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,7 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from v6t.profiles.arrays import U8
 
 SIZES = (1, 2, 4, 8)
 
@@ -84,17 +84,23 @@ def _exactly_listed(stream: Stream) -> Stream:
 def _listed(stream: Stream, rows: int) -> Stream:
     if not stream.trex["vm"]["instructions"]:
         return stream
-    note = f"rows: {rows} ready frames"
-    return listing(stream, Expander(stream).frames(0, rows), note)
+    found, lists = in_lists(
+        stream, Expander(stream).frames(0, rows), list_of, "use the plain program (rows: 0)"
+    )
+    text = f"rows: {rows} ready frames in {lists} lists, then from the start again"
+    return replace(found, notes=(*stream.notes, text))
 
 
-def listing(stream: Stream, frames: NDArray[np.uint8], note: str) -> Stream:
-    """A stream that sends the given frames in turn, again and again.
+def in_lists(
+    stream: Stream, frames: U8, list_of: Callable[[U8, int, int], ins.Instruction], hint: str = ""
+) -> tuple[Stream, int]:
+    """A stream that sends the given frames in turn, again and again, and its number of lists.
 
     Args:
         stream: whose program is replaced.
-        frames: ``(n, length)`` uint8, n from 1 to 65,535.
-        note: what they are.
+        frames: ``(n, length)``, n from 1 to 65,535.
+        list_of: makes the list of some octets: frames, the first octet, how many.
+        hint: what helps where they do not fit.
 
     Raises:
         UsageError: the changing octets do not fit TRex's variables.
@@ -108,9 +114,9 @@ def listing(stream: Stream, frames: NDArray[np.uint8], note: str) -> Stream:
         raise UsageError(
             f"the frames of '{stream.name}' change in {needed} octets, but TRex's variables hold "
             f"{ins.MAX_VARIABLE_OCTETS} in all",
-            "use the plain program (rows: 0)",
+            hint,
         )
-    program = [_list_of(frames, at, size) for at, size in spans]
+    program = [list_of(frames, at, size) for at, size in spans]
     program += [ins.write(f"at{at}", at) for at, _ in spans]
     trex = {
         **stream.trex,
@@ -120,8 +126,7 @@ def listing(stream: Stream, frames: NDArray[np.uint8], note: str) -> Stream:
         },
         "vm": {**stream.trex["vm"], "instructions": program},
     }
-    text = f"{note} in {len(spans)} lists, then from the start again"
-    return replace(stream, trex=trex, notes=(*stream.notes, text))
+    return replace(stream, trex=trex), len(spans)
 
 
 def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
@@ -144,7 +149,8 @@ def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
     return found
 
 
-def _list_of(frames: NDArray[np.uint8], at: int, size: int) -> ins.Instruction:
+def list_of(frames: U8, at: int, size: int) -> ins.Instruction:
+    """Values of some octets of each frame, as a list of TRex's."""
     octets = frames[:, at : at + size].tobytes()
     values = [int.from_bytes(octets[i : i + size], "big") for i in range(0, len(octets), size)]
     return ins.list_var(f"at{at}", size, values)

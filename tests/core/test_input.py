@@ -27,6 +27,8 @@ TEXTS = {
     "seed: 0x" + "f" * 5000: "run.yaml:1: no setting is a number of so many digits",
     "seed: " + "9" * 5000: "run.yaml",
     "seed: .nan": "seed",
+    'label: "\\ud83d"': "run.yaml:1: half a character (a surrogate) stands here",
+    '"\\ud83d": 1': "run.yaml: half a character (a surrogate) stands here",
     "label: \x00": "the character U+0000 cannot stand here",
     "x" * 300_000: "run.yaml is larger than 256 KiB",
 }
@@ -131,9 +133,17 @@ def test_a_run_edited_by_hand(name, whole, tmp_path):
 
 
 def test_json_has_no_number_that_is_none(tmp_path):
-    for text in ("NaN", "[Infinity]", "1e999", "[" * 100_000, "9" * 5000):
+    for text in ("NaN", "[Infinity]", '["\\ud83d"]', "1e999", "[" * 100_000, "9" * 5000):
         (tmp_path / "x").write_text(text)
         with pytest.raises(UsageError, match="it is no JSON"):
             files.read_json(tmp_path / "x")
     with pytest.raises(UsageError, match="no name of a file"):
         files.read_json(tmp_path / "a\0b")
+
+
+@pytest.mark.parametrize("word", ["--label=\udcff", "--set-dut=left=\udcff", "-o\udcff"])
+def test_the_command_line_is_text(word, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = complaint(v6t("run", "--plugin", "nat44", "--tester", "sim", word))
+    assert "is no UTF-8 text" in said
+    assert not list(tmp_path.iterdir())

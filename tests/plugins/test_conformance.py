@@ -14,6 +14,7 @@ from v6t.plugins.conformance.suite import assert_conforms, check
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.nat.nat44 import Nat44
+from v6t.profiles.errors import UsageError
 from v6t.profiles.model import FramePair, Layer, Traffic
 from v6t.tests.core.support import v6t
 from v6t.tests.plugins import foreign_stateful
@@ -83,6 +84,13 @@ class Immortal(MapEBorderRelay):
             alive[ended, ttl] = 2
             alive[ended, ttl + 2] -= 1  # the checksum of the header with one TTL more
         return super().expect(direction, alive)
+
+
+class Refusing(MapEBorderRelay):
+    """Raises an error of v6t's own."""
+
+    def expect(self, direction, frames):
+        raise UsageError("no hop limit is left")
 
 
 class UndescribedParams(MapEParams):
@@ -282,6 +290,11 @@ def test_an_authors_own_parameters_are_checked():
 
 def test_a_mistake_names_file_and_line():
     told = next(f.said for f in check(Raising).findings if "goood" in f.said)
+    assert "test_conformance.py, line " in told
+
+
+def test_a_refusal_names_the_line_that_asked_for_it():
+    told = next(f.said for f in check(Refusing).findings if "hop limit" in f.said)
     assert "test_conformance.py, line " in told
 
 
