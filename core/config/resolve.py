@@ -181,6 +181,7 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
         "dut_mac": given.dut_mac or default.dut_mac,
         "vlan": given.vlan,
         "mtu": default.mtu if given.mtu is None else given.mtu,
+        "answers": given.answers,
     }
     for name in ("tester_mac", "dut_mac"):
         octets = str(values[name]).split(":")

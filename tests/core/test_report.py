@@ -188,6 +188,11 @@ def test_the_tables_are_results_json(run, page):
             assert found[label, f"{point['rate']:,.0f}"] == f"{loss['median']:.4f}"
 
 
+def test_the_report_names_the_medium(page):
+    """RFC 8219 section 5.1: details of the media MUST be noted in all reports."""
+    assert re.search(r"Medium\s*10 Gbit/s", page.text)
+
+
 def test_the_raw_trials_are_those_of_the_journal(run, page):
     with (run / "trials.csv").open() as lines:
         rows = list(csv.DictReader(lines))
@@ -256,6 +261,28 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
     damaged = type(record).model_validate(said)
     assert verdict(replace(data, records=[damaged], trials=trials)) == "deviates"
     assert others
+
+
+@pytest.mark.parametrize(
+    ("answers_on", "entries", "verdict"),
+    [
+        (["left", "right"], "resolved", "follows"),
+        ([], "static", "follows"),
+        ([], "resolved", "deviates"),
+        (None, "static", "not known"),
+    ],
+)
+def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on, entries, verdict):
+    data = write.load(run)
+    tester = {} if answers_on is None else {"answers_on": answers_on}
+    setup = {**data.manifest.get("setup", {}), "simulated": False}
+    config = {**data.config, "dut": {"driver": "linux-router", "options": {"neighbours": entries}}}
+    real = replace(
+        data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config
+    )
+    (found,) = [c for c in clauses(real, presentations()) if "GEN-27" in c.source]
+    assert found.verdict == verdict
+    assert entries in found.done or answers_on is None
 
 
 def test_invalid_trials_are_told(tmp_path):
