@@ -310,6 +310,9 @@ def _point(
     media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
     loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
     spec = replace(capacity_spec(state.run, sizes, mode, media), variant=variant)
+    if of_phase_one and spec.rules is not None:
+        most = state.run.procedure.connections.count
+        spec = replace(spec, rules=replace(spec.rules, most_frames=most))
 
     def find() -> tuple[TesterCapacity, str]:
         tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
