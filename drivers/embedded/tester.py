@@ -179,7 +179,11 @@ class EmbeddedTester:
         start = time.monotonic() + LEAD_S
         for direction in directions:
             self._sender(direction).tell(
-                "send", pace=Pace.of(trial), start=start, nonce=self._nonce
+                "send",
+                pace=Pace.of(trial),
+                start=start,
+                nonce=self._nonce,
+                timed=bool(trial.delays),
             )
         deadline = trial.sending_s * 2 + DEADLINE_S
         sent = {d: self._sender(d).answer(deadline) for d in directions}
