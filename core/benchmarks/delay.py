@@ -128,8 +128,14 @@ class Delay(Benchmark[DelayRecord, D]):
         if spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             own = procedure(replace(spec, repetitions=1), _apart(point.loopback), None)
         result = procedure(spec, point.measure, point.watch)
-        stamps = point.bound.tester.stamps
-        record = timing_record(result, loopback=own, conditions=point.said, stamps=stamps)
+        record = timing_record(
+            result,
+            loopback=own,
+            conditions=point.said,
+            certificate=point.certificate(),
+            stamps=point.bound.tester.stamps,
+            simulated=point.bound.tester.simulates,
+        )
         return Measured(record, timing_rows(result))
 
 
