@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.settings import ResolvedRun
+from v6t.drivers import clock
 from v6t.plugins.base import Technology
 from v6t.profiles.model import DIRECTIONS, Direction, Role
 from v6t.profiles.streams import ORDER
@@ -83,7 +84,7 @@ def machine() -> dict[str, Any]:
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "smt": _read("/sys/devices/system/cpu/smt/active"),
         "isolated_cores": _read("/sys/devices/system/cpu/isolated"),
-        "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "clock_source": clock.source(),
         "memory_kib": _memory(),
     }
 

@@ -236,6 +236,7 @@ class EmbeddedTester:
             "engine": "AF_PACKET TPACKET_V2 rings on veth pairs in network namespaces",
             "kernel": platform.release(),
             "cores": len(os.sched_getaffinity(0)),
+            "clock_source": clock.source(),
             "loopback": self._loopback,
             "answers_on": [s for s in (LEFT, RIGHT) if hosts_on(getattr(self._links, s))],
             "device": self._bed.describe(),
