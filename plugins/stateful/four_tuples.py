@@ -183,6 +183,13 @@ def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
     return groups
 
 
+@lru_cache(maxsize=4)  # every frame size and both phases ask for the same order
+def _rows(counts: tuple[int, ...], seed: str) -> Sequence[tuple[int, ...]]:
+    rows = list(product(*map(range, counts)))
+    random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
+    return rows
+
+
 def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
     """A group's values; where ``bits`` of the frame number are known from the rest, they are listed
     as often as fits, each time in another order, or a few values would only rotate.
@@ -196,13 +203,12 @@ def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
             "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
             "common divisor",
         )
-    rows = list(product(*(range(s.rest) for s in group)))
-    chance = random.Random(f"{seed}/list")  # noqa: S311
-    chance.shuffle(rows)
+    rows = _rows(tuple(s.rest for s in group), seed)
     even = sum(s.even for s in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
     if order > 1:
+        chance = random.Random(f"{seed}/passes")  # noqa: S311
         passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
         rows = [
             row
