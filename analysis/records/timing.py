@@ -113,9 +113,9 @@ class DelayRecord(Record):
     definition: str = ""
     """of a delay"""
     sampled: bool
-    """not every frame was timed"""
+    """not every frame was timed, or tags came from a part of the connections only"""
     share: Number | None
-    """share of the frames that were timed"""
+    """share of the frames that were timed; of tags, share of the connections they came from"""
     directions: Mapping[str, Delays]
     """the figures of each direction"""
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
@@ -233,6 +233,8 @@ def timing_rows(result: TimingResult) -> list[Row]:
 def _title(result: TimingResult) -> str:
     if result.spec.benchmark == "pdv" and result.sampled:
         return f"sampled PDV (not all frames: {result.share:.2%})"
+    if result.spec.benchmark == "latency" and result.sampled:
+        return f"Latency of a subset ({result.share:.2%} of the connections)"
     return {"latency": "Latency", "pdv": "PDV", "ipdv": "IPDV"}[result.spec.benchmark]
 
 
