@@ -48,6 +48,7 @@ docs: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.drivers.duts.pages
 	$(BIN)/python -m v6t.core.cli.reference_pages docs/reference
 	$(BIN)/python -m v6t.tests.drivers.matrix
+	$(BIN)/python -m v6t.tests.docs.clauses
 	$(BIN)/python -m v6t.tests.drivers.duts.pages
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html

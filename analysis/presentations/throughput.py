@@ -18,6 +18,7 @@ from v6t.analysis.presentations.common import (
     matched,
     repeated,
 )
+from v6t.analysis.presentations.goals import said_of
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
@@ -85,7 +86,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
         yield Drawing(
             rates.rate_by_size(records, f"{self.name}-sizes", media),
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
-            "theoretical maximum of the medium for the larger (IPv6) frame, and what the tester "
+            "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
             f"Throughput by frame size, frames per second per direction. {found}.",
         )
@@ -122,7 +123,13 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
         yield Card(marked(count(record.median), record.limited), "frames/s per direction", what)
 
     def remarks(self, record: ThroughputRecord) -> Iterator[str]:
-        """What is odd about the search."""
+        """What is odd about the search, and MLRsearch's goal."""
+        if record.goal:
+            yield from said_of(record.goal)
+            yield (
+                f"relevant upper bound {count(record.goal.upper_bounds.median)} fps, conditional "
+                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)"
+            )
         if record.non_monotonic:
             yield "a rate passed above one that failed (TP-04)"
         if record.unresolved:

@@ -26,6 +26,7 @@ from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
+from v6t.analysis.report.verdict import title_of, verdict
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
 
@@ -73,7 +74,7 @@ def build(
         for part in (label, data.name, str(data.manifest.get("created", "")), data.status)
         if part
     )
-    return Document(f"{data.title or data.config['plugin']}", subtitle, sections)
+    return Document(title_of(data), subtitle, sections)
 
 
 def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
@@ -95,6 +96,7 @@ def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
             "`v6t resume` continues it.",
             "warning",
         )
+    yield from verdict(data)
     cards = list(_cards(data.records, presentations))
     if cards:
         yield Cards(cards)

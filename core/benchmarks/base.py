@@ -107,6 +107,10 @@ class Benchmark(Presentation[R], Generic[R, S]):
         del bound
         return self.abilities
 
+    def lacks(self) -> tuple[str, str] | None:
+        """What it needs of this machine and does not find, with a hint; None: nothing."""
+        return None
+
     def most_connections(self, bound: BoundRun) -> int:
         """Connections of its largest trial, where there are any."""
         return bound.settings.procedure.connections.count if self.fills_table else 0

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "requirements.md"
 ROOMS = ("analysis", "core", "docs", "drivers", "plugins", "procedures", "profiles", "tests")
 GROUPS = (
     "GEN", "TP", "FLR", "B2B", "REC", "RST", "LAT", "PDV", "IPDV", "ST", "DD", "SC", "MIX",
-    "SELF", "BN", "MAP", "TRX",
+    "SELF", "BN", "MAP", "SIIT", "TRX",
 )  # fmt: skip
 IDENTIFIER = re.compile(rf"\b(?:{'|'.join(GROUPS)})-\d\d\b")
 

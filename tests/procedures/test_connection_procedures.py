@@ -195,6 +195,59 @@ def test_a_slower_table_is_carried_above_gamma_only():
     assert between.rate_cps < 0.25 * between.first_rate_cps
 
 
+def by_number(rate_of):
+    """A device that makes so many connections at any rate up to ``rate_of(connections)``."""
+
+    def measure(trial):
+        asked = trial.connections
+        lost = asked.rate_cps > rate_of(asked.count)
+        learned = asked.count - lost
+        found = PhaseOneResult(
+            asked.count, asked.count, learned, validation_sent=learned, validated=learned
+        )
+        return TrialResult({}, connections=found)
+
+    return Recorded(measure)
+
+
+def test_the_binary_search_of_a_capacity_goes_by_gamma():
+    """Between beta and gamma of the rate is enough to go on doubling, and too little at the end."""
+
+    def rate(connections):
+        if connections <= 40_000:
+            return 400_000.0
+        return 120_000.0 if connections <= 70_000 else 0.0
+
+    found = by_number(rate)
+    result = capacity_of(found, first=10_000, beta=0.1, gamma=0.5)
+    assert (result.capacity, result.first_failed) == (40_000, 40_001)
+    wider = capacity_of(by_number(rate), first=10_000, beta=0.1, gamma=0.25)
+    assert (wider.capacity, wider.first_failed) == (70_000, 70_001)
+    doubled = capacity_of(by_number(rate), first=35_000, most=70_000, beta=0.1, gamma=0.5)
+    assert (doubled.capacity, doubled.first_failed) == (70_000, None)
+    assert doubled.rate_cps <= 120_000
+
+
+def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
+    """R_S is the upper bound of the next search, also for a device that gets faster."""
+
+    def rate(connections):
+        return {1000: 300_000.0, 2000: 200_000.0}.get(
+            connections, 500_000.0 if connections <= 6000 else 0.0
+        )
+
+    found = by_number(rate)
+    result = capacity_of(found, most=8000)
+    assert (result.capacity, result.first_failed) == (6000, 6001)
+    rates = [step.rate_cps for step in result.steps if step.carried]
+    assert rates == sorted(rates, reverse=True)
+    for step, before in zip(result.steps[1:], result.steps, strict=False):
+        tried = [t.rate_fps for t in found.trials if f"/{step.name}-" in t.key]
+        bound = min(s.rate_cps for s in result.steps[: result.steps.index(before) + 1] if s.carried)
+        assert max(tried) == bound, step
+    assert [s.phase for s in result.steps[:4]] == ["first", *["exponential"] * 3]
+
+
 def test_a_tester_that_falters_says_nothing_of_the_table():
     """Above 50,000 connections per second every trial is invalid."""
     tester = door(table_entries=70_001, tester_fps=50_000.0)

@@ -1,0 +1,150 @@
+"""The rfc preset: every value with the clause it follows, and that trials are asked for with it."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
+from v6t.core.config.presets import is_demonstration
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import write
+from v6t.core.runs.runner import execute
+
+CHOSEN = "no clause: v6t's own choice"
+SETTINGS = {
+    "trial_duration_s": (60.0, "RFC 2544 section 24"),
+    "final_duration_s": (None, "RFC 2544 section 24: every trial of the search is a full one"),
+    "residual_wait_s": (2.0, "RFC 2544 section 23 d"),
+    "pause_s": (10.0, "RFC 2544 section 23 e: 5 s at least; 10 s in the papers"),
+    "repetitions": (20, "RFC 8219 sections 7.2, 7.3.1, 7.3.2"),
+    "adaptive": (None, "RFC 8219 sections 7.2, 7.3.1, 7.3.2: a fixed number"),
+    "resolution_fps": (1000.0, "TP-02"),
+    "resolution_ratio": (0.001, f"{CHOSEN}; not used where resolution_fps is"),
+    "loss_tolerance": (0.0, "RFC 2544 section 26.1"),
+    "sending_time_tolerance": (1.00001, "GEN-23"),
+    "invalid_retries": (2, "GEN-23"),
+    "confirmations": (0, "TP-04"),
+    "selftest_margin": (0.1, "SELF-02"),
+    "selftest": ("cached", "SELF-03"),
+    "means": (False, "GEN-20"),
+    "search": ("binary", "TP-02"),
+    "rate_from": ("median", "RFC 8219 section 7.2: the throughput, which is the median of 20"),
+    "connections.count": (4_000_000, "ST-04"),
+    "connections.entries": (None, "ST-03: all of them"),
+    "connections.reading": ("pseudorandom", "ST-05"),
+    "connections.wait_ms": (500.0, "ST-03"),
+    "connections.gap_ms": (0.0, "ST-03"),
+    "connections.alpha": (1.0, "ST-07"),
+    "connections.validate_connections": (True, "RFC 9693 section 4.6"),
+    "connections.rate_cps": (None, "ST-09: a share of the rate that was found"),
+    "connections.rate_share": (0.5, "ST-09"),
+    "connections.upper_cps": (None, "ST-06: the medium's or the tester's"),
+    "connections.resolution_cps": (1000.0, "ST-06"),
+    "connections.retakes": (3, "ST-08"),
+    "connections.keep": (False, "ST-02: every trial makes its own"),
+    "frame_timeout.deadline_ms": (None, "TP-06: off"),
+    "frame_loss.step": (0.1, "RFC 2544 section 26.3"),
+    "frame_loss.rates_fps": (None, "RFC 2544 section 26.3: all rates from the maximum down"),
+    "frame_loss.duration_s": (None, "RFC 2544 section 24: as trial_duration_s"),
+    "frame_loss.repetitions": (None, "GEN-17: as repetitions"),
+    "back_to_back.repetitions": (50, "RFC 2544 section 26.4, RFC 9004 section 6.3"),
+    "back_to_back.longest_s": (2.0, "RFC 9004 section 6.2"),
+    "back_to_back.resolution_frames": (64, "RFC 9004 section 6.2: the step, which is reported"),
+    "back_to_back.residual_wait_s": (2.0, "RFC 9004 section 6.2, third component"),
+    "back_to_back.verifications": (1, "RFC 9004 section 6.2: with loss verification"),
+    "back_to_back.at": ("media", "RFC 9004 section 6.2: the smallest gap"),
+    "back_to_back.sending_time_tolerance": (None, "GEN-23: as for all trials"),
+    "latency.rate_fps": (None, "RFC 8219 section 7.2: the throughput"),
+    "latency.duration_s": (120.0, "RFC 8219 section 7.2"),
+    "latency.tags": (50_000, "RFC 8219 section 7.2: 500 at least; LAT-04"),
+    "latency.first_tag_s": (60.0, "RFC 8219 section 7.2"),
+    "latency.rate_bps": (None, "RFC 8219 section 7.2: the throughput"),
+    "delay_variation.rate_bps": (None, "RFC 8219 sections 7.3.1, 7.3.2: the throughput"),
+    "delay_variation.rate_fps": (None, "RFC 8219 sections 7.3.1, 7.3.2: the throughput"),
+    "delay_variation.duration_s": (60.0, "RFC 8219 sections 7.3.1, 7.3.2"),
+    "system_recovery.overload_s": (60.0, "RFC 2544 section 26.5"),
+    "system_recovery.afterwards_s": (60.0, CHOSEN),
+    "system_recovery.repetitions": (None, "GEN-17: as repetitions"),
+    "reset.hook": ("software-reset", "RFC 6201 section 4.2"),
+    "reset.duration_s": (120.0, CHOSEN),
+    "reset.at_s": (20.0, CHOSEN),
+    "reset.repetitions": (5, "RFC 6201 section 1.4: several, averaged"),
+    "teardown.repetitions": (None, "GEN-17: as repetitions"),
+    "capacity.first": (1_000_000, "ST-12: C0"),
+    "capacity.most": (None, "ST-12: as many as there are four-tuples"),
+    "capacity.beta": (0.1, "ST-12"),
+    "capacity.gamma": (0.5, "ST-12"),
+    "capacity.error": (1, "ST-12: E"),
+    "capacity.resolution_cps": (None, "ST-06: as connections.resolution_cps"),
+    "mlrsearch.goals": (
+        [
+            {
+                **{"name": name, "loss_ratio": loss, "exceed_ratio": 0.0, "width": 0.005},
+                **{"final_trial_s": None, "initial_trial_s": None, "duration_sum_s": None},
+                **{"preceding_targets": 2, "expansion_coefficient": 2},
+            }
+            for name, loss in (("NDR", 0.0), ("PDR", 0.005))
+        ],
+        "TP-07; RFC 9971 section 4.10.2",
+    ),
+    "mlrsearch.min_load_fps": (None, CHOSEN),
+    "flows.counts": ([1, 10, 100], "RFC 8219 section 10.2.1: n is the user's"),
+    "flows.starts": (["together", "successive"], "RFC 8219 sections 10.2.1, 10.2.2"),
+    "flows.interval_s": (1.0, "RFC 8219 section 10.2.2: t is the user's"),
+}
+
+
+def flat(values, above=""):
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def test_every_value_of_the_rfc_preset_has_its_clause():
+    """A new setting needs a line above: its value in the preset, and which clause it follows."""
+    run = resolve(flags=Flags(plugin="mape-br", preset="rfc"))
+    found = dict(flat(run.model_dump(mode="json")["procedure"]))
+    assert found == {name: value for name, (value, _) in SETTINGS.items()}
+    assert all(clause for _, clause in SETTINGS.values())
+    # RFC 8219 section 5.3: both directions at once, each alone besides
+    assert run.modes == ("bidirectional", "forward", "reverse")
+    assert not is_demonstration(run)
+
+
+def test_bursts_of_30_s_can_be_searched():
+    """RFC 9004 section 6.2: the longest burst MUST be configurable to as much."""
+    flags = Flags(plugin="mape-br", preset="rfc", procedure={"back_to_back": {"longest_s": 30.0}})
+    assert resolve(flags=flags).procedure.back_to_back.longest_s == 30.0
+
+
+@pytest.mark.slow
+def test_trials_are_asked_for_with_these_values(tmp_path):
+    """What reaches the tester, not only what is set; two repetitions, because 20 are the same."""
+    flags = Flags(
+        plugin="mape-br", preset="rfc", tester="sim", modes=("bidirectional",), frame_sizes=(104,),
+        benchmarks=("throughput", "frame-loss", "back-to-back", "latency", "pdv", "ipdv",
+                    "system-recovery", "reset"),
+        tester_options={"capacity_fps": "1500", "buffer_frames": "100"}, procedure={"repetitions": 2, "latency": {"tags": 500}},
+    )  # fmt: skip
+    testbed = tmp_path / "testbed.yaml"
+    testbed.write_text("line_rate: 10M\n")
+    execute(bind(resolve(None, testbed, flags)), tmp_path / "run", Silent())
+    trials: dict[str, list] = {}
+    for trial in write.load(tmp_path / "run").trials:
+        trials.setdefault(trial.asked["benchmark"], []).append(trial.asked)
+    lengths = {
+        **{"throughput": {60.0}, "frame-loss": {60.0}, "latency": {120.0}},
+        **{"pdv": {60.0}, "ipdv": {60.0}, "system-recovery": {60.0}, "reset": {120.0}},
+    }
+    for benchmark, wanted in lengths.items():
+        assert {t["duration_s"] for t in trials[benchmark]} == wanted, benchmark
+        assert {t["residual_wait_s"] for t in trials[benchmark]} == {2.0}, benchmark
+        assert {t["pause_s"] for t in trials[benchmark]} == {10.0}, benchmark
+    assert {t["then"]["duration_s"] for t in trials["system-recovery"]} == {60.0}
+    assert all(t["residual_wait_s"] >= 2.0 for t in trials["back-to-back"])
+    assert {(t["delays"]["tags"], t["delays"]["first_tag_s"]) for t in trials["latency"]} == {
+        (500, 60.0)
+    }
+    assert not any(t["delays"]["tags"] for t in (*trials["pdv"], *trials["ipdv"]))

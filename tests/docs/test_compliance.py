@@ -1,0 +1,220 @@
+"""The clauses: none is missing, what they name is there, and the page says what they say."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from . import clauses
+from .clauses import DEVIATES, FOLLOWED, NOT_DONE, ROOT, Part, Row
+
+if not clauses.PAGE.exists():
+    pytest.skip("the documentation is not installed", allow_module_level=True)
+
+ROOMS = ("analysis", "core", "docs", "drivers", "plugins", "procedures", "profiles", "tests")
+GROUPS = {
+    "GEN": 30, "TP": 9, "FLR": 7, "B2B": 4, "REC": 3, "RST": 3, "LAT": 10, "PDV": 4, "IPDV": 2,
+    "ST": 18, "SC": 7, "MIX": 6, "SELF": 7, "BN": 4, "DD": 5, "TRX": 13, "MAP": 19, "SIIT": 7,
+}  # fmt: skip
+CITED = re.compile(
+    r"RFC ?(\d{4}),? (?:\(?sections?|sect\.|appendix) "
+    r"((?:[A-Z]\.)?[A-Z\d][\d.]*(?:(?:, | and | to |-)(?:[A-Z]\.)?\d[\d.]*(?!\d* ?%))*)",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(r"(?:[A-Z]\.)?\d+(?:\.\d+)*|\b[A-Z]\b")
+WRAPPED = re.compile(r"\s*\n\s*(?:# ?|> ?)?")
+PARTS = clauses.parts()
+TEXTS = os.environ.get("V6T_RFC_TEXTS")
+
+
+def rows() -> list[Row]:
+    return [row for part in PARTS for row in part.rows]
+
+
+def title(part: Part) -> str:
+    return part.title.partition(":")[0]
+
+
+@cache
+def functions() -> frozenset[str]:
+    """Names of all tests."""
+    found: set[str] = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        found |= {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    return frozenset(name for name in found if name.startswith("test_"))
+
+
+def cited() -> dict[tuple[str, str], str]:
+    """Every section of an RFC that is cited, and a file that does."""
+    found = {}
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    for room in ROOMS:
+        known = {".py", ".md", ".json", ".yaml"}
+        pages += [p for p in (ROOT / room).rglob("*") if p.suffix in known]
+    for path in pages:
+        text = WRAPPED.sub(" ", path.read_text(encoding="utf-8", errors="replace"))
+        for rfc, numbers in CITED.findall(text):
+            for number in NUMBER.findall(numbers):
+                found[rfc, number] = str(path.relative_to(ROOT))
+    return found
+
+
+# ------------------------------------------------------------------ nothing is missing
+
+
+@pytest.mark.parametrize("part", [p for p in PARTS if p.words], ids=title)
+def test_every_key_word_of_a_section_has_a_row(part: Part) -> None:
+    held: dict[str, Counter[str]] = {}
+    for row in part.rows:
+        held.setdefault(row.name, Counter()).update(row.words)
+    for section in {*part.words, *held}:
+        assert held.get(section, Counter()) == Counter(part.words.get(section, {})), section
+
+
+@pytest.mark.skipif(not TEXTS, reason="V6T_RFC_TEXTS names no directory with rfcNNNN.txt")
+@pytest.mark.parametrize("number", clauses.RFCS)
+def test_the_counts_are_those_of_the_text(number: str) -> None:
+    small = number in ("2544", "3511")
+    counted: dict[str, Counter[str]] = {}
+    for section, text in sections_of(Path(str(TEXTS)) / f"rfc{number}.txt"):
+        counted[section] = counted.get(section, Counter()) + clauses.count_words(text, small=small)
+    part = clauses.rfc(number)
+    for section in {*part.words, *(r.name for r in part.rows)}:
+        assert counted[section] == Counter(part.words.get(section, {})), section
+
+
+def sections_of(path: Path) -> list[tuple[str, str]]:
+    """Number and text of each section, without the heads and feet of pages."""
+    heading = re.compile(r"(?:Appendix )?([A-Z](?=\b)|[A-Z]\.\d[\d.]*|\d+(?:\.\d+)*)[.:]? {1,3}\S")
+    found: list[list[str]] = []
+    for line in path.read_text(encoding="utf-8", errors="replace").replace("\f", "").splitlines():
+        if re.match(r"RFC \d+ .*\d{4}$", line) or (line.endswith("]") and "[Page " in line):
+            continue
+        head = heading.match(line)
+        contents = re.search(r"\. ?\. |\.{3,}| \d+$", line)
+        if (
+            head
+            and not contents
+            and (line[0].isdigit() or line[:9] == "Appendix " or line[1] == ".")
+        ):
+            found.append([head[1].rstrip("."), line])
+        elif found:
+            found[-1].append(line)
+    return [(number, "\n".join(text)) for number, *text in found]
+
+
+def test_every_requirement_has_a_row() -> None:
+    """Identifiers are those of the page that defines them."""
+    defined = clauses.demanded()
+    assert Counter(name.rpartition("-")[0] for name in defined) == Counter(GROUPS)
+    assert sum(GROUPS.values()) == 158
+    assert set(clauses.read("requirements")) == set(defined)
+    assert set(clauses.read("acceptance")) == {f"A{number}" for number in range(1, 31)}
+
+
+# ------------------------------------------------------------------ what a row says
+
+
+def test_a_row_is_one_sentence_and_a_verdict_with_its_reasons() -> None:
+    for row in rows():
+        place = f"{row.name}: {row.asks}"
+        assert row.asks.endswith("."), place
+        assert row.verdict in clauses.VERDICTS, place
+        if row.verdict == FOLLOWED:
+            assert row.tests, place
+            assert row.where or re.fullmatch(r"A\d+", row.name), place
+        else:
+            assert row.how, place
+        if row.verdict == NOT_DONE:
+            assert not row.where, place
+
+
+def test_what_deviates_has_a_place_or_leads_to_rows_that_do() -> None:
+    for part in PARTS:
+        for row in part.rows:
+            if row.verdict == DEVIATES and not row.where and not re.fullmatch(r"A\d+", row.name):
+                assert re.search(r"\brows?\b", row.how), (part.title, row.name)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=title)
+def test_the_places_a_row_names_exist(part: Part) -> None:
+    for place in {place for row in part.rows for place in row.where}:
+        path, _, name = place.partition(":")
+        assert (ROOT / path).is_file(), place
+        if path.endswith(".py"):
+            module = importlib.import_module("v6t." + path.removesuffix(".py").replace("/", "."))
+            assert not name or name in vars(module), place
+
+
+def test_the_tests_a_row_names_exist() -> None:
+    known = functions()
+    for row in rows():
+        for name in row.tests:
+            start = name.removesuffix("*")
+            found = any(f.startswith(start) for f in known) if "*" in name else name in known
+            assert found, f"{row.name}: {name}"
+
+
+# ------------------------------------------------------------------ sections
+
+
+def test_every_section_that_is_cited_exists() -> None:
+    known = clauses.sections("read", "unread")
+    wrong = {
+        f"RFC {rfc} section {number}": where
+        for (rfc, number), where in cited().items()
+        if number not in known.get(rfc, ())
+    }
+    assert wrong == {}
+
+
+def test_sections_of_the_clauses_are_in_texts_that_were_read() -> None:
+    known = clauses.sections("read")
+    for number in clauses.RFCS:
+        part = clauses.rfc(number)
+        assert {*part.words, *(r.name for r in part.rows)} <= set(known[number])
+
+
+def test_no_section_of_an_unread_text_is_listed_in_vain() -> None:
+    used = set(cited())
+    for rfc, numbers in clauses.sections("unread").items():
+        assert [n for n in numbers if (rfc, n) not in used] == [], rfc
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("RFC 9004 sections 6.1, 6.4 |", {("9004", "6.1"), ("9004", "6.4")}),
+        ("(RFC 2544 section 23 a, b)", {("2544", "23")}),
+        ("RFC 7915 sections 4 and\n# 5, RFC 7757", {("7915", "4"), ("7915", "5")}),
+        ("RFC 2544 appendix C.2.2, and", {("2544", "C.2.2")}),
+        ("RFC 8219 Appendix A: RFC 1242", {("8219", "A")}),
+    ],
+)
+def test_the_search_for_citations_sees_them(text, found) -> None:
+    seen = CITED.findall(WRAPPED.sub(" ", text))
+    assert {(rfc, n) for rfc, numbers in seen for n in NUMBER.findall(numbers)} == found
+
+
+# ------------------------------------------------------------------ the page
+
+
+def test_the_page_says_what_the_clauses_say() -> None:
+    """`python -m v6t.tests.docs.clauses` writes it anew."""
+    assert clauses.PAGE.read_text(encoding="utf-8") == clauses.page()
+
+
+def test_the_page_counts_its_rows() -> None:
+    together = re.search(r"\*\*together\*\* \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", clauses.page())
+    assert together is not None
+    everything, *each = map(int, together.groups())
+    assert everything == sum(each) == len(rows())
+    assert each == [sum(p.count(v) for p in PARTS) for v in clauses.VERDICTS]
