@@ -168,6 +168,7 @@ def _table(sheet: Sheet) -> str:
     return (
         f'<div class="scroll"><table{narrow}><caption>{_plain(sheet.title)}</caption>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
+        + "".join(f"<p>{_plain(note)}</p>\n" for note in sheet.notes)
     )
 
 
