@@ -264,6 +264,8 @@ class DirectionResult:
             tester cannot tell. Required when the trial has ``then`` or ``event``.
         longest_gap_s: longest time between two frames received one after the other [s]; None when
             the tester does not keep it.
+        timed_share: share of the connections whose frames could be timed, tags among them; None:
+            all, or frames belong to none.
     """
 
     classes: Mapping[str, ClassCount]
@@ -281,6 +283,7 @@ class DirectionResult:
     last_lost_s: float | None = None
     longest_gap_s: float | None = None
     sending_error_s: float | None = None
+    timed_share: float | None = None
 
     @property
     def sending_at_most_s(self) -> float:
@@ -323,7 +326,7 @@ class Measure(Protocol):
 _ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts", "bound_fps")
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
-    "sending_error_s",
+    *("sending_error_s", "timed_share"),
 )
 
 

@@ -9,7 +9,15 @@ from v6t.procedures.distribution import Distribution, differences
 from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
 from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
 from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
-from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial, TrialResult
+from v6t.procedures.trial import (
+    ClassCount,
+    DelayRequest,
+    DirectionResult,
+    Trial,
+    TrialResult,
+    result_from_json,
+    result_to_json,
+)
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
 
 pytestmark = pytest.mark.slow
@@ -240,6 +248,22 @@ def test_a_delay_says_between_which_moments_it_was_taken(kind):
     assert "RFC 1242 section 3.8" in entry["definition"]
     assert "time stamp counter, kept in steps of 1 us" in stamps or kind != "trex"
     assert "read for each frame" in stamps or kind != "embedded"
+
+
+def test_latency_of_some_connections_is_titled_so_with_their_share():
+    times = Distribution.of(range(1000))
+    for share, title in (
+        (0.1640625, "Latency of a subset (16.41% of the connections)"),
+        (None, "Latency"),
+    ):
+        door = with_delays(times, timed_share=share)
+        result = measure_latency(latency(tags=1000), door)
+        assert result.sampled is (share is not None)
+        entry = timing_record(result, loopback=None, conditions={}).to_json()
+        assert (entry["title"], entry["share"]) == (title, share or 1.0)
+        assert entry["sampled"] is result.sampled
+        counted = door(None)
+        assert result_from_json(result_to_json(counted)) == counted
 
 
 def test_negative_delays_are_counted():
