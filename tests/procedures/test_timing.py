@@ -95,7 +95,7 @@ def test_tags_are_spread_over_the_time_after_the_first():
         "latency", "k", 104, 64, "forward", 1000.0, 120.0,
         delays=DelayRequest(tags=500, first_tag_s=60.0),
     )  # fmt: skip
-    places = [trial.tag_frame(n) for n in range(500)]
+    places = list(trial.tag_frames)
     assert places[0] == 60_000
     assert len(set(places)) == 500
     assert [p // 120 for p in places] == list(range(500, 1000))
@@ -108,7 +108,7 @@ def test_tags_do_not_beat_with_the_mixture():
         delays=DelayRequest(tags=500, first_tag_s=60.0),
     )  # fmt: skip
     for period in (2, 3, 4, 10, 12, 120):
-        share = sum(trial.tag_frame(n) % period == 0 for n in range(500)) / 500
+        share = sum(place % period == 0 for place in trial.tag_frames) / 500
         assert share == pytest.approx(1 / period, abs=0.01)
 
 
