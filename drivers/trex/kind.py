@@ -79,9 +79,9 @@ class Trex(TesterKind):
             return
         if self.options.marks or (self.options.marks is None and self.options.on_linux):
             yield (
-                "frames that nothing times are told apart by marks that TRex counts but does not put "
-                "in order: one lost frame and one duplicate of its class look like none (marks: "
-                "false has every frame stamped)"
+                "TRex tells frames apart by a trailer in each; where nothing times them it is a mark, "
+                "which TRex counts but does not put in order: one lost frame and one duplicate of its "
+                "class look like none (marks: false has every frame stamped)"
             )
             return
         yield (

@@ -104,10 +104,14 @@ def test_every_core_sends_its_share_and_samples_are_compared(more_cpus, cores):
         sizes = bound.technology.frame_pair(104)
         tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
         for mode in ("forward", "bidirectional"):
-            result = tester.measure(Trial("throughput", "t", 104, 64, mode, 2000.0, 2.0, 1.0, 0.1))
+            asked = Trial("throughput", "t", 104, 64, mode, 500.0, 4.0, 1.0, 0.1)
+            for _ in range(5):  # a busy machine may not get round to all frames
+                result = tester.measure(asked)
+                if all(d.total("sent") == asked.frames for d in result.directions.values()):
+                    break
             assert (result.tester["counting"], result.tester["timed"]) == ("ports", "tagged frames")
             for counted in result.directions.values():
-                assert counted.total("required") == counted.total("received") == 4000
+                assert counted.total("required") == counted.total("received") == asked.frames
                 assert counted.checked == counted.matched > 50
     finally:
         tester.close()
