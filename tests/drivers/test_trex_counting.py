@@ -226,6 +226,22 @@ def test_a_program_without_room_keeps_the_marks(direction):
         assert verify(frames).all()
 
 
+@pytest.mark.parametrize("rate", [1e8 - 1 / 3, 100_806_451.0, 71_582_788.25, 71_582_790.0])
+def test_a_minute_of_100_gigabits_is_more_frames_than_a_burst_of_trex(rate):
+    asked = trial(rate, 60.0)
+    found = bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), asked, stamp=False)
+    assert sum(b.frames for b in found) == asked.frames
+    assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in found)
+    ends_us = 0.0
+    for burst in found:  # one after the other, and no pause within
+        assert burst.isg == pytest.approx(ends_us)
+        assert burst.times == 1 or burst.gap_us == pytest.approx(1e6 / burst.pps)
+        ends_us = burst.isg + burst.frames * 1e6 / burst.pps
+    assert ends_us == pytest.approx(60e6)
+    with pytest.raises(UsageError, match="4,294,967,295 frames of a stream"):
+        bursts(STREAMS["forward"], trial(2.4e6, 4000.0), stamp=True)
+
+
 def test_bursts_are_exact_and_share_the_rate():
     one = bursts(STREAMS["forward"], trial(1234.5, 999 / 1234.5), stamp=True)
     assert sum(b.frames for b in one) == 999
