@@ -6,14 +6,16 @@ highest passed rate, a trial in which the tester faltered is repeated and never 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Progress, Watch
 from v6t.procedures.repetition import Adaptive, enough
-from v6t.procedures.search import mlr
 from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
 from v6t.procedures.search.fast import fast_search
+from v6t.procedures.search.goals import Goal, goal_result
+from v6t.procedures.search.mlr import Counted, mlr_search
 from v6t.procedures.trial import Measure
 from v6t.procedures.validity import Verdict
 
@@ -146,15 +148,56 @@ class _Search:
         if spec.search == "fast":
             return fast_search(self._try, on_step=self._narrow, **bounds)
         if spec.search == "mlrsearch":
-            return mlr.mlr_search(
-                self._try, on_step=self._narrow, duration_s=spec.duration_s, **bounds
-            )
+            return self._find_goal()
         return binary_search(
             lambda rate, step: self._try(rate, 1.0, step),
             upper_fps=spec.upper_bound_fps,
             resolution_fps=spec.resolution_fps,
             on_step=self._narrow,
         )
+
+    def _find_goal(self) -> SearchResult:
+        """The one goal that is RFC 2544's (RFC 9971 section 4.10.2), short trials a thirtieth."""
+        spec, full_s = self._spec, self._spec.duration_s
+        tolerated = spec.conditions.loss_tolerance
+        steps: list[Step] = []
+        goal = Goal(
+            name="RFC 2544",
+            loss_ratio=tolerated,
+            exceed_ratio=0.0,
+            # a share of the upper bound: the error is no larger anywhere
+            width=min(0.5, spec.resolution_fps / spec.upper_bound_fps),
+            initial_trial_s=full_s / 30,
+            final_trial_s=full_s,
+            duration_sum_s=full_s,
+        )
+
+        def offer(load_fps: float, duration_s: float, name: str) -> Counted:
+            share = duration_s / full_s
+            verdict = self._try(load_fps, share, name)
+            low, high = self._bracket
+            if not verdict.passed:
+                high = min(high, load_fps)
+            elif share >= 1:
+                low = max(low, load_fps)
+            steps.append(Step(name, load_fps, verdict, low, high))
+            self._narrow(steps[-1])
+            frames = max(1, round(load_fps * duration_s))
+            # of the worse direction: the tolerance holds for each by itself
+            lost = min(frames, round(frames * max(verdict.loss.values(), default=0.0)))
+            if verdict.passed:  # whole frames have decided that
+                lost = min(lost, math.floor(frames * tolerated))
+            return Counted(frames, lost, verdict.passed)
+
+        trials = mlr_search(
+            offer,
+            [goal],
+            min_load_fps=min(spec.resolution_fps, spec.upper_bound_fps / 2),
+            max_load_fps=spec.upper_bound_fps,
+        )
+        found = goal_result(goal, trials, spec.upper_bound_fps)
+        unbounded = found.upper_fps is None
+        return SearchResult(found.rate_fps, found.upper_fps, unbounded, tuple(steps), found)
 
     def _narrow(self, step: Step) -> None:
         self._bracket = step.low_fps, step.high_fps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 
@@ -15,12 +15,27 @@ class Link:
         tester_mac, dut_mac: Ethernet addresses of its two ends.
         vlan: IEEE 802.1Q identifier 1..4094, or None for untagged frames.
         mtu: octets of IP packet the link carries.
+        answers: the tester answers ARP and neighbour solicitations for its hosts on it.
     """
 
     tester_mac: str
     dut_mac: str
     vlan: int | None = None
     mtu: int = 1500
+    answers: bool = True
+
+
+@dataclass(frozen=True)
+class PlayedLink(Link):
+    """A link with who is on it, for the tester that plays the hosts.
+
+    Attributes:
+        hosts: addresses that the device resolves.
+        device: its own, with prefix lengths.
+    """
+
+    hosts: tuple[str, ...] = ()
+    device: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -29,6 +44,29 @@ class Links:
 
     left: Link = Link("02:00:00:00:01:02", "02:00:00:00:01:01")
     right: Link = Link("02:00:00:00:02:02", "02:00:00:00:02:01")
+
+
+def played(links: Links, left: Mapping[str, Any], right: Mapping[str, Any]) -> Links:
+    """The links with the hosts and the device's addresses of both sides of an intent."""
+
+    def one(link: Link, side: Mapping[str, Any]) -> Link:
+        own = {f.name: getattr(link, f.name) for f in fields(link)}
+        return PlayedLink(**own, hosts=tuple(side["neighbours"]), device=tuple(side["addresses"]))
+
+    return Links(one(links.left, left), one(links.right, right))
+
+
+def hosts_on(link: Link) -> dict[str, Any] | None:
+    """Arguments of :class:`v6t.drivers.neighbours.Hosts`; None: the tester answers for nobody."""
+    if not isinstance(link, PlayedLink) or not link.answers or not link.hosts:
+        return None
+    return {
+        "mac": link.tester_mac,
+        "addresses": list(link.hosts),
+        "device_mac": link.dut_mac,
+        "device": list(link.device),
+        "vlan": link.vlan,
+    }
 
 
 def link_side(

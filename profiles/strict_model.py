@@ -8,6 +8,7 @@ Its strict mode would refuse text as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -16,18 +17,20 @@ from ipaddress import (
     IPv6Interface,
     IPv6Network,
 )
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from v6t.profiles.errors import UsageError
+from v6t.profiles.quantities import in_unit_of
 
 _ADDRESSES: dict[type, str] = {
     IPv4Address: "ip_v4_address",
@@ -68,12 +71,24 @@ class StrictModel(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _as_written(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    def _as_written(
+        cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        if isinstance(value, str) and info.field_name and _is_number(cls, info.field_name):
+            value = in_unit_of(info.field_name, value)
         made = handler(value)
         wrong = [] if made is value else list(_retyped(value, made, ()))
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)
         return made
+
+
+@cache
+def _is_number(model: type[BaseModel], name: str) -> bool:
+    """Whether a field takes a number, and no other text."""
+    annotation = model.model_fields[name].annotation
+    kinds = set(get_args(annotation)) or {annotation}
+    return bool(kinds & {int, float}) and kinds <= {int, float, type(None)}
 
 
 def _retyped(value: Any, made: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:

@@ -16,3 +16,26 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         shared = [f.baseid for f in made if f.scope in ("module", "session") and f.baseid]
         if shared:
             item.add_marker(pytest.mark.xdist_group(min(shared)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers are handed tests that wait for devices in between those that compute.
+
+    In the order of the files all of them would wait at one time and compute at another. What stays
+    on one worker comes first: a long row that begins late is what all others wait for at the end.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    units: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        units.setdefault(group.args[0] if group else item.nodeid, []).append(item)
+    places: dict[int, tuple[float, int]] = {}
+    for waits in (True, False):
+        kind = [u for u in units.values() if bool(u[0].get_closest_marker("lab")) is waits]
+        kind.sort(key=len, reverse=True)
+        for number, unit in enumerate(kind):
+            for item in unit:
+                places[id(item)] = ((number + 0.5) / len(kind), waits)
+    items.sort(key=lambda item: places[id(item)])

@@ -37,9 +37,9 @@ def matched(value: float | None) -> str:
     return "-" if value is None else share(value)
 
 
-def star(limited: bool) -> str:
-    """The mark of what the tester or the medium limits."""
-    return "*" if limited else ""
+def marked(number: str, limited: bool) -> str:
+    """A number with the mark of what the tester or the medium limits: they are never apart."""
+    return f"{number} *" if limited else number
 
 
 def repeated(name: str, records: Sequence[Record]) -> Clause:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import repeated, star
+from v6t.analysis.presentations.common import marked, repeated
 from v6t.analysis.records.base import Record
 from v6t.analysis.records.connections import ConnectionRateRecord, PortRange
 from v6t.analysis.records.state_table import CapacityRecord, TeardownRecord
@@ -28,7 +28,7 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
             *("IPv6/IPv4\noctets", "connections", "median\nconnections/s", "P1", "P99"),
             *("+dispersion\n%", "source\nports", "destination\nports", "validated\nat"),
             *("+DUT\ncounts", "+public\nendpoints", "+DUT\ntimeout s", "+DUT's table\nentries"),
-            *("+connections\nper bucket", "+repetitions", "+search\nends within", "<"),
+            *("+connections\nper bucket", "+repetitions", "+search\nends within"),
         ]
         rows = []
         for r in records:
@@ -36,7 +36,8 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
             buckets = device.get("nf_conntrack_buckets")
             rows.append(
                 [
-                    *(r.sizes, count(r.connections), count(r.median), count(r.p1), count(r.p99)),
+                    *(r.sizes, count(r.connections), marked(count(r.median), r.limited)),
+                    *(count(r.p1), count(r.p99)),
                     percent(r.dispersion),
                     *(_ports(r.setup.initiator_ports), _ports(r.setup.responder_ports)),
                     f"{r.alpha:g} R" if r.validated else "not",
@@ -44,7 +45,7 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
                     _told(r.counts.public_endpoints if r.counts else None),
                     *(_told(device.get("timeout_s")), _told(device.get("nf_conntrack_max"))),
                     f"{r.connections / buckets:.3g}" if buckets else "-",
-                    *(str(r.repetitions), count(r.resolution_cps), star(r.limited)),
+                    *(str(r.repetitions), count(r.resolution_cps)),
                 ]
             )
         return sheet(records[0].title, names, rows)
@@ -168,8 +169,10 @@ class CapacityPresentation(Presentation[CapacityRecord]):
 
 
 def _card(record: ConnectionRateRecord | TeardownRecord) -> Card:
-    what = f"{record.connections:,} connections, median of {record.repetitions}"
-    return Card(count(record.median), "connections/s", f"{record.title}, {record.point}, {what}")
+    limit = " - limited by the tester or the medium" if record.limited else ""
+    what = f"{record.connections:,} connections, median of {record.repetitions}{limit}"
+    number = marked(count(record.median), record.limited)
+    return Card(number, "connections/s", f"{record.title}, {record.point}, {what}")
 
 
 def _bracketed(record: CapacityRecord) -> bool:

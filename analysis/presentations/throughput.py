@@ -15,10 +15,11 @@ from v6t.analysis.presentations.common import (
     at,
     at_least,
     interval,
+    marked,
     matched,
     repeated,
-    star,
 )
+from v6t.analysis.presentations.goals import said_of
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, medium_fps, percent, sheet
@@ -53,26 +54,25 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             *(*POINT, "median fps\nper direction", "P1", "P99"),
             *("+95 % interval\nof the median", "+dispersion\n%", "aggregate\nfps", "loss"),
             *("frames\nmatched", "+repetitions", "+search\nends within"),
-            *("+bound of\nthe search", "+its\nreason", "<"),
+            *("+bound of\nthe search", "+its\nreason"),
         ]
         counted = any(r.counted_by for r in records)
         if counted:
-            names.insert(-1, "+counted\nby")
+            names.append("+counted\nby")
         rows = []
         for r in records:
             losses = [v for v in r.loss.values() if v is not None]
             rows.append(
                 [
-                    *(*at(r), count(r.median), count(r.p1), count(r.p99)),
+                    *(*at(r), marked(count(r.median), r.limited), count(r.p1), count(r.p99)),
                     interval(r.median_interval),
                     percent(r.dispersion),
-                    count(r.aggregate_median) if r.direction == "bidirectional" else "-",
+                    _aggregate(r),
                     f"{max(losses):.4%}" if losses else UNDEFINED,
                     matched(r.matched),
                     *(str(r.repetitions), count(r.resolution_fps)),
                     *(count(r.upper_bound), r.upper_bound_reason),
                     *([r.counted_by or "-"] if counted else []),
-                    star(r.limited),
                 ]
             )
         return sheet(records[0].title, names, rows)
@@ -119,12 +119,18 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
 
     def cards(self, record: ThroughputRecord) -> Iterator[Card]:
         """The rate."""
-        limit = " - limited by the tester" if record.tester_limited else ""
+        limit = " - limited by the tester or the medium" if record.limited else ""
         what = f"{record.title}, {record.point}, median of {record.repetitions}{limit}"
-        yield Card(count(record.median), "frames/s per direction", what)
+        yield Card(marked(count(record.median), record.limited), "frames/s per direction", what)
 
     def remarks(self, record: ThroughputRecord) -> Iterator[str]:
-        """What is odd about the search."""
+        """What is odd about the search, and MLRsearch's goal."""
+        if record.goal:
+            yield from said_of(record.goal)
+            yield (
+                f"relevant upper bound {count(record.goal.upper_bounds.median)} fps, conditional "
+                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)"
+            )
         if record.non_monotonic:
             yield "a rate passed above one that failed (TP-04)"
         if record.unresolved:
@@ -165,6 +171,12 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
                          f"{limited} of {len(records)} points above the margin of its own capacity"
                          if known else "its capacity is not known",
                          not limited if known else None)  # fmt: skip
+
+
+def _aggregate(record: ThroughputRecord) -> str:
+    if record.direction != "bidirectional":
+        return "-"
+    return marked(count(record.aggregate_median), record.limited)
 
 
 class FrameTimeoutPresentation(ThroughputPresentation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.presentation import Headline, Presentation, Quantity
-from v6t.analysis.presentations.common import POINT, at, matched, star
+from v6t.analysis.presentations.common import POINT, at, marked, matched
 from v6t.analysis.records.variants import FlowsRecord, ProbeRecord, VariantRates
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
 
@@ -28,7 +28,7 @@ class FlowsPresentation(Presentation[FlowsRecord]):
         """A row for each number of flows (SC-04)."""
         names = [
             *(*POINT, "flows", "<start", "median fps\nper direction", "P1", "P99", "Xpd %"),
-            *("+tester's own\ncapacity", "frames\nmatched", "<"),
+            *("+tester's own\ncapacity", "frames\nmatched"),
         ]
         rows = []
         for record in records:
@@ -42,7 +42,7 @@ class FlowsPresentation(Presentation[FlowsRecord]):
                         *_rates(found),
                         UNDEFINED if xpd is None else f"{xpd:+.2f}",
                         count(found.tester_ceiling),
-                        *(matched(found.matched), star(found.tester_limited)),
+                        matched(found.matched),
                     ]
                 )
         return sheet(records[0].title, names, rows)
@@ -70,12 +70,12 @@ class ProbePresentation(Presentation[ProbeRecord]):
         """A row for each case (GEN-12)."""
         names = [
             *(*POINT, "<case", "median fps\nper direction", "P1", "P99"),
-            *("+tester's own\ncapacity", "frames\nmatched", "<", "<use"),
+            *("+tester's own\ncapacity", "frames\nmatched", "<use"),
         ]
         rows = [
             [
                 *(*at(record), _CASES[case], *_rates(found), count(found.tester_ceiling)),
-                *(matched(found.matched), star(found.tester_limited)),
+                matched(found.matched),
                 "this" if case == record.use else "",
             ]
             for record in records
@@ -94,7 +94,8 @@ class ProbePresentation(Presentation[ProbeRecord]):
 
 
 def _rates(found: VariantRates) -> tuple[str, str, str]:
-    return count(found.median), count(found.p1), count(found.p99)
+    median = marked(count(found.median), found.limited)
+    return median, count(found.p1), count(found.p99)
 
 
 def _quantity(found: VariantRates, name: str) -> Quantity:

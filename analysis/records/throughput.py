@@ -19,6 +19,7 @@ from v6t.analysis.records.base import (
     head,
     rates_found,
 )
+from v6t.analysis.records.goals import CONTROLLER, GoalFigures, goal_figures
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import BENCHMARK, Repetition, ThroughputResult
 from v6t.procedures.trial import TrialResult, directions_of
@@ -48,6 +49,11 @@ class ThroughputRecord(RateRecord):
     """`binary`, `fast` or `mlrsearch`"""
     search_label: str | None = None
     """how MLRsearch calls its result"""
+    controller: str | None = None
+    """what chose the trials of MLRsearch; its version is fixed"""
+    goal: GoalFigures | None = None
+    """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
+    them"""
     adaptive: AdaptiveBounds | None = None
     """bounds of adaptive repetition; null: a fixed number"""
     non_monotonic: int = 0
@@ -121,12 +127,15 @@ def throughput_record(
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
     limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
+    goals = [r.search.goal for r in result.repetitions if r.search.goal is not None]
     return ThroughputRecord(
         **head(at, spec.benchmark, _title(result), attempts, conditions),
         **found,
         unit=FPS,
         search=spec.search,
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
+        controller=CONTROLLER if goals else None,
+        goal=goal_figures(goals) if goals else None,
         adaptive=None if spec.adaptive is None else asdict(spec.adaptive),
         non_monotonic=sum(r.non_monotonic for r in result.repetitions),
         unresolved=sum(_unresolved(r, spec.resolution_fps) for r in result.repetitions),

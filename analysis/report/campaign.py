@@ -8,6 +8,7 @@ from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.presentation import Headline, Presentations
+from v6t.analysis.presentations.common import marked
 from v6t.analysis.published.library import facts_of, library, references, sources
 from v6t.analysis.records.base import Record
 from v6t.analysis.remarks import folded, remarks
@@ -46,7 +47,7 @@ def campaign_document(
         blocks: list[Block] = []
         if notes.get(experiment):
             blocks.append(Text(notes[experiment]))
-        blocks += map(folded_if_long, _tables(mine, presentations))
+        blocks += map(folded_if_long, campaign_tables(mine, presentations))
         blocks += curves(experiment, mine, runs, figures=figures)
         said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
         if said:
@@ -128,7 +129,7 @@ def _short(runs: Sequence[CampaignRun], paper: str | None) -> Iterator[Block]:
 _BAD = ("failed", "translation incorrect")
 
 
-def _tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Sheet]:
+def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Sheet]:
     """One table per unit: what varies, the point, median, P1, P99."""
     axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in OF_POINTS))
     groups: dict[str, list[tuple[str, ...]]] = {}
@@ -142,7 +143,8 @@ def _tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[S
                     record.sizes,
                     f["direction"],
                     "" if f["figure"] == f["benchmark"] else f["figure"],
-                    *(show(f[k]) for k in ("median", "p1", "p99")),
+                    marked(show(f["median"]), record.limited),
+                    *(show(f[k]) for k in ("p1", "p99")),
                     str(f["repetitions"]),
                 )
                 title = f"{record.title}, {_unit(f)}"

@@ -86,6 +86,9 @@ def _general(data: RunData) -> Iterator[Clause]:
     yield clause("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
                   f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trial is kept",
                   max(late) <= TOLERANCE if late else None)  # fmt: skip
+    if not data.simulated:
+        yield clause("v6t (GEN-27)", "the tester answers for its hosts, or the device is told them",
+                     *_neighbours(data))  # fmt: skip
     points = [n for n in map(partial(_compared, data), data.records) if n is not None]
     yield clause("v6t (GEN-24)", "received frames are compared with the reference translation",
                   f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
@@ -135,6 +138,17 @@ def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
         for t in trials
         for counted in t.result.directions.values()
     ]
+
+
+def _neighbours(data: RunData) -> tuple[str, bool | None]:
+    """Who sees to it that the device finds the tester's hosts."""
+    where = (data.manifest.get("tester") or {}).get("answers_on")
+    if where is None:
+        return "not known", None
+    told = data.config["dut"]["options"].get("neighbours", "static")
+    if where:
+        return f"answered, on {_list(where)}; entries of the device: {told}", True
+    return f"not answered; entries of the device: {told}", told != "resolved"
 
 
 def _compared(data: RunData, record: Record) -> int | None:

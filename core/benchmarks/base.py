@@ -64,6 +64,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         abilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
         alone: it cannot stand beside others in one run.
+        in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
     """
 
     summary: ClassVar[str]
@@ -79,6 +80,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     abilities: ClassVar[frozenset[Ability]] = frozenset()
     fills_table: ClassVar[bool] = True
     alone: ClassVar[bool] = False
+    in_all: ClassVar[bool] = True
 
     @property
     def csv_file(self) -> str:
@@ -104,6 +106,10 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """What the tester must be able to do in this run."""
         del bound
         return self.abilities
+
+    def lacks(self) -> tuple[str, str] | None:
+        """What it needs of this machine and does not find, with a hint; None: nothing."""
+        return None
 
     def most_connections(self, bound: BoundRun) -> int:
         """Connections of its largest trial, where there are any."""

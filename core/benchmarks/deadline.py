@@ -27,6 +27,7 @@ class Deadline(Benchmark[Any, Any]):
     """The same benchmark with a deadline for every frame; never instead of it."""
 
     heeds = frozenset({"adaptive"})
+    in_all = False
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
     former_settings: ClassVar[Mapping[str, str]] = {"frame_timeout_ms": "frame_timeout.deadline_ms"}
     abilities: ClassVar[frozenset[Ability]] = frozenset({"frame-timeout"})

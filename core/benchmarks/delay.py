@@ -20,7 +20,7 @@ from v6t.procedures.timing import TimingResult, TimingSpec
 from v6t.procedures.trial import Measure, Trial, TrialResult
 from v6t.profiles.errors import UsageError
 from v6t.profiles.strict_model import StrictModel
-from v6t.profiles.wire import max_frame_rate_fps
+from v6t.profiles.wire import GAP_OCTETS, max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -31,6 +31,14 @@ class DelaySettings(StrictModel):
 
     rate_fps: Annotated[float | None, Flag("--rate")] = Field(default=None, gt=0)
     """Rate of latency, PDV and IPDV [fps]; none: the measured throughput (LAT-01)."""
+    rate_bps: float | None = Field(default=None, gt=0)
+    """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
+
+    def given_fps(self, longest: int) -> float | None:
+        """The rate that was given, for frames of so many octets on the link where they are larger."""
+        if self.rate_bps is None:
+            return self.rate_fps
+        return self.rate_bps / (8 * (longest + GAP_OCTETS))
 
 
 class LatencySettings(DelaySettings):
@@ -71,7 +79,8 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """The throughput, unless the rate is given."""
-        given = self.own(bound).rate_fps is not None
+        s = self.own(bound)
+        given = s.rate_fps is not None or s.rate_bps is not None
         return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not given)
 
     def check(self, bound: BoundRun) -> None:
@@ -82,8 +91,13 @@ class Delay(Benchmark[DelayRecord, D]):
                 "RFC 8219 asks for at least 20 repetitions there",
                 f"measure {self.name} in a run of its own",
             )
-        rate_fps = self.own(bound).rate_fps
-        for size, media in _media(bound):
+        s = self.own(bound)
+        if s.rate_fps is not None and s.rate_bps is not None:
+            raise UsageError(
+                f"the rate of {self.name} is given in fps and in bit/s", "leave out one"
+            )
+        for size, longest, media in _media(bound):
+            rate_fps = s.given_fps(longest)
             if rate_fps is not None and rate_fps > media:
                 raise UsageError(
                     f"{rate_fps:,.0f} fps of {size} octets are more than the {media:,} fps that "
@@ -92,13 +106,14 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def cost(self, point: Point) -> Cost:
         """At the medium's rate; latency once in loopback, too."""
-        spec = self.spec(point, self.own(point.bound).rate_fps or point.media_fps, "assumed")
+        rate_fps = self.own(point.bound).given_fps(point.sizes.longest) or point.media_fps
+        spec = self.spec(point, rate_fps, "assumed")
         return cost_of(spec.conditions, spec.repetitions + bool(spec.request.tags), spec.duration_s)
 
     def run(self, point: MeasurementPoint) -> Measured:
         """A stream per repetition at the given rate, or at the throughput (LAT-01)."""
         rate_fps, source = point.throughput()
-        given = self.own(point.bound).rate_fps
+        given = self.own(point.bound).given_fps(point.sizes.longest)
         if given is not None:
             rate_fps, source = given, "given"
         if not rate_fps:
@@ -146,8 +161,8 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
         """Refuse tags that fit no stream: no device forwards more than the medium carries."""
         super().check(bound)
         s = self.own(bound)
-        given = s.rate_fps
-        for size, media in _media(bound):
+        for size, longest, media in _media(bound):
+            given = s.given_fps(longest)
             rate = media if given is None else min(given, media)
             problem = latency.misfit(s.tags, s.first_tag_s, s.duration_s, rate)
             if problem:
@@ -212,11 +227,11 @@ class Ipdv(IpdvPresentation, DelayVariation):
     make = staticmethod(ipdv.ipdv_spec)
 
 
-def _media(bound: BoundRun) -> Iterator[tuple[int, int]]:
-    """Every frame size of a run, and what the medium carries of it [fps]."""
+def _media(bound: BoundRun) -> Iterator[tuple[int, int, int]]:
+    """Every frame size of a run, its larger frame, and what the medium carries of it [fps]."""
     for size in bound.settings.frame_sizes:
         octets = bound.technology.frame_pair(size).longest
-        yield size, max_frame_rate_fps(bound.settings.line_rate_bps, octets)
+        yield size, octets, max_frame_rate_fps(bound.settings.line_rate_bps, octets)
 
 
 def _apart(measure: Measure) -> Measure:

@@ -19,6 +19,8 @@ BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.core.benchmarks.base:Benchmark", "benchmark"
 )
 names = BENCHMARKS.names
+ALL = "all"
+"""Stands for every benchmark that suits the technology."""
 
 
 def load(name: str) -> Benchmark[Any, Any]:
@@ -58,6 +60,12 @@ def _clash(row: Listed[Benchmark[Any, Any]], rows: Iterable[Listed[Benchmark[Any
 def installed() -> list[Benchmark[Any, Any]]:
     """Every benchmark that can be loaded, in the order they are measured."""
     return _in_order(row.kind() for row in listing() if row.kind is not None)
+
+
+def everything(connects: bool) -> tuple[str, ...]:
+    """What ``all`` means for a stateful technology, or for a stateless one."""
+    unfit = "never" if connects else "only"
+    return tuple(b.name for b in installed() if b.connections != unfit and b.in_all)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:

@@ -33,6 +33,7 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
     order = 20
     heeds = frozenset({"adaptive"})
     alone = True
+    in_all = False
 
     def parameters(self, plugin: type[Technology]) -> Mapping[str, Any]:
         """Those that let addresses vary."""

@@ -15,6 +15,7 @@ from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun
+    from v6t.analysis.sheet import Sheet
 
 FILES = {
     "html": "report.html",
@@ -74,6 +75,21 @@ def write_summary(
     except OSError as exc:
         raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc
     return written
+
+
+def tables(directory: Path) -> list[Sheet]:
+    """The tables of a campaign, for its screen."""
+    from v6t.analysis.report.campaign import campaign_tables
+    from v6t.core.benchmarks.registry import presentations
+
+    runs = _runs(directory, opened(directory))
+    return [
+        sheet
+        for experiment in dict.fromkeys(run.experiment for run in runs)
+        for sheet in campaign_tables(
+            [run for run in runs if run.experiment == experiment], presentations()
+        )
+    ]
 
 
 def _runs(directory: Path, campaign: Campaign) -> list[CampaignRun]:

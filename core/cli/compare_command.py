@@ -28,11 +28,22 @@ def command(
 ) -> None:
     """Compare runs with the first of them: differences, their intervals, verdicts in words.
 
+    The word `latest` is the latest run; one directory alone is compared with it.
+
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
     """
-    from v6t.core.runs.rundir import reading
+    from v6t.core.runs.rundir import latest_run, reading
 
+    directories = tuple(map(latest_run, directories))
+    if len(directories) == 1 and not published:
+        try:
+            directories = (*directories, latest_run(None))
+        except UsageError:
+            directories *= 2
+        if directories[0].resolve() == directories[1].resolve():
+            raise UsageError("a comparison needs two runs: below ./runs is no later one",
+                             "or --published for published results")  # fmt: skip
     with reading(directories[-1]):
         _compare(directories, anyway, published, output, as_json)
 
@@ -42,8 +53,6 @@ def _compare(
 ) -> None:
     from v6t.core.reporting.compare import comparison_document, comparison_of, published_document
 
-    if len(directories) == 1 and not published:
-        raise UsageError("a comparison needs two runs", "or --published for published results")
     if published:
         if as_json or anyway:
             raise UsageError("--published goes with neither --json nor --anyway",

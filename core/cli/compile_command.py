@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 from v6t.core.cli.options import assignments, plugin_names
 from v6t.profiles.errors import UsageError
+from v6t.profiles.quantities import in_unit_of, is_bit_rate
+from v6t.profiles.wire import GAP_OCTETS
 
 FORMATS = ("stl-json", "stl-py", "pcap", "text")
 
@@ -25,8 +27,9 @@ FORMATS = ("stl-json", "stl-py", "pcap", "text")
 @click.option("--format", "kind", default="stl-json", show_default=True,
               help="stl-json, stl-py, pcap or text.")  # fmt: skip
 @click.option("--count", type=int, help="Frames of a burst; without it the profile is endless.")
-@click.option("--rate", "rate_fps", type=float, default=1000.0, show_default=True,
-              help="Frames per second of all streams together.")  # fmt: skip
+@click.option("--rate", "rate", default="1000", show_default=True, metavar="RATE",
+              help="Frames per second of all streams together, for example 10k; or bit/s on the "
+              "medium, for example 1Gbps.")  # fmt: skip
 @click.option("--cores", type=int, default=1, show_default=True, help="TRex cores per port.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File; default: stdout.")
@@ -39,7 +42,7 @@ def command(
     frame_size: int | None,
     kind: str,
     count: int | None,
-    rate_fps: float,
+    rate: str,
     cores: int,
     seed: int,
     output: Path | None,
@@ -60,8 +63,6 @@ def command(
         raise UsageError(f"{count} frames cannot be sent")
     if cores < 1:
         raise UsageError(f"{cores} cores cannot send")
-    if not math.isfinite(rate_fps):
-        raise UsageError(f"a rate of {rate_fps} frames per second cannot be sent")
     bound = resolve_and_bind(
         None,
         testbed,
@@ -73,8 +74,10 @@ def command(
         ),
     )
     run, made = bound.settings, bound.technology
+    sizes = made.frame_pair(run.frame_sizes[0])
+    rate_fps = _frame_rate(rate, sizes.longest)
     streams = compile_traffic(
-        made.traffic(direction, made.frame_pair(run.frame_sizes[0]), seed),  # type: ignore[arg-type]
+        made.traffic(direction, sizes, seed),  # type: ignore[arg-type]
         rate_fps=rate_fps,
         frames=count,
         first_stream_id=STREAM_IDS[direction],  # type: ignore[index]
@@ -132,3 +135,19 @@ def _write(path: Path, text: str, force: bool) -> None:
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _frame_rate(text: str, octets: int) -> float:
+    """Frames per second of a rate as somebody wrote it, for frames of so many octets."""
+    try:
+        if is_bit_rate(text):
+            rate_fps = float(in_unit_of("rate_bps", text)) / (8 * (octets + GAP_OCTETS))
+        else:
+            rate_fps = float(in_unit_of("rate_fps", text))
+    except ValueError:
+        rate_fps = math.nan
+    if not math.isfinite(rate_fps):
+        raise UsageError(
+            f"a rate of '{text}' cannot be sent", "write for example 10000, 10k, 1Gbps"
+        )
+    return rate_fps

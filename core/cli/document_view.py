@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING
 
 from v6t.analysis.blocks import Block, Document, Facts, Items, Text
 from v6t.analysis.sheet import Sheet
-from v6t.core.cli.tables import drawn
+from v6t.core.cli.tables import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_document(document: Document) -> None:
-    """Tables and sentences; figures and folded parts are left to files."""
+def console_for_tables() -> Console:
+    """Standard output: as wide as the terminal, and wide where it is none."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    return Console(width=None if sys.stdout.isatty() else 140)
+
+
+def print_document(document: Document) -> None:
+    """Tables and sentences; figures and folded parts are left to files."""
+    console = console_for_tables()
     for section in document.sections:
         if len(document.sections) > 1:
             console.print(section.title, highlight=False, markup=False)
@@ -35,4 +40,4 @@ def _print(console: Console, block: Block) -> None:
         for name, value in block.rows:
             console.print(f"  {name}: {value}", highlight=False, markup=False, soft_wrap=True)
     elif isinstance(block, Sheet):
-        console.print(drawn(block.narrow()))
+        print_table(console, block)

@@ -22,7 +22,7 @@ COMMANDS = {
     "compile": "write a technology's traffic as TRex profile or capture",
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
     "plugins": "list technologies, or show one's parameters",
-    "explain": "say what a setting of a file means",
+    "explain": "say what a setting, a benchmark or a term means",
     "selftest": "measure the tester's own capacity",
     "doctor": "say what this machine can do and what is missing",
     "init": "write example files, or convert another tester's",
@@ -78,16 +78,19 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 @click.group(
     cls=LazyGroup,
-    no_args_is_help=False,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True,
               help="Show the version and exit.")  # fmt: skip
 @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
-def cli(debug: bool) -> None:
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
     """Benchmark IPv6 transition technologies with the procedures of RFC 8219."""
     if debug:
         os.environ["V6T_DEBUG"] = "1"
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -80,7 +80,8 @@ def run_flags(command: F) -> F:
             callback=names,
             metavar="NAMES",
             shell_complete=shell_completion.benchmarks,
-            help=f"What to measure, separated by commas: {', '.join(registry.names())}.",
+            help=f"What to measure, separated by commas: {', '.join(registry.names())}; "
+            f"{registry.ALL}: everything that suits the technology.",
         ),
         click.option(
             "--frame-size",
@@ -201,7 +202,7 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         benchmarks=given.pop("benchmarks"),
         modes=given.pop("modes"),
         frame_sizes=given.pop("frame_sizes"),
-        procedure={"adaptive": {} if given.pop("adaptive") else None},
+        procedure={"adaptive": {}} if given.pop("adaptive") else {},
         procedure_texts=given.pop("set_procedure"),
         of_settings=_given(given),
         seed=given.pop("seed"),

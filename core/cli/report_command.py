@@ -10,7 +10,7 @@ from v6t.profiles.errors import UsageError
 
 
 @click.command(short_help="write the report of a run or campaign")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option("--format", "formats", multiple=True, callback=names, metavar="NAMES",
               help="Some of html, md, json, junit, csv, separated by commas; default: all.",
               )  # fmt: skip
@@ -20,19 +20,21 @@ from v6t.profiles.errors import UsageError
               "that differs; a campaign's paper by default.")  # fmt: skip
 @click.option("--no-figures", is_flag=True, help="Tables only.")
 def command(
-    directory: Path,
+    directory: Path | None,
     formats: tuple[str, ...],
     output: Path | None,
     paper: str | None,
     no_figures: bool,
 ) -> None:
-    """Write report.html and its companions from the files in DIRECTORY.
+    """Write report.html and its companions from the files in DIRECTORY, or of the latest run.
 
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.
     """
     from v6t.core.reporting.write import FILES, write
+    from v6t.core.runs.rundir import latest_run
 
+    directory = latest_run(directory)
     if (directory / "campaign.json").exists():
         from v6t.core.campaigns.summary import write_summary
 

@@ -9,11 +9,12 @@ from v6t.core.cli.options import report_flag
 
 
 @click.command(short_help="continue an interrupted run")
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
-def command(directory: Path, as_json: bool, report: bool) -> None:
-    """Continue the run in DIRECTORY from its journal."""
+def command(directory: Path | None, as_json: bool, report: bool) -> None:
+    """Continue the run in DIRECTORY from its journal; without one, or with `latest`: the latest run."""
     from v6t.core.cli.run_console import continue_run
+    from v6t.core.runs.rundir import latest_run
 
-    continue_run(directory, as_json, report)
+    continue_run(latest_run(directory), as_json, report)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
-from v6t.core.cli.tables import drawn
+from v6t.core.cli.tables import print_table
 from v6t.core.runs.bottleneck import lines_of
 from v6t.core.runs.rundir import MANIFEST, RESULTS
 from v6t.core.runs.runner import RunOutcome
@@ -23,7 +23,7 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     console.print(title, highlight=False)
     known = presentations()
     for table in known.sheets(outcome.records):
-        console.print(drawn(table.narrow()))
+        print_table(console, table)
     searched = [r for r in outcome.records if isinstance(r, ThroughputRecord)]
     repetitions = sorted({r.repetitions for r in searched})
     trials = sum(len(r.trials) for r in outcome.records)

@@ -49,10 +49,12 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
     run = bound.settings
     if run.procedure.search == "mlrsearch" and not mlr.available():
         raise EnvironmentLacking(
-            "the search 'mlrsearch' needs the MLRsearch library",
+            f"the search 'mlrsearch' needs {mlr.wanted()}",
             "pip install 'v6t[mlrsearch]', or --search binary or fast",
         )
     asked = [registry.load(name) for name in run.benchmarks]
+    for missing in filter(None, (benchmark.lacks() for benchmark in asked)):
+        raise EnvironmentLacking(*missing)
     if not run.connects and not any(b.needs(bound) for b in asked):
         return
     able = tester.abilities

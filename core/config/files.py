@@ -45,6 +45,8 @@ class LinkFile(StrictModel):
     """IEEE 802.1Q identifier, 1 to 4094; none: untagged."""
     mtu: int | None = None
     """Octets of IP packet, 1280 to 9216; none: 1500."""
+    answers: bool = True
+    """The tester answers ARP and neighbour solicitations for its addresses on it (GEN-27)."""
 
 
 class LinksFile(StrictModel):

@@ -1,17 +1,18 @@
-"""Settings by name, for ``v6t explain``."""
+"""Settings, benchmarks and terms by name, for ``v6t explain``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from v6t.analysis.terms import TERMS
 from v6t.core.config.explain import Setting, settings_of
 from v6t.profiles.errors import UsageError
 from v6t.profiles.extensions import meant
 
 
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
-    """Settings whose name is this, or begins or ends with it; all for an empty one.
+    """What has this name, or begins or ends with it; all settings for an empty one.
 
     Args:
         name: with dots.
@@ -20,19 +21,35 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     Raises:
         UsageError: there is none.
     """
-    known = list(every_setting(plugin))
+    known = [*every_setting(plugin), *_benchmarks(), *_terms()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if _parts(row) == wanted]
+    if not wanted:
+        return list(every_setting(plugin))
     found = [row for row in known if _holds(_parts(row), wanted)]
     if not found:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
         raise UsageError(
-            f"there is no setting '{name}'",
+            f"there is no setting, benchmark or term '{name}'",
             meant(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
         )
     inner = [row for row in found if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or found
+
+
+def _benchmarks() -> Iterator[Setting]:
+    from v6t.core.benchmarks import registry
+
+    for benchmark in registry.installed():
+        keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
+        settings = f" Its settings: {keys}." if keys else ""
+        yield Setting(benchmark.name, "benchmark", "", f"{benchmark.summary}{settings}")
+
+
+def _terms() -> Iterator[Setting]:
+    for term, said in TERMS.items():
+        yield Setting(term, "word of tables", "", said[0].upper() + said[1:] + ".")
 
 
 def every_setting(plugin: str | None = None) -> Iterator[Setting]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -41,12 +42,15 @@ from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 from v6t.plugins.base import Link, Links, Technology
 from v6t.plugins.common.listed_sizes import rfc_sizes
 from v6t.profiles.errors import UsageError
+from v6t.profiles.quantities import is_bit_rate
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.tester_kind import TesterKind
 
+DEMONSTRATION = "mape-br"
+"""What is measured where nothing at all is asked for."""
 DEFAULT_LINE_RATE = "10G"
 
 
@@ -75,6 +79,8 @@ def resolve_and_bind(
     run = _read(RunFile, run_doc)
     testbed = _read(TestbedFile, testbed_doc)
     name = flags.plugin or run.plugin
+    if name is None and flags == Flags() and testbed_doc is None and run_doc is None:
+        name = DEMONSTRATION
     if name is None:
         raise UsageError("which technology?", "give --plugin NAME; `v6t plugins` lists them")
     with within(None if flags.plugin else run_doc, ("plugin",)):
@@ -84,8 +90,11 @@ def resolve_and_bind(
         for side in ("left", "right")
     }
     benchmarks = listed(
-        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",), registry.names()
-    )
+        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",),
+        (*registry.names(), registry.ALL),
+    )  # fmt: skip
+    if registry.ALL in benchmarks:
+        benchmarks = registry.everything(plugin_type.stateful)
     given = dict(run.params)
     for benchmark in map(registry.load, benchmarks):
         given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
@@ -172,6 +181,7 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
         "dut_mac": given.dut_mac or default.dut_mac,
         "vlan": given.vlan,
         "mtu": default.mtu if given.mtu is None else given.mtu,
+        "answers": given.answers,
     }
     for name in ("tester_mac", "dut_mac"):
         octets = str(values[name]).split(":")
@@ -233,7 +243,7 @@ def _tester(
     with within(None if flags.tester else document, ("tester", "kind")):
         (kind,) = among(names, [flags.tester or testbed.tester.kind], "tester")
         kind = DEFAULT if kind == AUTOMATIC else kind
-    options = {**testbed.tester.options, **expanded(flags.tester_options)}
+    options = laid_over(testbed.tester.options, expanded(flags.tester_options))
     with within(None if flags.tester_options else document, ("tester", "options")):
         return TesterSettings(kind=kind, options=options), kind_of(kind, options)
 
@@ -247,7 +257,7 @@ def _dut(
         (name,) = among(known, [flags.dut or given], "device driver")
         kind = driver_type(name)
     options = dict(testbed.dut.options) if name == given else {}
-    options.update(kind.from_flags(options, expanded(flags.dut_params)))
+    options = laid_over(options, kind.from_flags(options, expanded(flags.dut_params)))
     with within(None if flags.dut_params else document, ("dut", "options")):
         return DutSettings(driver=name, options=options), make_driver(name, options)
 
@@ -287,5 +297,7 @@ def _named(given: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str
         if not meant:
             whose = [name for s in known for name in registry.of_section(s.partition(".")[0])]
             raise UsageError(f"{flag} is for {', '.join(whose)}", "add one of them to --measure")
+        if is_bit_rate(text):
+            meant = [re.sub("_fps$", "_bps", setting) for setting in meant]
         texts.update(dict.fromkeys(meant, text))
     return texts

@@ -24,12 +24,13 @@ Preset = Literal["quick", "rfc"]
 
 
 class LinkSettings(StrictModel):
-    """One link: MAC addresses, VLAN, MTU [octets]."""
+    """One link: MAC addresses, VLAN, MTU [octets], who answers for the tester's hosts."""
 
     tester_mac: str
     dut_mac: str
     vlan: int | None = Field(default=None, ge=1, le=4094)
     mtu: int = Field(default=1500, ge=1280, le=9216)
+    answers: bool = True
 
 
 class TesterSettings(StrictModel):

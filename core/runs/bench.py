@@ -14,6 +14,7 @@ from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
 from v6t.procedures.trial import TIMING, Trial, TrialResult
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.intent import played
 from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Traffic
 from v6t.profiles.streams import StreamSet
 
@@ -42,8 +43,9 @@ def make_tester(
     Raises:
         EnvironmentLacking: this tester cannot be had.
     """
+    links, intent = bound.technology.links, bound.technology.dut_intent()
     return bound.tester.make(
-        bound.technology.links,
+        links if loopback else played(links, intent.left, intent.right),
         lab_device(bound, keep, say) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
         delays=any(TIMING & b.needs(bound) for b in map(registry.load, bound.settings.benchmarks)),

@@ -154,6 +154,30 @@ def reading(directory: Path) -> Iterator[None]:
         ) from exc
 
 
+LATEST = "latest"
+"""Stands for the run below ``runs`` that was worked on last."""
+
+
+def latest_run(path: Path | None) -> Path:
+    """The directory itself, or the run that was worked on last if it is none or ``latest``.
+
+    Raises:
+        UsageError: there is no run below ``runs`` in the current directory.
+    """
+    if path is not None and (str(path) != LATEST or path.exists()):
+        return path
+    found = [p for p in Path("runs").glob("*") if (p / CONFIG).is_file()]
+    if not found:
+        raise UsageError(
+            "there is no run below ./runs", "give the directory of an earlier `v6t run`"
+        )
+    return max(found, key=_touched)
+
+
+def _touched(path: Path) -> tuple[float, str]:
+    return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
+
+
 def default_path(run: ResolvedRun) -> Path:
     """``runs/<UTC>-<plugin>[-<label>]`` in the current directory, not yet existing."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")

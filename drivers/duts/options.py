@@ -29,8 +29,9 @@ class DutOptions(StrictModel):
     been silent for so long [s]; `v6t dut apply` ends that with its success. 0: never."""
     version: str = Field(default="", pattern=r"^[A-Za-z0-9.~+_-]{0,40}$")
     """Version of the implementation to plan for where no device is asked."""
-    neighbours: Literal["static", "gateway"] = "static"
-    """Static entry for each address of the tester, or one entry and routes through it (GEN-27)."""
+    neighbours: Literal["static", "gateway", "resolved"] = "static"
+    """Static entry for each address of the tester; one entry and routes through it; or none: the device asks,
+    and the tester answers (GEN-27)."""
 
     @property
     def machine(self) -> tuple[str, ...]:

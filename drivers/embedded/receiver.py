@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from v6t.drivers.embedded.connections import Connections
 from v6t.drivers.embedded.timing import ClassTimes, Gap, Wanted, class_times, lost_between
 from v6t.drivers.lab.ring import RxRing
+from v6t.drivers.neighbours import Hosts
 from v6t.drivers.oracle.compare import compare_samples, missing_example, together
 from v6t.profiles import trailer
 from v6t.profiles.model import Direction, Role
@@ -49,14 +51,19 @@ class Tally:
 class Receiver:
     """Receives on one interface."""
 
-    def __init__(self, interface: str, frame_octets: int) -> None:
+    def __init__(
+        self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None = None
+    ) -> None:
         """Open the ring.
 
         Args:
             interface: where to listen.
             frame_octets: longest frame, without FCS.
+            hosts: who is played there, and answered for.
         """
         self._ring = RxRing(interface, frame_octets)
+        self._hosts = None if hosts is None else Hosts(**hosts)
+        self._answered = 0
         self._tallies: dict[int, Tally] = {}
         self._nonce = -1
         self._reset()
@@ -68,6 +75,7 @@ class Receiver:
 
     def _reset(self) -> None:
         self._control = 0
+        self._answered = 0
         self._stale = 0
         self._gap = Gap()
         self._timeout_ns: int | None = None
@@ -101,6 +109,11 @@ class Receiver:
         self._ids[:] = False
         self._ids[[stream.stream_id for stream in streams.streams]] = True
         self._connections = connections or Connections()
+
+    def introduce(self) -> None:
+        """Have the hosts ask for the device, so that it learns them."""
+        for frame in () if self._hosts is None else self._hosts.introductions():
+            self._ring.send(frame)
 
     def arm(
         self,
@@ -199,6 +212,7 @@ class Receiver:
             "longest_gap_s": self._gap.longest_s,
             "control": self._control,
             "stale": self._stale,
+            "answered": self._answered,
             "checked": compared.checked,
             "matched": compared.matched,
             "mismatch": compared.mismatch,
@@ -220,13 +234,13 @@ class Receiver:
 
     def _count(self, frames: NDArray[np.uint8], times: NDArray[np.int64]) -> None:
         if frames.shape[1] < SHORTEST_TEST_FRAME:
-            self._control += len(frames)
+            self._not_ours(frames)
             return
         marks = trailer.read(frames)
         ours = marks.magic_ok & self._ids[marks.stream_id]
         current = ours & (marks.nonce == self._nonce)
         if not current.all():
-            self._control += int(np.count_nonzero(~ours))
+            self._not_ours(frames[~ours])
             self._stale += int(np.count_nonzero(ours & ~current))
         known = np.zeros(len(frames), dtype=bool)
         for number, tally in self._tallies.items():
@@ -245,6 +259,17 @@ class Receiver:
             self._gap.add(times[known])
             delays = (times - marks.time_ns.astype(np.int64))[known]
             self._delays.append(delays[:: self._delay_stride])
+
+    def _not_ours(self, frames: NDArray[np.uint8]) -> None:
+        """Control frames; who asks for a host is answered."""
+        self._control += len(frames)
+        if self._hosts is None:
+            return
+        for frame in frames:
+            answer = self._hosts.answer(frame.tobytes())
+            if answer is not None:
+                self._ring.send(answer)
+                self._answered += 1
 
     def _delay_summary(self) -> dict[str, float] | None:
         """Nearest-rank percentiles of the one-way delays [µs] of the frames received."""

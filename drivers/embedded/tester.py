@@ -30,6 +30,7 @@ from v6t.procedures.trial import (
 )
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.errors import TesterError
+from v6t.profiles.intent import hosts_on
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
@@ -78,7 +79,9 @@ class EmbeddedTester:
         try:
             for side in (LEFT, RIGHT):
                 for kind in ("sender", "receiver"):
-                    spec = {"kind": kind, "interface": side, **tester}
+                    spec: dict[str, Any] = {"kind": kind, "interface": side, **tester}
+                    if kind == "receiver":
+                        spec["hosts"] = hosts_on(getattr(self._links, side))
                     self._workers[f"{side} {kind}"] = Worker(f"{side} {kind}", spec)
             for worker in self._workers.values():
                 worker.answer()
@@ -112,7 +115,7 @@ class EmbeddedTester:
         directions = [d for d in PORTS if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
-        time.sleep(trial.pause_s)
+        self._pause(trial)
         table = None
         if trial.connections is not None:
             table = self._connecting.phase_two(trial.connections)
@@ -120,7 +123,7 @@ class EmbeddedTester:
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
-        time.sleep(trial.pause_s)
+        self._pause(trial)
         load = Load(self._connecting.phase_one(connections), learn=True, alone=True)
         asked = establishing(trial, connections)
         result = self._exchange(asked, ["forward"], {"forward": load})
@@ -144,6 +147,12 @@ class EmbeddedTester:
     def device_session(self) -> DeviceSession | None:
         """With the lab's device."""
         return self._bed.device_session()
+
+    def _pause(self, trial: Trial) -> None:
+        """Before a trial; hosts introduce themselves at its beginning, so that they are learned."""
+        for side in (LEFT, RIGHT):
+            self._workers[f"{side} receiver"].ask("introduce")
+        time.sleep(trial.pause_s)
 
     def _exchange(
         self, trial: Trial, directions: list[Direction], loads: Mapping[Direction, Load]
@@ -195,6 +204,7 @@ class EmbeddedTester:
                     "ring_drops": reports[d]["ring_drops"],
                     "interface_drops": reports[d]["interface_drops"],
                     "stale": reports[d]["stale"],
+                    "answered": reports[d]["answered"],
                 }
                 for d in directions
             },
@@ -223,6 +233,7 @@ class EmbeddedTester:
             "kernel": platform.release(),
             "cores": len(os.sched_getaffinity(0)),
             "loopback": self._loopback,
+            "answers_on": [s for s in (LEFT, RIGHT) if hosts_on(getattr(self._links, s))],
             "device": self._bed.describe(),
         }
 

@@ -1,10 +1,15 @@
-"""Entry point of the tester's child processes: ``python -m v6t.drivers.embedded.worker FD``."""
+"""Where the tester's child processes come from: ``python -m v6t.drivers.embedded.worker FD MODULE...``.
+
+It loads what all of them need once, and is forked for each.
+"""
 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,7 +17,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
+from v6t.drivers.embedded.receiver import Receiver
+from v6t.drivers.embedded.sender import Sender
 from v6t.drivers.lab import netns
+from v6t.drivers.lab.nursery import NUMBER
+from v6t.drivers.lab.reference_device import ReferenceDut
 from v6t.profiles.extensions import blame
 
 
@@ -58,15 +67,9 @@ def _make(spec: dict[str, Any]) -> Role:
         return Holder(spec["namespace"])
     netns.enter(spec.pop("namespace"))
     if kind == "sender":
-        from v6t.drivers.embedded.sender import Sender
-
         return Sender(**spec)
     if kind == "receiver":
-        from v6t.drivers.embedded.receiver import Receiver
-
         return Receiver(**spec)
-    from v6t.drivers.lab.reference_device import ReferenceDut
-
     return ReferenceDut(**spec)
 
 
@@ -96,17 +99,61 @@ def _told(exc: Exception) -> tuple[str, str]:
     return ("error", f"{type(exc).__name__}: {exc}") if said is None else ("blamed", said)
 
 
+def _work(pipe: Connection, output: int) -> None:
+    """The life of a worker."""
+    os.setsid()
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    surroundings, place, sys.path = pipe.recv()
+    os.environ.clear()
+    os.environ.update(surroundings)
+    os.chdir(place)
+    _serve(pipe)
+
+
+def _born(mother: int, pipe: int, output: int) -> None:
+    """The forked process; it does not return."""
+    status = 0
+    try:
+        netns.die_with(mother)
+        _work(Connection(pipe), output)
+    except (EOFError, ConnectionResetError, BrokenPipeError):
+        pass
+    except Exception as exc:  # noqa: BLE001  (last words, read by the parent)
+        print(f"{type(exc).__name__}: {exc}", file=sys.stderr, flush=True)
+        status = 1
+    finally:
+        os._exit(status)
+
+
 def main() -> None:
-    """Serve requests until the pipe closes."""
+    """Start and end workers until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     netns.die_with(os.getppid())
-    try:
-        _serve(Connection(int(sys.argv[1])))
-    except (EOFError, ConnectionResetError, BrokenPipeError):
-        return
-    except Exception as exc:  # noqa: BLE001  (last words, read by the parent)
-        print(f"{type(exc).__name__}: {exc}", file=sys.stderr)
-        sys.exit(1)
+    asked = socket.socket(fileno=int(sys.argv[1]))
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # pages that are never looked through stay shared
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(asked, NUMBER.size, 2)
+        if not request:
+            return
+        (pid,) = NUMBER.unpack(request)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+            asked.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
+            continue
+        mother = os.getpid()
+        pid = os.fork()
+        if not pid:
+            asked.close()
+            _born(mother, *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        asked.sendall(NUMBER.pack(pid))
 
 
 if __name__ == "__main__":

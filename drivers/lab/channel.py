@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from multiprocessing.connection import Connection
 from typing import Any
 
+from v6t.drivers.lab.nursery import Nursery
 from v6t.profiles.errors import ExtensionError, TesterError
 from v6t.profiles.extensions import BLAMED
 
 DEADLINE_S = 30.0
+
+_nursery: Nursery | None = None
+"""Started with the first worker: a process that makes no lab needs none."""
 
 
 class Worker:
@@ -28,22 +33,18 @@ class Worker:
         self.role = role
         ours, theirs = socket.socketpair()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "v6t.drivers.embedded.worker", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=self._stderr,
-            stderr=self._stderr,
-            start_new_session=True,  # Ctrl-C is for v6t, which then ends its workers in order
-        )
+        self._ended: int | None = None
+        self._nursery, self._pid = _started(theirs.fileno(), self._stderr.fileno())
         theirs.close()
         self._pipe = Connection(ours.detach())
+        # the nursery may be older than what this process was told since
+        self._send((dict(os.environ), os.getcwd(), sys.path))
         self._send(spec)
 
     @property
     def pid(self) -> int:
         """Process id; also names the worker's network namespace."""
-        return self._process.pid
+        return self._pid
 
     def ask(self, request: str, /, deadline_s: float = DEADLINE_S, **arguments: Any) -> Any:
         """Send a request and wait for its answer.
@@ -80,8 +81,7 @@ class Worker:
     def close(self) -> None:
         """End the process. May be called twice."""
         self._pipe.close()
-        self._process.kill()
-        self._process.wait()
+        self._end()
         self._stderr.close()
 
     def _send(self, message: Any) -> None:
@@ -91,7 +91,30 @@ class Worker:
             raise TesterError(f"the {self.role} died: {self._last_words()}") from exc
 
     def _last_words(self) -> str:
-        self._process.wait(timeout=5)
+        status = self._end()  # its end of the pipe is closed: it has said what it had to say
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"status {self._process.returncode}"
+        return lines[-1] if lines else f"status {status}"
+
+    def _end(self) -> int:
+        if self._ended is None:
+            try:
+                self._ended = self._nursery.end(self._pid)
+            except OSError:
+                self._ended = -signal.SIGKILL
+        return self._ended
+
+
+def _started(pipe: int, output: int) -> tuple[Nursery, int]:
+    """A new worker and where it comes from; a nursery that was killed is replaced once."""
+    global _nursery  # noqa: PLW0603  (one for the whole process is the point)
+    if _nursery is not None and _nursery.owner == os.getpid():
+        try:
+            return _nursery, _nursery.start(pipe, output)
+        except OSError:
+            pass
+    _nursery = Nursery()
+    try:
+        return _nursery, _nursery.start(pipe, output)
+    except OSError as exc:
+        raise TesterError(f"no worker could be started: {_nursery.last_words()}") from exc

@@ -153,6 +153,10 @@ class RxRing(_Ring):
         self._head = (self._head + self._taken) % self.slots
         self._taken = 0
 
+    def send(self, frame: bytes) -> None:
+        """Send a frame out of the interface, past the ring."""
+        self.socket.send(frame)
+
     def drops(self) -> int:
         """Frames the kernel found no slot for, since the last call."""
         statistics = self.socket.getsockopt(_SOL_PACKET, _STATISTICS, 8)

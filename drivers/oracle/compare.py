@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.drivers.oracle.replay import frames_of
 from v6t.profiles import decode, headerpolicy, trailer
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream
@@ -86,7 +87,7 @@ def compare_samples(
     for frames in _by_length(samples):
         marks = trailer.read(frames)
         numbers = marks.seq - np.uint32(first_sequence) if numbered is None else numbered(frames)
-        sent = np.concatenate([expander.frames(int(n), 1) for n in numbers])
+        sent = frames_of(expander, numbers)
         trailer.stamp(
             sent,
             expander.checksum,

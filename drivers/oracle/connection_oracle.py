@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay
+from v6t.drivers.oracle.replay import Cycle, FrameSource, Order, Replay, frames_of
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.tester import Oracle, OracleAround
 from v6t.profiles import trailer
@@ -128,7 +128,7 @@ class ConnectionOracle:
             return self._plugin.expect(direction, frames)
         if self._expander is None:
             self._expander = Expander(self._initial)
-        initial = np.concatenate([self._expander.frames(int(k), 1) for k in which])
+        initial = frames_of(self._expander, which)
         return self._plugin.connected(direction, frames, initial, table.rows[which])
 
 

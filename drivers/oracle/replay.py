@@ -34,6 +34,26 @@ class FrameSource(Protocol):
         """See :meth:`v6t.profiles.expand.Expander.frames`."""
 
 
+NEIGHBOURS = 128
+"""Frames this near to each other are made in one go with those between them: that is quicker."""
+RUN = 64
+"""Of them at most so many in one go, which bounds the memory."""
+
+
+def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
+    """Frames ``(n, length)`` of a source by their numbers ``(n,)``, in any order."""
+    wanted, places = np.unique(numbers.astype(np.int64), return_inverse=True)
+    out = np.empty((len(wanted), source.length), dtype=np.uint8)
+    begins = np.flatnonzero(np.diff(wanted, prepend=-NEIGHBOURS - 1) > NEIGHBOURS)
+    ends = np.append(begins, len(wanted))[1:]
+    for begin, end in zip(begins, ends, strict=True):
+        for first in range(begin, end, RUN):
+            run = wanted[first : min(first + RUN, end)]
+            low, high = int(run[0]), int(run[-1])
+            out[first : first + len(run)] = source.frames(low, high - low + 1)[run - low]
+    return out[places.reshape(-1)]
+
+
 @dataclass(frozen=True)
 class Order:
     """Which connection the n-th frame of a direction belongs to.

@@ -38,6 +38,7 @@ class Attachment:
         client: what the worker says of itself.
         trailer: frames are told apart by their trailer, not by port counters.
         displaced: owners of ports that were taken by force.
+        answering: ports on which ARP and neighbour solicitations are answered.
         started: arguments of a server that was started here.
         directory: the installation, on the host the server runs on.
     """
@@ -62,6 +63,7 @@ class Attachment:
         self.started: list[str] = []
         self.trailer = True
         self.displaced: dict[str, str] = {}
+        self.answering: list[int] = []
         self.directory = ""
         self._flags: list[str] | None = None
 
@@ -78,6 +80,8 @@ class Attachment:
         self.trailer = self._choose_counting()
         answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
         self.displaced = {p: o for p, o in answer["owners"].items() if o}
+        hosts = options.all_hosts(self._links)
+        self.answering = self.ask("play", hosts=hosts) if hosts else []
 
     def server_lives(self) -> None:
         """Complain if a server that was started here has ended.
@@ -124,6 +128,7 @@ class Attachment:
             "started_by_v6t": self.server is not None,
             "reached_by": self._reached_by(),
             "server_arguments": self.started,
+            "answers_on": self.answering,
         }
         if self.displaced:
             found["displaced"] = self.displaced

@@ -18,12 +18,18 @@ from v6t.profiles.errors import TesterError
 
 DEADLINE_S = 20.0
 WATCH_S = 0.25
-_BOOT = (
-    "import sys,base64 as b;"
-    "exec(compile(b.b64decode(sys.stdin.readline()),'v6t_trex_worker','exec'),"
-    "{'__name__':'__main__'})"
-)
-"""The worker's text arrives on the first line: nothing is installed on the other side."""
+_BOOT = """\
+import base64, json, sys, types
+for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
+    module = types.ModuleType(name)
+    module.__path__ = []
+    if name != "__main__":
+        sys.modules[name] = module
+    exec(compile(text, name, "exec"), module.__dict__)
+"""
+"""The worker's modules arrive on the first line: nothing is installed on the other side."""
+HANDED_OVER = ("neighbours.py", "trex/answering.py", "trex/client_worker.py")
+"""Of this room, in the order in which they are needed; the last is the program."""
 
 
 class WorkerError(TesterError):
@@ -160,4 +166,10 @@ class ClientWorker:
 def _worker_text() -> bytes:
     import base64
 
-    return base64.b64encode(Path(__file__).with_name("client_worker.py").read_bytes())
+    room = Path(__file__).parent.parent
+    modules = [["v6t", ""], ["v6t.drivers", ""], ["v6t.drivers.trex", ""]]
+    for path in HANDED_OVER:
+        name = "v6t.drivers." + path.removesuffix(".py").replace("/", ".")
+        modules.append([name, (room / path).read_text(encoding="utf-8")])
+    modules[-1][0] = "__main__"
+    return base64.b64encode(json.dumps(modules).encode("ascii"))

@@ -2,7 +2,8 @@
 
 This file is *not* part of the importing process: :mod:`v6t.drivers.trex.channel` hands its text to
 another Python (3.8 or newer) which may be on another machine and has nothing of v6t installed.
-It therefore uses the standard library and ``trex_stl_lib`` only, and old syntax.
+It therefore uses the standard library, ``trex_stl_lib`` and what is handed over with it only, and old
+syntax.
 
 One request a line, ``{"id": 1, "op": "...", ...}``; one answer a line, ``{"id": 1, "ok": ...}`` or
 ``{"id": 1, "error": "...", "kind": "..."}``. When stdin ends, so does this process, after giving
@@ -11,6 +12,7 @@ the ports back.
 
 import array
 import base64
+import contextlib
 import ctypes
 import html
 import io
@@ -25,6 +27,9 @@ import time
 import types
 import warnings
 from typing import Any, Dict, List
+
+from v6t.drivers.neighbours import Hosts
+from v6t.drivers.trex.answering import CAPTURED, Answering
 
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
@@ -74,6 +79,7 @@ class Worker(object):
         self.address = ("", 0)
         self.service = False
         self.directory = ""
+        self.answering: Any = None
 
     # ---------------------------------------------------------------- requests
 
@@ -202,6 +208,33 @@ class Worker(object):
         self.client.set_port_attr(ports=[port], **settings)
         return None
 
+    def play(self, hosts):
+        """Answer for hosts from now on; ports that do.
+
+        hosts: {port: arguments of Hosts}.
+        """
+        here, there = addresses_of(self.address)
+        if here != there:
+            return []  # TRex could not reach a socket of this host
+        import zmq
+
+        self._need_service()
+        known = {int(p): Hosts(**one) for p, one in hosts.items()}
+        self.answering = Answering(zmq, self.scratch(), known)
+        for port in sorted(known):
+            self._capture_port(port, "stop")  # of somebody who has gone without a word
+            endpoint = self.answering.endpoint(port)
+            done = self._capture_port(port, "start", endpoint=endpoint, bpf_filter=CAPTURED)
+            if not done:
+                raise Trouble("neighbours", one_line(done.err()))
+        return sorted(known)
+
+    def introduce(self, ports):
+        """Have the hosts of these ports ask for the device."""
+        if self.answering is not None:
+            self.answering.introduce(ports)
+        return None
+
     def load(self, port, streams, first=0):
         """Keep streams from a place on; each trial sets their rate and number of frames."""
         self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams
@@ -236,7 +269,9 @@ class Worker(object):
                 if burst["frames"]:  # one by one: lists are long, the server takes 4 MB
                     client.add_streams([self._stream(port, burst, number)], ports=[port])
                     client.ports[port].streams.clear()  # nobody needs the client's copies
-        client.clear_stats(ports=self.ports)
+        with self._still():
+            client.clear_stats(ports=self.ports)
+            answered = self._answered()
         drops_before = self._queue_drop()
         captures = self._start_captures(receive, samples, control, recordings, marked)
         watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
@@ -248,7 +283,11 @@ class Worker(object):
         if not ended:
             client.stop(ports=ports)
         time.sleep(residual_s)
-        stats = client.get_stats(ports=self.ports)
+        with self._still():
+            stats = client.get_stats(ports=self.ports)
+            answered = {p: n - answered[p] for p, n in self._answered().items()}
+        for port in self.ports:
+            stats[port]["opackets"] -= answered[port]
         groups = client.get_pgid_stats()
         drops = self._queue_drop()
         collected = self._collect(captures)
@@ -258,6 +297,7 @@ class Worker(object):
             "global": stats["global"],
             "groups": plain(groups),
             "queue_drop": drops - drops_before,
+            "answered": {str(p): n for p, n in answered.items()},
             "looks": looking.seen,
             "ended": ended,
             "began_ago_s": time.monotonic() - began,
@@ -285,14 +325,25 @@ class Worker(object):
 
     def close(self):
         """Stop traffic, give ports back, disconnect."""
-        client, self.client = self.client, None
-        if self.directory:
+        client = self.client
+        try:
+            if client is not None:
+                self._leave(client)
+        finally:
+            self.client = None
             shutil.rmtree(self.directory, ignore_errors=True)
-        if client is None:
-            return None
+        return None
+
+    # ------------------------------------------------------------------ inside
+
+    def _leave(self, client):
         try:
             if self.ports:
                 client.stop(ports=self.ports)
+                if self.answering is not None:
+                    for port in self.ports:
+                        self._capture_port(port, "stop")
+                    self.answering.close()
                 client.remove_all_captures()
                 if self.service:
                     client.set_service_mode(ports=self.ports, enabled=False)
@@ -300,9 +351,6 @@ class Worker(object):
                 client.release(ports=self.ports)
         finally:
             client.disconnect(stop_traffic=False, release_ports=False)
-        return None
-
-    # ------------------------------------------------------------------ inside
 
     def _stream(self, port, burst, number):
         trex = dict(self.streams[str(port)][burst["index"]])
@@ -333,6 +381,21 @@ class Worker(object):
             }
         return self.api.STLStream.from_json(trex)
 
+    def _capture_port(self, port, what, **how):
+        """Past the client's own methods: these want service mode, which virtual ports do not need."""
+        known = self.client.ports[port]
+        asked = dict(how, port_id=port, handler=known.handler)
+        return known.transmit("%s_capture_port" % what, asked)
+
+    def _still(self):
+        """No answer is sent meanwhile."""
+        return contextlib.nullcontext() if self.answering is None else self.answering.still()
+
+    def _answered(self):
+        """Frames of each port that are answers or introductions, of all time."""
+        sent = {} if self.answering is None else self.answering.sent
+        return {port: sent.get(port, 0) for port in self.ports}
+
     def _preparing_s(self, bursts):
         """Time TRex may need to make streams ready before it can start them."""
         total = 0.0
@@ -355,7 +418,8 @@ class Worker(object):
         if not answers:
             raise Trouble("server", "TRex did not tell its counters: %s" % answers.err())
         found = answers.data()
-        sent = {p: a["opackets"] for p, a in zip(ports, found[1:-1])}
+        answered = self._answered()
+        sent = {p: a["opackets"] - answered[p] for p, a in zip(ports, found[1:-1])}
         return found[0]["ts"], sent, found[-1]["ts"]
 
     def _watch(self, looking, due, latest, watched):
@@ -550,6 +614,12 @@ class Looking(object):
     def complete(self):
         """All frames were seen to have left."""
         return bool(self.seen) and all(n >= self.frames[p] for p, n in self.seen[-1][1].items())
+
+
+def addresses_of(server):
+    """This end's address and the other's, of a connection to the server."""
+    with contextlib.closing(socket.create_connection(server, timeout=2)) as way:
+        return way.getsockname()[0], way.getpeername()[0]
 
 
 def server_words(entry):

@@ -15,6 +15,7 @@ from pydantic import (
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server_config import RING_FRAMES
+from v6t.profiles.intent import hosts_on
 from v6t.profiles.strict_model import StrictModel
 
 Counting = Literal["auto", "trailer", "ports"]
@@ -192,6 +193,23 @@ class TrexOptions(StrictModel):
                 of = side or default
                 found.append((of.tester_mac, of.dut_mac))
         return [macs for _, macs in sorted(zip(self.all_ports, found, strict=True))]
+
+    def all_hosts(self, links: Any) -> dict[str, Any]:
+        """Who is played on each port, with the MAC addresses of its pair; ports without any left out.
+
+        Args:
+            links: of the first pair, left and right.
+        """
+        found = {}
+        for of in (None, *self.pairs):
+            for number, name in enumerate(("left", "right")):
+                hosts = hosts_on(getattr(links, name))
+                side = None if of is None else getattr(of, name)
+                if hosts is not None and side is not None:
+                    hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
+                if hosts is not None:
+                    found[str((self if of is None else of).ports[number])] = hosts
+        return found
 
     @property
     def remote(self) -> Remote | None:

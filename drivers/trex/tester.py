@@ -146,7 +146,7 @@ class TrexTester:
         directions = [d for d in DIRECTIONS if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
-        time.sleep(trial.pause_s)
+        self._pause(trial)
         self._flows.clear()
         if trial.connections is not None:
             sent = [self._in_connections(d, trial, trial.connections) for d in directions]
@@ -200,7 +200,7 @@ class TrexTester:
         Raises:
             TesterError: the recording cannot be had.
         """
-        time.sleep(trial.pause_s)
+        self._pause(trial)
         asked = establishing(trial, connections)
         every = self._streams["forward"]
         streams = StreamSet("forward", (foreground(every),))
@@ -273,6 +273,12 @@ class TrexTester:
             self._bed.close()
 
     # ------------------------------------------------------------ measuring
+
+    def _pause(self, trial: Trial) -> None:
+        """Before a trial; hosts introduce themselves at its beginning, so that they are learned."""
+        if self.attachment.answering:
+            self.attachment.ask("introduce", ports=self.attachment.answering)
+        time.sleep(trial.pause_s)
 
     def _shares(self, direction: Direction, trial: Trial) -> list[counting.Sent]:
         """What each pair of ports sends of a direction."""
@@ -422,6 +428,7 @@ class TrexTester:
                 "rx_cpu": [round(c, 1) for c in raw["rx_cpu"]],
                 "queue_full": raw["global"].get("queue_full", 0),
                 "looks": len(raw["looks"]),
+                "answered": sum(raw["answered"].values()),
             },
         )
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from v6t.procedures.search.goals import GoalResult
 from v6t.procedures.validity import Verdict
 
 TryRate = Callable[[float, str], Verdict]
@@ -38,12 +39,14 @@ class SearchResult:
         first_failed_fps: lowest rate that failed above it, or None at the upper bound.
         hit_upper_bound: the upper bound itself passed: the device may do more (TP-05).
         steps: all rates in the order they were tried.
+        goal: the result as RFC 9971 has it, where the search was MLRsearch.
     """
 
     rate_fps: float
     first_failed_fps: float | None
     hit_upper_bound: bool
     steps: tuple[Step, ...]
+    goal: GoalResult | None = None
 
 
 def halvings(upper_fps: float, resolution_fps: float) -> int:

@@ -1,128 +1,135 @@
-"""Multiple Loss Ratio search (draft-ietf-bmwg-mlrsearch) through its own library (TP-07).
+"""Multiple Loss Ratio search (RFC 9971): the library that chooses the trials (TP-07).
 
-The library is FD.io CSIT's ``MLRsearch`` from PyPI, an optional extra. One goal is searched for:
-loss ratio 0, exceed ratio 0, final trials and duration sum of the full duration, which the draft
-calls unconditionally compliant with RFC 2544 section 24. What is reported is the relevant lower
-bound, a rate that passed a full trial.
+The library is FD.io CSIT's ``MLRsearch`` from PyPI, an optional extra: the implementation that was the
+prototype of the RFC. It is the RFC's Controller, which is free in what it chooses; what the trials say
+about each goal is decided in :mod:`v6t.procedures.search.goals`, from the RFC's definitions.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
-from collections.abc import Callable
+import importlib.metadata
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from v6t.procedures.search.binary import SearchResult, Step
-from v6t.procedures.validity import Verdict
+from v6t.procedures.search.goals import Goal, Observed
 
 LIBRARY = "MLRsearch"
+VERSION = "1.2.1"
+"""The release that the RFC refers to; others name things differently."""
 LABEL = (
     "MLRsearch relevant lower bound; goal: loss ratio 0, exceed ratio 0, "
-    "duration sum one full trial (draft-ietf-bmwg-mlrsearch)"
+    "duration sum one full trial (RFC 9971 section 4.10.2)"
 )
 
-TryFor = Callable[[float, float, str], Verdict]
+
+@dataclass(frozen=True)
+class Counted:
+    """What a trial counted, both directions together.
+
+    Attributes:
+        frames: required.
+        lost: of these.
+        sound: nothing else was wrong. Whatever else fails a trial (the tester faltered, surplus, a
+            wrong frame) fails it for every goal: it counts as if it had lost too much for each.
+    """
+
+    frames: int
+    lost: int
+    sound: bool
+
+
+Offer = Callable[[float, float, str], Counted]
+"""Offers a load [fps per direction] for so long [s]; the last argument names the step."""
 
 
 def available() -> bool:
-    """Whether the library is installed."""
-    return importlib.util.find_spec(LIBRARY) is not None
+    """Whether the library is installed, in the version this module is written for."""
+    return _installed() == VERSION
+
+
+def wanted() -> str:
+    """What must be installed, and which version is instead."""
+    other = _installed()
+    instead = f" ({other} is installed)" if other not in (None, VERSION) else ""
+    return f"the MLRsearch library {VERSION}{instead}"
+
+
+def _installed() -> str | None:
+    try:
+        return importlib.metadata.version(LIBRARY)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def mlr_search(
-    try_for: TryFor,
-    *,
-    upper_fps: float,
-    resolution_fps: float,
-    duration_s: float,
-    on_step: Callable[[Step], None] | None = None,
-) -> SearchResult:
-    """Search with the library.
+    offer: Offer, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
+) -> tuple[Observed, ...]:
+    """Trials until every goal has its bounds, or cannot have them.
 
     Args:
-        try_for: runs a trial at a rate for a share of the full duration and judges it.
-        upper_fps: highest rate that makes sense [fps].
-        resolution_fps: error [fps]; the library narrows to this share of ``upper_fps``, so the
-            error is no larger anywhere.
-        duration_s: length of a full trial [s]; short ones are a thirtieth, at least.
-        on_step: told of every step.
+        offer: runs a trial.
+        goals: all searched for at once; every trial counts for each.
+        min_load_fps, max_load_fps: nothing below or above is offered.
 
     Raises:
-        ValueError: a bound or resolution that is not positive.
+        ValueError: bounds that are none, or a goal that the library refuses.
     """
-    if upper_fps <= 0 or resolution_fps <= 0:
-        raise ValueError("upper bound and resolution must be positive")
+    if not 0 < min_load_fps < max_load_fps:
+        raise ValueError("the loads must be positive, the smallest below the largest")
     library = importlib.import_module(LIBRARY)
     config = library.Config()
-    goal = library.SearchGoal(
-        loss_ratio=0.0,
-        exceed_ratio=0.0,
-        relative_width=min(0.5, resolution_fps / upper_fps),
-        initial_trial_duration=duration_s / 30,
-        final_trial_duration=duration_s,
-        duration_sum=duration_s,
-        preceding_targets=2,
-        expansion_coefficient=2,
-        fail_fast=False,
-    )
-    config.goals = [goal]
+    asked = [
+        library.SearchGoal(
+            loss_ratio=goal.loss_ratio,
+            exceed_ratio=goal.exceed_ratio,
+            relative_width=goal.width,
+            initial_trial_duration=goal.initial_trial_s,
+            final_trial_duration=goal.final_trial_s,
+            duration_sum=goal.duration_sum_s,
+            preceding_targets=goal.preceding_targets,
+            expansion_coefficient=goal.expansion_coefficient,
+            fail_fast=False,
+        )
+        for goal in goals
+    ]
+    config.goals = dict.fromkeys(asked)  # it refuses the same one twice
     # limits are set in an order that keeps the smallest load below the largest
-    config.min_load = min(resolution_fps, upper_fps / 2)
-    config.max_load = upper_fps
-    # the library watches a real clock; the length of a search is bounded by its steps instead
+    config.min_load = min(min_load_fps, config.max_load / 2)
+    config.max_load = max_load_fps
+    config.min_load = min_load_fps
+    # the library watches a real clock; the length of a search is bounded by its loads instead
     config.search_duration_max = 1e9
     config.warmup_duration = None
-    measurer = _measurer(library, try_for, upper_fps, duration_s, on_step)
-    results = library.MultipleLossRatioSearch(config=config).search(measurer)
-    result = results[goal]
-    low, high = result.relevant_lower_bound, result.relevant_upper_bound
-    return SearchResult(
-        rate_fps=float(low) if low else 0.0,
-        first_failed_fps=float(high) if high else None,
-        hit_upper_bound=high is None,
-        steps=tuple(measurer.steps),
-    )
+    measurer = _measurer(library, offer, max(goal.loss_ratio for goal in goals))
+    library.MultipleLossRatioSearch(config=config).search(measurer)
+    return tuple(measurer.trials)
 
 
-def _measurer(
-    library: Any,
-    try_for: TryFor,
-    upper_fps: float,
-    duration_s: float,
-    on_step: Callable[[Step], None] | None,
-) -> Any:
+def _measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):  # type: ignore[misc]
         """The library's call, answered by ours."""
 
         def __init__(self) -> None:
-            self.steps: list[Step] = []
-            self._low, self._high = 0.0, upper_fps
+            self.trials: list[Observed] = []
 
         def measure(self, intended_duration: float, intended_load: float) -> Any:
-            name = f"s{len(self.steps):02d}"
-            share = intended_duration / duration_s
-            verdict = try_for(intended_load, share, name)
-            if not verdict.passed:
-                self._high = min(self._high, intended_load)
-            elif share >= 1:
-                self._low = max(self._low, intended_load)
-            step = Step(name, intended_load, verdict, self._low, self._high)
-            self.steps.append(step)
-            if on_step is not None:
-                on_step(step)
-            offered = max(1, round(intended_load * intended_duration))
-            lost = 0
-            if not verdict.passed:
-                # invalid or surplus: no loss is known, yet the trial did not pass
-                lost = max(1, round(offered * max(verdict.loss.values(), default=0.0)))
-            return library.MeasurementResult(
+            found = offer(intended_load, intended_duration, f"s{len(self.trials):02d}")
+            frames, lost = max(1, found.frames), found.lost
+            if not found.sound:
+                lost = max(lost, math.floor(frames * largest_ratio) + 1)
+            result = library.MeasurementResult(
                 intended_duration=intended_duration,
                 intended_load=intended_load,
-                offered_count=offered,
-                loss_count=min(lost, offered),
+                offered_count=frames,
+                loss_count=lost,
             )
+            # the library's own ratio, so that both compare the same number with a goal's
+            self.trials.append(Observed(intended_load, intended_duration, result.loss_ratio))
+            return result
 
     return Measurer()

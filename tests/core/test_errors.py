@@ -19,7 +19,6 @@ DOMAIN = "domains=[{rule_ipv6: 2001:db8:1::/51, rule_ipv7: x}]"
 
 BAD = {
     # commands and flags
-    "Missing command": [],
     "no such command 'frob'": ["frob"],
     "Did you mean 'run'?": ["runn"],
     "--frob": ["--frob"],
@@ -27,11 +26,12 @@ BAD = {
     "v6t calc --help": ["calc"],
     "No such command 'foo'": ["calc", "foo"],
     "Missing option '--rule-ipv6'": ["calc", "map"],
-    "Missing argument 'DIRECTORY'": ["resume"],
+    "there is no run below ./runs": ["resume"],
+    "a comparison needs two runs": ["compare", "somewhere"],
     "unexpected extra argument": ["doctor", "x"],
     "no completion for 'tcsh'": ["completion", "tcsh"],
     # technology, tester, device, preset, mode
-    "which technology?": ["run"],
+    "which technology?": ["run", "--dut", "vpp"],
     "there is no plugin 'x'": ["selftest", "--plugin", "x"],
     "did you mean 'mape-br'?": ["run", "--plugin", "mape-bt"],
     "did you mean 'mapt-br' or 'mapt-ce'?": ["run", "--plugin", "mapt"],
@@ -121,8 +121,8 @@ BAD = {
     "0 frames cannot be sent": [*COMPILE, "--count", "0"],
     "0 cores cannot send": [*COMPILE, "--cores", "0"],
     "a rate of 0.0": [*COMPILE, "--rate", "0"],
-    "a rate of inf": [*COMPILE, "--rate", "inf"],
-    "a rate of nan": [*COMPILE, "--rate", "nan"],
+    "a rate of 'inf'": [*COMPILE, "--rate", "inf"],
+    "a rate of 'nan'": [*COMPILE, "--rate", "nan"],
     "add -o FILE.pcap": [*COMPILE, "--format", "pcap"],
     "a capture needs a file": [*COMPILE, "--format", "pcap", "-o", "-"],
     "no/x.json cannot be written": [*COMPILE, "-o", "no/x.json"],

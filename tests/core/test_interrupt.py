@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
+from v6t.tests.drivers import faketrex
 
 from .support import COMMAND, RUN_FILES, SIM, v6t
 
@@ -72,15 +74,12 @@ def comparable(out):
 
 
 def workers(parent):
-    """Network namespaces of a process's children, by process id; zombies left out."""
+    """Network namespaces of the processes a run has started, by process id; zombies left out."""
     found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            state, owner = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-            if int(owner) == parent and state != "Z":
-                found[int(entry.name)] = os.readlink(entry / "ns" / "net")
-        except OSError:  # it has ended in the meantime
-            continue
+    for pid in faketrex.children(parent):
+        if not faketrex.gone(pid):
+            with contextlib.suppress(OSError):  # it has ended in the meantime
+                found[pid] = os.readlink(f"/proc/{pid}/ns/net")
     return found
 
 

@@ -263,6 +263,28 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
     assert others
 
 
+@pytest.mark.parametrize(
+    ("answers_on", "entries", "verdict"),
+    [
+        (["left", "right"], "resolved", "follows"),
+        ([], "static", "follows"),
+        ([], "resolved", "deviates"),
+        (None, "static", "not known"),
+    ],
+)
+def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on, entries, verdict):
+    data = write.load(run)
+    tester = {} if answers_on is None else {"answers_on": answers_on}
+    setup = {**data.manifest.get("setup", {}), "simulated": False}
+    config = {**data.config, "dut": {"driver": "linux-router", "options": {"neighbours": entries}}}
+    real = replace(
+        data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config
+    )
+    (found,) = [c for c in clauses(real, presentations()) if "GEN-27" in c.source]
+    assert found.verdict == verdict
+    assert entries in found.done or answers_on is None
+
+
 def test_invalid_trials_are_told(tmp_path):
     # the tester manages less than the search offers: its sending takes too long now and then
     path = made(tmp_path / "run", device={"tester_fps": 500_000})

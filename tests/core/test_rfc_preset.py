@@ -58,6 +58,8 @@ SETTINGS = {
     "latency.duration_s": (120.0, "RFC 8219 section 7.2"),
     "latency.tags": (50_000, "RFC 8219 section 7.2: 500 at least; LAT-04"),
     "latency.first_tag_s": (60.0, "RFC 8219 section 7.2"),
+    "latency.rate_bps": (None, "RFC 8219 section 7.2: the throughput"),
+    "delay_variation.rate_bps": (None, "RFC 8219 sections 7.3.1, 7.3.2: the throughput"),
     "delay_variation.rate_fps": (None, "RFC 8219 sections 7.3.1, 7.3.2: the throughput"),
     "delay_variation.duration_s": (60.0, "RFC 8219 sections 7.3.1, 7.3.2"),
     "system_recovery.overload_s": (60.0, "RFC 2544 section 26.5"),
@@ -74,6 +76,18 @@ SETTINGS = {
     "capacity.gamma": (0.5, "ST-12"),
     "capacity.error": (1, "ST-12: E"),
     "capacity.resolution_cps": (None, "ST-06: as connections.resolution_cps"),
+    "mlrsearch.goals": (
+        [
+            {
+                **{"name": name, "loss_ratio": loss, "exceed_ratio": 0.0, "width": 0.005},
+                **{"final_trial_s": None, "initial_trial_s": None, "duration_sum_s": None},
+                **{"preceding_targets": 2, "expansion_coefficient": 2},
+            }
+            for name, loss in (("NDR", 0.0), ("PDR", 0.005))
+        ],
+        "TP-07; RFC 9971 section 4.10.2",
+    ),
+    "mlrsearch.min_load_fps": (None, CHOSEN),
     "flows.counts": ([1, 10, 100], "RFC 8219 section 10.2.1: n is the user's"),
     "flows.starts": (["together", "successive"], "RFC 8219 sections 10.2.1, 10.2.2"),
     "flows.interval_s": (1.0, "RFC 8219 section 10.2.2: t is the user's"),
@@ -112,10 +126,11 @@ def test_trials_are_asked_for_with_these_values(tmp_path):
         plugin="mape-br", preset="rfc", tester="sim", modes=("bidirectional",), frame_sizes=(104,),
         benchmarks=("throughput", "frame-loss", "back-to-back", "latency", "pdv", "ipdv",
                     "system-recovery", "reset"),
-        tester_options={"capacity_fps": "1500", "buffer_frames": "100"},
-        line_rate="10M", procedure={"repetitions": 2, "latency": {"tags": 500}},
+        tester_options={"capacity_fps": "1500", "buffer_frames": "100"}, procedure={"repetitions": 2, "latency": {"tags": 500}},
     )  # fmt: skip
-    execute(bind(resolve(flags=flags)), tmp_path / "run", Silent())
+    testbed = tmp_path / "testbed.yaml"
+    testbed.write_text("line_rate: 10M\n")
+    execute(bind(resolve(None, testbed, flags)), tmp_path / "run", Silent())
     trials: dict[str, list] = {}
     for trial in write.load(tmp_path / "run").trials:
         trials.setdefault(trial.asked["benchmark"], []).append(trial.asked)

@@ -22,7 +22,7 @@ from v6t.drivers.oracle.connection_oracle import (
     foreground,
     plugin_of,
 )
-from v6t.drivers.oracle.replay import Cycle, Order, Replay
+from v6t.drivers.oracle.replay import NEIGHBOURS, RUN, Cycle, Order, Replay, frames_of
 from v6t.drivers.oracle.state_table import MOST, ROW, MemoryFile, StateTable
 from v6t.drivers.oracle.two_phase import Preparing
 from v6t.drivers.sim.device import SimOptions
@@ -177,6 +177,26 @@ def test_the_order_of_reading():
     assert (drawn == Order(100, "pseudorandom").connections(numbers)).all()
     assert (drawn != Order(100, "pseudorandom", seed=2).connections(numbers)).any()
     assert (drawn[5000:] == Order(100, "pseudorandom").connections(numbers[5000:])).all()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        range(3 * RUN + 1),
+        range(0, 3 * RUN * NEIGHBOURS, NEIGHBOURS),
+        range(0, 5 * NEIGHBOURS, NEIGHBOURS + 1),
+        [7, 5, 5, 1 << 30, 6, 0],
+        [],
+    ],
+    ids=["neighbours", "just near", "apart", "in disorder", "none"],
+)
+def test_frames_by_number_are_those_made_one_by_one(numbers):
+    stream = foreground(compiled(Nat44())["forward"])
+    source = Expander(stream)
+    made = frames_of(source, np.array(numbers, dtype=np.int64))
+    assert made.shape == (len(numbers), source.length)
+    for frame, number in zip(made, numbers, strict=True):
+        assert bytes(frame) == source.frames(number, 1).tobytes()
 
 
 def test_the_initiator_begins_again_after_the_last_connection():

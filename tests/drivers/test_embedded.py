@@ -216,6 +216,41 @@ def test_jumbo_frames(tmp_path):
         assert all(d.checked == d.matched > 0 for d in result.directions.values())
 
 
+@pytest.mark.parametrize("plugin", ["ipv4-router", "ipv6-router"])
+def test_a_router_without_static_neighbours(tmp_path, plugin):
+    """It learns the hosts before the first trial, and is answered when it asks again during one."""
+    bed = tmp_path / "bed.yaml"
+    bed.write_text("dut: {driver: linux-router, options: {neighbours: resolved}}\n")
+    run = resolve(testbed_path=bed, flags=Flags(plugin=plugin, tester="embedded"))
+    bound = bind(run)
+    tester = make_tester(bound)
+    tester.open()
+    try:
+        sizes = bound.technology.frame_pair(84)
+        tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
+        device = tester._bed.lab.device
+        # the kernel asks again this time after it has used an entry that was not confirmed
+        for name in ("left", "right"):
+            values = {f"net/ipv{v}/neigh/{name}/delay_first_probe_time": "1" for v in (4, 6)}
+            assert device.ask("set", values=values) == []
+        asked = Trial(
+            "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 1000.0, 2.0, 0.3, 0.1
+        )
+        for _ in range(4):  # a busy machine may spoil a trial
+            result = tester.measure(asked)
+            verdict = assess_trial(asked, result, sending_time_tolerance=1.2)
+            if verdict.passed:
+                break
+        assert verdict.passed, verdict
+        for way, counted in result.directions.items():
+            assert 1 <= result.tester[way]["answered"] <= counted.control
+            assert counted.checked == counted.matched > 0
+        show = ["ip", "neigh", "show", "nud", "permanent"]
+        assert device.ask("run", command=show) == (0, "")
+    finally:
+        tester.close()
+
+
 def test_spoofed_frames_must_not_come_back():
     with Bench(params={"negative_percent": "20"}) as bench:
         result = bench.passes(mode="forward")

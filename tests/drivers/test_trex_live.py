@@ -302,3 +302,32 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
         assert result.tester["timed"] == "tagged frames"
     finally:
         tester.close()
+
+
+def test_a_router_without_static_neighbours(tmp_path):
+    """It learns the hosts before the first trial, and is answered when it asks again during one."""
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(
+        "tester: {kind: trex, options: {lab: true}}\n"
+        "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
+    )
+    run = resolve(testbed_path=bed, flags=Flags(plugin="ipv4-router"))
+    bound = bind(run)
+    tester = make_tester(bound)
+    tester.open()
+    try:
+        sizes = bound.technology.frame_pair(84)
+        tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
+        # the kernel asks again 5 s after it has used an entry that was not confirmed
+        for duration, answered in ((1.0, 0), (7.0, 2)):
+            asked = Trial("throughput", "t", 84, 64, "bidirectional", 1000.0, duration, 0.4, 0.2)
+            result = valid(tester, asked)
+            assert result.tester["answered"] >= answered
+            assert sum(d.control for d in result.directions.values()) >= answered
+        assert tester.describe()["answers_on"] == [0, 1]
+        _, told = tester._bed.lab.device.ask(
+            "run", command=["ip", "neigh", "show", "nud", "permanent"]
+        )
+        assert told == ""
+    finally:
+        tester.close()

@@ -16,7 +16,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import client_worker
-from v6t.drivers.trex.channel import ClientWorker, WorkerError
+from v6t.drivers.trex.channel import HANDED_OVER, ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.stamping import Burst
@@ -109,15 +109,20 @@ def test_no_client_is_one_sentence(tmp_path):
 
 @pytest.mark.parametrize("minor", [8, 13])
 def test_the_worker_is_written_for_old_and_new_interpreters(minor):
-    text = Path(client_worker.__file__).read_text()
-    tree = ast.parse(text, feature_version=(3, minor))
-    imported = {
-        (n.module if isinstance(n, ast.ImportFrom) else n.names[0].name).split(".")[0]
-        for n in ast.walk(tree)
-        if isinstance(n, (ast.Import, ast.ImportFrom))
-    }
-    # Python's own modules, and what comes with the installation
-    assert imported - set(sys.stdlib_module_names) == {"scapy", "trex", "zmq"}
+    room = Path(client_worker.__file__).parent.parent
+    handed_over = {"v6t.drivers." + p[:-3].replace("/", ".") for p in HANDED_OVER}
+    imported = set()
+    for path in HANDED_OVER:
+        for node in ast.walk(ast.parse((room / path).read_text(), feature_version=(3, minor))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module is not None
+                own = node.module.startswith("v6t.")
+                imported.add(node.module if own else node.module.split(".")[0])
+            elif isinstance(node, ast.Import):
+                imported.add(node.names[0].name.split(".")[0])
+    # Python's own modules, what comes with the installation, and what comes along
+    foreign = imported - set(sys.stdlib_module_names) - {"__future__"}
+    assert foreign - handed_over == {"scapy", "trex", "zmq"}
 
 
 def test_unknown_requests_and_errors_do_not_end_it(worker):

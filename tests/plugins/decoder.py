@@ -6,6 +6,7 @@ same headers, the others are read at the same places, a million at a time.
 
 from __future__ import annotations
 
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
@@ -50,11 +51,12 @@ class Decoder:
         rows = np.concatenate([self.octets(frames, n) for n in names], axis=1)
         packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).ravel()
         _, first, whose = np.unique(packed, return_index=True, return_inverse=True)
-        kinds = {4: IPv4Address, 16: IPv6Address}
+        ends = np.cumsum([self.places[n][1] // 8 for n in names]).tolist()
+        places = list(zip([0, *ends], ends, strict=False))
         seen = []
-        for frame in frames[first]:
-            octets = [self.octets(frame[None], n)[0].tobytes() for n in names]
-            seen.append(tuple(str(kinds[len(o)](o)) for o in octets))
+        for row in rows[first]:
+            octets = row.tobytes()
+            seen.append(tuple(_text(octets[begin:end]) for begin, end in places))
         return seen, whose
 
     def checksums_hold(self, frames):
@@ -69,6 +71,11 @@ class Decoder:
             start = self.starts["IP"]
             good &= _folded(_words(frames[:, start : start + 20])) == 0xFFFF
         return good
+
+
+@cache
+def _text(octets):
+    return str({4: IPv4Address, 16: IPv6Address}[len(octets)](octets))
 
 
 def _words(octets):

@@ -124,7 +124,10 @@ class OpenBsdPf(Driver):
         """See the base class."""
         steps = [_forwarding()]
         for side in ("left", "right"):
-            steps += _side(getattr(intent, side), getattr(self.options, side))
+            told = getattr(intent, side)
+            if self.options.neighbours == "resolved":
+                told = {**told, "neighbours": {}}
+            steps += _side(told, getattr(self.options, side))
         flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if isinstance(settings_of(intent), Nat):
@@ -331,7 +334,7 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
         steps.append(
             Step(
                 f"{tool} -s {address} {mac}" + (" permanent" if four else ""),
-                f"the tester behind {port} answers no ARP or neighbour discovery",
+                f"the tester's hosts behind {port}: told, so that none is asked for",
                 undo=f"{tool} -d {address}",
                 before=f"{show} 2>/dev/null | grep -i permanent || true",
                 was=Was.FOREIGN,

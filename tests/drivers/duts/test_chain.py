@@ -20,6 +20,7 @@ from v6t.plugins.nat.nat46 import Nat46
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError, UsageError
+from v6t.tests.drivers.faketrex import children
 
 POSSIBLE, WHY = available()
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
@@ -132,17 +133,14 @@ def test_a_part_that_cannot_be_made_leaves_no_other_one():
 
 
 def namespaces():
-    """Network namespaces that children of this process live in."""
+    """Network namespaces that this process has made and something of it lives in."""
     found = set()
-    for name in os.listdir("/proc"):
+    for pid in children(os.getpid()):
         try:
-            with open(f"/proc/{name}/stat", encoding="utf-8") as stat:
-                parent = int(stat.read().rpartition(")")[2].split()[1])
-            if parent == os.getpid():
-                found.add(os.readlink(f"/proc/{name}/ns/net"))
-        except (OSError, ValueError):
+            found.add(os.readlink(f"/proc/{pid}/ns/net"))
+        except OSError:
             continue
-    return found
+    return found - {os.readlink("/proc/self/ns/net")}
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def address(text: str, port: str) -> Step:
 
 
 def neighbours(entries: Mapping[str, str], port: str) -> Step:
-    """Permanent entries: a tester answers neither ARP nor neighbour discovery."""
+    """Permanent entries: the device asks for nobody during trials."""
     lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
     again = (
         f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
@@ -192,7 +192,7 @@ def neighbours(entries: Mapping[str, str], port: str) -> Step:
 
     return Step(
         "ip -batch -",
-        f"the tester behind {port} answers no ARP or neighbour discovery",
+        f"the tester's hosts behind {port}: told, so that none is asked for",
         text="\n".join(lines) + "\n",
         undo=again,
         undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),
@@ -255,6 +255,8 @@ def write_file(path: str, text: str, why: str, mode: str = "600") -> Step:
 def _side(side: Mapping[str, Any], port: str, mode: str) -> list[Step]:
     steps = [address(a, port) for a in side.get("addresses", ())]
     entries = dict(side.get("neighbours", {}))
+    if mode == "resolved":
+        entries = {}
     ways = {net: f"via {via} dev {port}" for net, via in side.get("routes", {}).items()}
     if mode == "gateway" and len(entries) > 2:
         entries, more = _gateways(entries)

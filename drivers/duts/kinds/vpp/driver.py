@@ -198,8 +198,9 @@ class Vpp(Driver):
         steps.append(self._mtu(port, mtu))
         steps += [self._address(text, port) for text in side.get("addresses", ())]
         steps += more
-        for address, mac in side.get("neighbours", {}).items():
-            steps.append(self._neighbour(version, port, address, mac))
+        if self.options.neighbours != "resolved":
+            for address, mac in side.get("neighbours", {}).items():
+                steps.append(self._neighbour(version, port, address, mac))
         for net, via in side.get("routes", {}).items():
             steps.append(self._route(net, via, port))
         return steps
@@ -242,7 +243,7 @@ class Vpp(Driver):
 
         return Step(
             self.cli(syntax.static_neighbour(version, port, address, mac)),
-            f"the tester behind {port} answers no ARP or neighbour discovery",
+            f"the tester's hosts behind {port}: told, so that none is asked for",
             undo=self.cli(syntax.static_neighbour(version, port, address, mac, gone=True)),
             before=f"{show} | grep -wF {address} || true",
             was=Was.THERE,

@@ -1,0 +1,59 @@
+"""What the words in tables and sentences mean, for legends and for ``v6t explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TERMS = {
+    "P1": "first percentile of the repetitions by nearest rank: up to 99 repetitions the smallest",
+    "P99": "99th percentile of the repetitions by nearest rank: up to 99 repetitions the largest",
+    "TL": "typical latency: the median delay of a stream's tagged frames (RFC 8219 section 7.2)",
+    "WCL": "worst case latency: the 99.9th percentile of the delays of a stream's tagged frames "
+    "(RFC 8219 section 7.2)",
+    "PDV": "packet delay variation: the 99.9th percentile of a stream's delays less the smallest "
+    "(RFC 8219 section 7.3.1)",
+    "IPDV": "inter packet delay variation: how much the delay changes from one frame to the next "
+    "(RFC 8219 section 7.3.2)",
+    "Xpd": "degradation: by how many per cent a rate is below that of one flow "
+    "(RFC 8219 section 10.2.1)",
+    "R": "the rate of phase 1 at which connections were set up (RFC 9693)",
+    "aggregate": "both directions together; every other rate is of one direction",
+    "frames matched": "share of the received and compared frames that equal the reference "
+    "translation octet by octet; a dash: none was compared",
+    "loss": "the share of the frames required that did not come back, at the reported rate",
+    "limited by the tester": "above what the tester itself does without a device, less its margin, "
+    "or the maximum of the medium: the device may be faster; marked with *",
+    "tester capacity": "the rate the tester reaches without a device, in the same streams",
+    "invalid trial": "a trial in which the tester faltered: it says nothing about the device, is "
+    "measured again and never counted as loss",
+    "validated": "connections whose translation was seen and compared, one by one (RFC 9693)",
+    "required": "frames of a trial that were asked for",
+    "sent": "frames of a trial that the tester really sent",
+    "surplus": "frames that came back more often than they were sent, or must have been dropped",
+    "foreground": "frames that the technology translates",
+    "background": "native frames beside them (RFC 8219 section 5.3)",
+    "negative traffic": "frames that the device must drop",
+    "Initiator": "the tester's side that opens connections (RFC 9693)",
+    "Responder": "the tester's side that answers them (RFC 9693)",
+    "PSID": "port set identifier: which ports of a shared IPv4 address are a CE's (RFC 7597)",
+    "EA bits": "embedded address bits: the rest of a CE's IPv4 address, and its PSID, inside its "
+    "IPv6 prefix (RFC 7597)",
+    "residual wait": "after the last frame was sent, so long frames may still arrive",
+    "self-test": "the tester measured without a device, over a cable or in loopback",
+}
+"""Each with what it is; names as they stand in tables."""
+
+
+def legend(headings: Iterable[str]) -> list[tuple[str, str]]:
+    """The terms that occur as words of headings.
+
+    Args:
+        headings: of a table's columns, or its title.
+    """
+    words = {word.strip(",()+<") for heading in headings for word in heading.split()}
+    text = " ".join(" ".join(heading.split()) for heading in headings)
+    return [
+        (term, said)
+        for term, said in TERMS.items()
+        if term in words or (" " in term and term in text)
+    ]

@@ -1,0 +1,166 @@
+"""ARP (RFC 826) and neighbour discovery (RFC 4861) for the hosts that a tester plays on one link.
+
+Pure, of the standard library, and for Python 3.8: the interpreter of TRex's client gets this text, too.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+
+ARP, IPV4, IPV6, VLAN = 0x0806, 0x0800, 0x86DD, 0x8100
+REQUEST, REPLY = 1, 2
+ICMPV6, SOLICITATION, ADVERTISEMENT = 58, 135, 136
+SOURCE_ADDRESS, TARGET_ADDRESS = 1, 2
+"""Options that hold a link-layer address."""
+SOLICITED, OVERRIDE = 0x40000000, 0x20000000
+FILTER = "(arp[6:2] = 1 or (icmp6 and ip6[40] = 135))"
+"""What asks for a host, for a capture; :meth:`Hosts.answer` looks at it more closely."""
+SHORTEST = 60
+MOST_INTRODUCED = 4096
+"""Of more hosts than this none is introduced: the device asks for those it needs."""
+_ALL_NODES = socket.inet_pton(socket.AF_INET6, "ff02::1")
+_ALL_NODES_MAC = b"\x33\x33\x00\x00\x00\x01"
+
+
+class Hosts:
+    """The tester's addresses on a link; one MAC address is all of theirs."""
+
+    def __init__(
+        self,
+        mac: str,
+        addresses: Sequence[str],
+        device_mac: str,
+        device: Sequence[str],
+        vlan: int | None = None,
+    ) -> None:
+        """Remember.
+
+        Args:
+            mac: the tester's.
+            addresses: of the hosts.
+            device_mac: of the device.
+            device: its addresses on the link.
+            vlan: of all frames.
+        """
+        self._mac = octets(mac)
+        self._device_mac = octets(device_mac)
+        self._hosts = [packed(a) for a in addresses]
+        self._known = frozenset(self._hosts)
+        self._device = [packed(a) for a in device]
+        self._tag = b"" if vlan is None else struct.pack("!HH", VLAN, vlan)
+
+    def answer(self, frame: bytes) -> bytes | None:
+        """The answer to a frame that asks for one of the hosts; None: nobody is asked for."""
+        tag = len(self._tag)
+        if tag and (frame[12:14] != self._tag[:2] or word(frame, 14) & 0xFFF != word(self._tag, 2)):
+            return None
+        kind, packet = word(frame, 12 + tag), frame[14 + tag :]
+        if kind == ARP:
+            return self._reply(packet)
+        if kind == IPV6:
+            return self._advertisement(frame[6:12], packet)
+        return None
+
+    def introductions(self) -> list[bytes]:
+        """Each host asks for the device: it learns them before it needs them (RFC 2544 section 23 b)."""
+        if len(self._hosts) > MOST_INTRODUCED:
+            return []
+        four = [a for a in self._device if len(a) == 4]
+        six = [a for a in self._device if len(a) == 16]
+        found = []
+        for host in self._hosts:
+            # addresses of the same network are the ones that share most of their bits
+            known = four if len(host) == 4 else six
+            if known:
+                target = max(known, key=lambda a: common_bits(a, host))
+                found.append(self._question(host, target))
+        return found
+
+    def _question(self, host: bytes, target: bytes) -> bytes:
+        if len(host) == 4:
+            body = struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST)
+            return self._frame(self._device_mac, ARP, body + self._mac + host + bytes(6) + target)
+        message = struct.pack("!BBHI", SOLICITATION, 0, 0, 0) + target
+        message += bytes((SOURCE_ADDRESS, 1)) + self._mac
+        return self._frame(self._device_mac, IPV6, icmpv6(host, target, message))
+
+    def _reply(self, packet: bytes) -> bytes | None:
+        if packet[:8] != struct.pack("!HHBBH", 1, IPV4, 6, 4, REQUEST) or len(packet) < 28:
+            return None
+        asker_mac, asker, target = packet[8:14], packet[14:18], packet[24:28]
+        if target not in self._known or asker == target:
+            return None
+        body = packet[:6] + struct.pack("!H", REPLY) + self._mac + target + asker_mac + asker
+        return self._frame(asker_mac, ARP, body)
+
+    def _advertisement(self, asker_mac: bytes, packet: bytes) -> bytes | None:
+        if len(packet) < 64 or packet[6] != ICMPV6 or packet[7] != 255:
+            return None
+        length = word(packet, 4)
+        asker, asked, message = packet[8:24], packet[24:40], packet[40 : 40 + length]
+        target = message[8:24]
+        # RFC 4861 section 7.1.1: what a solicitation must be to be heard
+        if (
+            len(message) < 24
+            or message[:2] != bytes((SOLICITATION, 0))
+            or target not in self._known
+        ):
+            return None
+        if checksum(pseudo(asker, asked, len(message)) + message):
+            return None
+        flags = OVERRIDE
+        if any(asker):
+            flags |= SOLICITED
+        else:  # somebody tries whether the address is free: everybody is told
+            asker, asker_mac = _ALL_NODES, _ALL_NODES_MAC
+        told = struct.pack("!BBHI", ADVERTISEMENT, 0, 0, flags) + target
+        told += bytes((TARGET_ADDRESS, 1)) + self._mac
+        return self._frame(asker_mac, IPV6, icmpv6(target, asker, told))
+
+    def _frame(self, to: bytes, kind: int, packet: bytes) -> bytes:
+        frame = to + self._mac + self._tag + struct.pack("!H", kind) + packet
+        return frame + bytes(max(0, SHORTEST - len(frame)))
+
+
+def icmpv6(source: bytes, destination: bytes, message: bytes) -> bytes:
+    """An IPv6 packet of neighbour discovery: hop limit 255, checksum filled in."""
+    total = checksum(pseudo(source, destination, len(message)) + message)
+    message = message[:2] + struct.pack("!H", total) + message[4:]
+    return struct.pack("!IHBB", 6 << 28, len(message), ICMPV6, 255) + source + destination + message
+
+
+def pseudo(source: bytes, destination: bytes, length: int) -> bytes:
+    """What the checksum covers before the message (RFC 8200 section 8.1)."""
+    return source + destination + struct.pack("!II", length, ICMPV6)
+
+
+def checksum(octets_: bytes) -> int:
+    """The Internet checksum; 0 of what has a right one."""
+    total = sum(word(octets_ + b"\0", at) for at in range(0, len(octets_), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total ^ 0xFFFF
+
+
+def common_bits(one: bytes, other: bytes) -> int:
+    """How many leading bits two addresses share."""
+    differs = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
+    return 8 * len(one) - differs.bit_length()
+
+
+def word(octets_: bytes, at: int) -> int:
+    """Two octets as a number; 0 where there are none."""
+    return int.from_bytes(octets_[at : at + 2], "big")
+
+
+def octets(mac: str) -> bytes:
+    """A MAC address."""
+    return bytes(int(part, 16) for part in mac.split(":"))
+
+
+def packed(address: str) -> bytes:
+    """An IP address, with or without a prefix length."""
+    plain = address.partition("/")[0]
+    return socket.inet_pton(socket.AF_INET6 if ":" in plain else socket.AF_INET, plain)

@@ -1,0 +1,112 @@
+"""Multiple Loss Ratio search for several goals at once (RFC 9971): TP-07.
+
+Each repetition is a search of its own: the RFC's Manager called anew. A repetition's result is one
+:class:`~v6t.procedures.search.goals.GoalResult` for each goal, all from the same trials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from v6t.procedures.conditions import Attempt, Attempts, Conditions, Outcome, PointSpec, Watch
+from v6t.procedures.repetition import enough
+from v6t.procedures.search.goals import Goal, GoalResult, goal_result
+from v6t.procedures.search.mlr import Counted, mlr_search
+from v6t.procedures.throughput import PROBE_PAUSE_S
+from v6t.procedures.trial import Measure, Trial, TrialResult
+from v6t.procedures.validity import Verdict
+
+BENCHMARK = "mlrsearch"
+
+
+@dataclass(frozen=True)
+class MlrSpec(PointSpec):
+    """One point.
+
+    Attributes:
+        conditions: frame sizes, directions, waits; the loss tolerance is that of each goal.
+        goals: searched for together.
+        min_load_fps, max_load_fps: smallest and largest load per direction [fps].
+        max_load_reason: ``media`` or ``tester``, whichever is smaller.
+        repetitions: searches.
+    """
+
+    goals: tuple[Goal, ...]
+    min_load_fps: float
+    max_load_fps: float
+    max_load_reason: str
+    repetitions: int
+
+    @property
+    def benchmark(self) -> str:
+        """See the base class."""
+        return BENCHMARK
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One search.
+
+    Attributes:
+        number: from 1.
+        results: of the goals, in their order.
+        attempts: every trial, invalid ones included.
+    """
+
+    number: int
+    results: tuple[GoalResult, ...]
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True)
+class MlrResult:
+    """All repetitions of one point."""
+
+    spec: MlrSpec
+    repetitions: tuple[Repetition, ...]
+
+
+def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:
+    """Repeat the search; deterministic given the trial results, so a journal can replay it."""
+    done: list[Repetition] = []
+    while not enough([r.number for r in done], spec.repetitions, None):
+        done.append(_repetition(spec, len(done) + 1, measure, watch))
+    return MlrResult(spec, tuple(done))
+
+
+def counted(at: Conditions, outcome: Outcome) -> Counted:
+    """What a trial lost of what was required, and whether anything but loss was wrong with it."""
+    # frames of one direction never make up for those that another one lost
+    ways = outcome.result.directions.values()
+    lost = sum(max(0, way.total("required") - way.total("received")) for way in ways)
+    sound = replace(at, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
+    return Counted(sum(way.total("required") for way in ways), lost, sound)
+
+
+def _repetition(spec: MlrSpec, number: int, measure: Measure, watch: Watch | None) -> Repetition:
+    at = spec.conditions
+    attempts = Attempts(at, spec.point, measure, watch, number, spec.repetitions, searched=True)
+    loosest = max(goal.loss_ratio for goal in spec.goals)
+    longest_s = max(goal.final_trial_s for goal in spec.goals)
+    bracket = [0.0, spec.max_load_fps]
+
+    def assess(trial: Trial, result: TrialResult) -> Verdict:
+        """For whoever watches: a trial passes that loses no more than the loosest goal allows."""
+        return replace(at, loss_tolerance=loosest).assess(trial, result)
+
+    def offer(load_fps: float, duration_s: float, step: str) -> Counted:
+        pause_s = at.pause_s if duration_s >= longest_s else min(at.pause_s, PROBE_PAUSE_S)
+        trial = at.trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
+        low, high = bracket
+        outcome = attempts.run(trial, step, bracket=(low, high), assess=assess)
+        if not outcome.verdict.passed:
+            bracket[1] = min(high, load_fps)
+        elif duration_s >= longest_s:
+            bracket[0] = max(low, load_fps)
+        return counted(at, outcome)
+
+    trials = mlr_search(
+        offer, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
+    )
+    results = tuple(goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
+    return Repetition(number, results, tuple(attempts.all))

@@ -1,0 +1,57 @@
+"""Numbers with units, as people write them: 60s, 10k, 1.5Mpps, 5%."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_NUMBER = r"\s*([+-]?\d{1,20}(?:\.\d{1,20})?)\s*"
+_SECONDS = {
+    **{"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6)},
+    **{"ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)},
+}
+_SCALES = {
+    "": Fraction(1),
+    **dict.fromkeys("kK", Fraction(1000)),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+}
+_TIME = re.compile(_NUMBER + rf"({'|'.join(_SECONDS)})")
+_COUNT = re.compile(_NUMBER + r"([kKMG]?)")
+_FRAMES = re.compile(_NUMBER + r"([kKMG]?)(?:fps|pps|cps|/s)?")
+_PERCENT = re.compile(_NUMBER + "()%")
+_BITS = re.compile(_NUMBER + r"([kKMG]?)(?:bps|bit/s|b/s)")
+_UNITS = ("ns", "us", "ms", "s")
+
+
+def in_unit_of(name: str, text: str) -> str:
+    """The number a text means in the unit of a setting, or the text as it is.
+
+    Args:
+        name: of the setting; its ending is its unit: ``_s``, ``_us``, ``_fps``, ``_bps``,
+            ``_percent``; without one of these it is a count.
+        text: a number with its unit, for example ``1.5Mpps`` for ``rate_fps``.
+    """
+    ending = name.rpartition("_")[2]
+    if ending in _UNITS:
+        return _as_number(_TIME, text, _SECONDS, _SECONDS[ending])
+    if ending == "bps":
+        return _as_number(_BITS, text, _SCALES)
+    if ending == "percent":
+        return _as_number(_PERCENT, text, _SCALES)
+    return _as_number(_FRAMES if ending in ("fps", "cps") else _COUNT, text, _SCALES)
+
+
+def is_bit_rate(text: str) -> bool:
+    """Whether somebody wrote bits, not frames, per second."""
+    return _BITS.fullmatch(text) is not None
+
+
+def _as_number(
+    pattern: re.Pattern[str], text: str, scales: dict[str, Fraction], unit: Fraction = _SCALES[""]
+) -> str:
+    match = pattern.fullmatch(text)
+    if match is None:
+        return text
+    value = Fraction(match[1]) * scales[match[2]] / unit
+    return str(value.numerator) if value.denominator == 1 else repr(float(value))

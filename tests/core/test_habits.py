@@ -1,0 +1,133 @@
+"""What people type: units, `all`, `latest`, nothing at all."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.profiles.errors import UsageError
+from v6t.profiles.quantities import in_unit_of, is_bit_rate
+
+from .reportruns import made
+from .support import complaint, v6t
+
+NUMBERS = {
+    ("duration_s", "60s"): "60",
+    ("duration_s", "1.5 min"): "90",
+    ("duration_s", "1h"): "3600",
+    ("residual_wait_s", "250ms"): "0.25",
+    ("deadline_ms", "2s"): "2000",
+    ("deadline_ms", "10us"): "0.01",
+    ("rate_fps", "10k"): "10000",
+    ("rate_fps", "1.5Mpps"): "1500000",
+    ("rate_fps", "10 kfps"): "10000",
+    ("count", "4M"): "4000000",
+    ("rate_bps", "2.5Gbps"): "2500000000",
+    ("loss_percent", "0.5%"): "0.5",
+}
+KEPT = [("duration_s", "10k"), ("rate_fps", "60s"), ("count", "10kfps"), ("rate_fps", "fast"),
+        ("rate_bps", "1Gfps"), ("duration_s", ""), ("rate_fps", "1e4")]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", NUMBERS, ids="=".join)
+def test_a_number_with_its_unit(written):
+    assert in_unit_of(*written) == NUMBERS[written]
+
+
+@pytest.mark.parametrize("written", KEPT, ids="=".join)
+def test_another_unit_stays_a_text_that_is_no_number(written):
+    assert in_unit_of(*written) == written[1]
+
+
+def bound(**flags):
+    return resolve_and_bind(None, None, Flags(plugin="mape-br", tester="sim", **flags))
+
+
+def test_flags_take_units():
+    given = {"--rate": "10k", "--duration": "2min"}
+    p = bound(of_settings=given, benchmarks=("latency",)).settings.procedure
+    assert p.latency.rate_fps == 10_000
+    assert p.trial_duration_s == 120
+
+
+def test_texts_that_look_like_numbers_stay_texts():
+    assert bound(label="10k").settings.label == "10k"
+
+
+def test_a_rate_in_bits_counts_preamble_and_gap():
+    assert is_bit_rate("1Gbps") and not is_bit_rate("1G")
+    run = bound(of_settings={"--rate": "1Gbps"}, benchmarks=("pdv",), frame_sizes=[104])
+    s = run.settings.procedure.delay_variation
+    assert (s.rate_fps, s.rate_bps) == (None, 1e9)
+    assert s.given_fps(104) == pytest.approx(1e9 / 8 / 124)
+    with pytest.raises(UsageError, match="more than the"):
+        bound(of_settings={"--rate": "11Gbps"}, benchmarks=("pdv",))
+    with pytest.raises(UsageError, match="in fps and in bit/s"):
+        bound(
+            of_settings={"--rate": "1Gbps"},
+            procedure_texts={"delay_variation.rate_fps": "5"},
+            benchmarks=("pdv",),
+        )
+
+
+def test_all_is_what_suits_the_technology():
+    stateless = set(bound(benchmarks=("all",)).settings.benchmarks)
+    assert {"throughput", "latency", "system-recovery"} <= stateless
+    assert not {"connection-rate", "rss-probe", "throughput-frame-timeout"} & stateless
+    nat44 = resolve_and_bind(
+        None, None, Flags(plugin="nat44", tester="sim", benchmarks=("all", "latency"))
+    )
+    assert {"connection-rate", "capacity", "latency"} <= set(nat44.settings.benchmarks)
+    assert "system-recovery" not in nat44.settings.benchmarks
+
+
+def test_nested_options_of_flags_leave_their_neighbours_alone(tmp_path):
+    testbed = tmp_path / "bed.yaml"
+    testbed.write_text(
+        "tester: {kind: trex, options: {ssh: {host: one, port: 2222}}}\n"
+        "dut: {driver: vpp, options: {ssh: {host: two, port: 2223}}}\n"
+    )
+    flags = Flags(
+        plugin="mape-br", tester_options={"ssh.host": "three"}, dut_params={"ssh.host": "four"}
+    )
+    settings = resolve_and_bind(None, testbed, flags).settings
+    assert settings.tester.options["ssh"] == {"host": "three", "port": 2222}
+    assert settings.dut.options["ssh"] == {"host": "four", "port": 2223}
+
+
+def test_nothing_at_all_is_help_and_the_demonstration():
+    shown = v6t()
+    assert shown.status == 0
+    assert "Commands:" in shown.out
+    planned = v6t("run", "--dry-run")
+    assert planned.out.startswith("mape-br with the embedded tester, reference device")
+
+
+def test_the_latest_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for age, name in enumerate(("b", "a")):
+        made(tmp_path / "runs" / name, "throughput", procedure={"repetitions": 1})
+        for file in (tmp_path / "runs" / name).iterdir():
+            os.utime(file, (1e9 + age, 1e9 + age))
+    assert v6t("report", "--format", "md").out.strip() == "runs/a/report.md"
+    assert v6t("report", "latest", "--format", "md").out.strip() == "runs/a/report.md"
+    assert v6t("resume", "--no-report").status == 0
+    told = json.loads(v6t("compare", "runs/b", "--json").out)
+    assert told == json.loads(v6t("compare", "runs/b", "runs/a", "--json").out)
+    assert "needs two runs" in complaint(v6t("compare", "latest"))
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("pdv", "procedure.delay_variation"),
+        ("P99", "by nearest rank"),
+        ("limited by the tester", "the device may be faster"),
+        ("procedure.latency.tags", "Tagged frames"),
+    ],
+)
+def test_explain_knows_settings_benchmarks_and_terms(word, said):
+    assert said in v6t("explain", word).out

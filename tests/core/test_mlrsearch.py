@@ -1,0 +1,227 @@
+"""MLRsearch as a benchmark: settings, plan, record, table, CSV, comparison, a kill and a resume."""
+
+import csv
+import json
+
+import pytest
+from v6t.analysis.records.goals import MlrRecord
+from v6t.analysis.remarks import remarks
+from v6t.core.benchmarks.registry import presentations
+from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
+from v6t.core.config.cautions import cautions
+from v6t.core.config.checks import check_abilities
+from v6t.core.config.presets import caveats
+from v6t.core.reporting.compare import comparison_of
+from v6t.core.runs.bench import make_tester
+from v6t.core.runs.plan import plan
+from v6t.core.runs.results_file import records_of
+from v6t.core.runs.runner import execute, resume
+from v6t.procedures.search import mlr
+from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.tests.core.support import SIM, complaint, v6t
+from v6t.tests.core.test_measures import DEVICE, comparable, results, wanted
+
+pytest.importorskip("MLRsearch")
+pytestmark = pytest.mark.slow
+
+STEADY = {**DEVICE, "capacity_noise": 0.0, "buffer_frames": 0}
+GOALS = (
+    {"name": "NDR"},
+    {"name": "PDR", "loss_ratio": 0.005, "exceed_ratio": 0.5, "duration_sum_s": 2.1},
+    {"name": "half", "loss_ratio": 0.5, "width": 0.6},
+    {"name": "most", "loss_ratio": 0.9, "width": 0.95},
+)
+RFC_GOALS = (GOALS[0], {**GOALS[1], "duration_sum_s": 120.0})
+
+
+def measured(path, device=STEADY, goals=GOALS, **procedure):
+    given = {"repetitions": 2, "mlrsearch": {"goals": goals}, **procedure}
+    execute(bind(wanted("mlrsearch", device=device, **given)), path, Silent())
+    return MlrRecord.model_validate(results(path)["results"][0])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mlr") / "out"
+    return path, measured(path)
+
+
+def test_each_goal_has_a_result_with_all_its_attributes(run):
+    _, record = run
+    ndr, pdr, half, _ = record.goals
+    assert [g.goal.name for g in record.goals] == ["NDR", "PDR", "half", "most"]
+    assert pdr.goal.model_dump() == {
+        "name": "PDR",
+        "code": "0.7f2.1d0.5l50e",
+        "loss_ratio": 0.005,
+        "exceed_ratio": 0.5,
+        "width": 0.005,
+        "initial_trial_s": pytest.approx(0.7 / 30),
+        "final_trial_s": 0.7,
+        "duration_sum_s": 2.1,
+        "preceding_targets": 2,
+        "expansion_coefficient": 2,
+        "like_rfc2544": "not",
+    }
+    assert ndr.goal.like_rfc2544 == "conditionally"
+    capacity = STEADY["capacity_fps"]
+    for found, loss_ratio in ((ndr, 0.0), (pdr, 0.005)):
+        assert found.median <= capacity / (1 - loss_ratio) + 1 < found.upper_bounds.median + 2
+        assert found.upper_bounds.median - found.median <= 0.0051 * found.upper_bounds.median
+        assert found.conditional_throughput.median == pytest.approx(capacity, rel=0.006)
+        assert found.irregular == ["", ""]
+    assert ndr.conditional_throughput.median == ndr.median
+    assert half.irregular == ["", ""]
+    assert (record.controller, record.convention) == ("MLRsearch 1.2.1", "per_direction")
+    assert record.max_load == half.upper_bound > record.min_load
+
+
+def test_an_irregular_result_is_marked_everywhere(run):
+    path, record = run
+    most = record.goals[-1]
+    assert most.irregular == ["the max load is a lower bound"] * 2
+    assert (most.median, most.upper_bounds.median) == (record.max_load, None)
+    assert most.limited
+    known = presentations()
+    table = known.sheets([record])[0]
+    column = [c.name for c in table.columns].index("result")
+    assert [row[column] for row in table.rows] == [*["regular"] * 3, "IRREGULAR 2/2"]
+    said = remarks([record], known)
+    assert any("goal most: IRREGULAR in 2 of 2: the max load is a lower bound" in s for s in said)
+    assert any("goal PDR (0.7f2.1d0.5l50e): loss ratio 0.005, exceed ratio 0.5" in s for s in said)
+    lines = rows(path)
+    assert [(r["No"], r["Goal"], r["regular"]) for r in lines[:4]] == [
+        ("1", "NDR", "True"), ("1", "PDR", "True"), ("1", "half", "True"), ("1", "most", "False"),
+    ]  # fmt: skip
+    assert (lines[3]["upper bound"], lines[3]["irregular"]) == ("", "the max load is a lower bound")
+    assert len(lines) == 8
+    report = v6t("report", path, "--format", "html")
+    assert report.status == 0, report
+    page = (path / "report.html").read_text()
+    assert "IRREGULAR 2/2" in page
+    assert "1 irregular" not in page
+    assert "2 irregular results, each marked" in page
+
+
+def test_nothing_found_is_irregular_too(tmp_path):
+    dead = {**STEADY, "dead_zones": "[[1500, 1e12]]"}
+    record = measured(tmp_path / "out", device=dead, goals=GOALS[:2])
+    for found in record.goals:
+        assert found.irregular == ["no load is a lower bound"] * 2
+        assert (found.median, found.conditional_throughput.median) == (0.0, 0.0)
+        assert found.upper_bounds.median == record.min_load
+
+
+@pytest.mark.parametrize("at", [9, 20])
+def test_a_search_is_taken_up_where_it_was(tmp_path, at):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    measured(whole, device=DEVICE)
+    with pytest.raises(TesterError):
+        measured(cut, device={**DEVICE, "crash_at": at})
+    config = json.loads((cut / "config.json").read_text())
+    config["tester"]["options"].pop("crash_at")
+    (cut / "config.json").write_text(json.dumps(config))
+    resume(cut, Silent())
+    assert comparable(cut) == comparable(whole)
+    assert rows(cut) == rows(whole)
+
+
+def rows(path):
+    """Of the table, without the time of the day, which the simulated tester begins anew."""
+    with (path / "mlrsearch.csv").open() as table:
+        return [{k: v for k, v in row.items() if k != "Date"} for row in csv.DictReader(table)]
+
+
+def test_runs_are_compared_goal_by_goal(run, tmp_path):
+    path, _ = run
+    slow = {**STEADY, "capacity_fps": 500_000}
+    other = [*GOALS[:1], {**GOALS[1], "exceed_ratio": 0.25}]
+    measured(tmp_path / "slow", device=slow, goals=other, repetitions=6)
+    lines = {line.what: line for line in comparison_of([path, tmp_path / "slow"], False).lines}
+    ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
+    assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
+    assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
+    assert not any("PDR" in what for what in lines)  # another exceed ratio is another quantity
+
+
+def test_the_records_of_a_run_are_read_again(run):
+    path, record = run
+    again = records_of(path, results(path))[0]
+    assert isinstance(again, MlrRecord)
+    assert again.to_json() == record.to_json()
+
+
+def test_means_stand_beside_every_goal(tmp_path):
+    record = measured(tmp_path / "out", device=DEVICE, goals=GOALS[:2], means=True)
+    assert all(found.means and found.conditional_throughput.means for found in record.goals)
+
+
+def test_the_plan_names_the_goals_and_what_they_are_not():
+    bound = bind(wanted("mlrsearch", mlrsearch={"goals": RFC_GOALS}, trial_duration_s=60.0))
+    point = plan(bound).points[0]
+    assert (point.benchmark, point.trials > 0) == ("mlrsearch", True)
+    said = [text for text in caveats(bound) if text.startswith("MLRsearch goal")]
+    assert [text.partition(": ")[0] for text in said] == [
+        "MLRsearch goal NDR (60f60d0l0e)",
+        "MLRsearch goal PDR (60f120d0.5l50e)",
+    ]
+    assert "RFC 2544 throughput (RFC 9971 section 4.10.2)" in said[0]
+    assert "no RFC 2544 throughput" in said[1]
+
+
+def test_what_the_rfc_does_not_recommend_is_said():
+    goals = ({"name": "a", "final_trial_s": 1.0}, {"name": "b", "loss_ratio": 0.01})
+    said = " ".join(cautions(bind(wanted("mlrsearch", mlrsearch={"goals": goals}))))
+    assert "different final trial durations" in said
+    assert "goal b: a width below the loss ratio" in said
+
+
+@pytest.mark.parametrize(
+    ("goals", "words"),
+    [
+        ("[{name: a}, {name: a, loss_ratio: 0.1}]", "have the same name"),
+        ("[{name: a, duration_sum_s: 0.1}]", "none may be longer than the next"),
+        ("[{name: a, initial_trial_s: 5}]", "none may be longer than the next"),
+        ("[{name: a, exceed_ratio: 1}]", "exceed_ratio"),
+        ("[{name: a, loss_ratio: -0.1}]", "loss_ratio"),
+        ("[{loss_ratio: 0.1}]", "name"),
+        ("[]", "goals"),
+    ],
+)
+def test_goals_that_are_none_are_refused(goals, words):
+    done = v6t(*SIM, "--measure", "mlrsearch", "--goals", goals, "--dry-run")
+    assert words in complaint(done)
+
+
+def test_the_command_line_takes_goals():
+    done = v6t(
+        *SIM, "--measure", "mlrsearch", "--dry-run", "--goals",
+        "[{name: NDR}, {name: soft, loss_ratio: 0.001, exceed_ratio: 0.5, duration_sum_s: 21}]",
+    )  # fmt: skip
+    assert done.status == 0, done
+    assert "soft (0.7f21d0.1l50e)" in " ".join(done.out.split())
+    assert "--goals" in v6t("run", "--help").out
+
+
+def test_a_library_of_another_version_is_said(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
+    bound = bind(wanted("mlrsearch"))
+    with pytest.raises(
+        EnvironmentLacking, match=r"MLRsearch library 1\.2\.1 \(9\.9 is installed\)"
+    ):
+        check_abilities(bound, make_tester(bound))
+
+
+def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
+    execute(bind(wanted("throughput", device=STEADY, search="mlrsearch")), tmp_path / "o", Silent())
+    found = results(tmp_path / "o")["results"][0]
+    assert found["controller"] == f"{mlr.LIBRARY} {mlr.VERSION}"
+    goal = found["goal"]
+    assert goal["goal"]["code"] == "0.7f0.7d0l0e"
+    assert goal["conditional_throughput"]["values"] == found["rates"]
+    assert goal["irregular"] == [""] * len(found["rates"])
+    assert all(u > r for u, r in zip(goal["upper_bounds"]["values"], found["rates"], strict=True))
+    known = presentations()
+    said = remarks(records_of(tmp_path / "o", results(tmp_path / "o")), known)
+    assert any("exceed ratio 0, width" in s for s in said)

@@ -1,0 +1,87 @@
+"""Tables at every width: no figure is cut, and no mark leaves its number."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+from v6t.analysis.sheet import sheet
+from v6t.core.benchmarks.registry import presentations
+from v6t.core.cli.tables import print_table
+
+from .reportruns import made
+
+HEADINGS = ("IPv6/IPv4\noctets", "<direction", "median fps\nper direction", "P1", "aggregate\nfps")
+ROWS = (
+    ("84/104", "bidirectional", "67,812 *", "65,625", "135,625 *"),
+    ("84/104", "forward", "15,000", "15,000", "-"),
+)
+WIDE = """\
+Throughput
+┏━━━━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━┳━━━━━━━━━━━┓
+┃ IPv6/IPv4 ┃               ┃    median fps ┃        ┃ aggregate ┃
+┃    octets ┃ direction     ┃ per direction ┃     P1 ┃       fps ┃
+┡━━━━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━╇━━━━━━━━━━━┩
+│    84/104 │ bidirectional │      67,812 * │ 65,625 │ 135,625 * │
+│    84/104 │ forward       │        15,000 │ 15,000 │         - │
+└───────────┴───────────────┴───────────────┴────────┴───────────┘
+"""
+NARROW = """\
+Throughput
+84/104 IPv6/IPv4 octets, bidirectional
+  median fps per direction  67,812 *
+  P1                        65,625
+  aggregate fps             135,625 *
+84/104 IPv6/IPv4 octets, forward
+  median fps per direction  15,000
+  P1                        15,000
+  aggregate fps             -
+"""
+
+
+def printed(table, width):
+    out = io.StringIO()
+    print_table(Console(file=out, width=width), table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+@pytest.mark.parametrize(("width", "wanted"), [(60, NARROW), (80, WIDE), (100, WIDE), (140, WIDE)])
+def test_a_table_that_does_not_fit_is_printed_row_by_row(width, wanted):
+    assert printed(sheet("Throughput", HEADINGS, ROWS), width) == wanted
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Slow testers limit it."""
+    directory = tmp_path_factory.mktemp("limited")
+    made(
+        directory, "throughput", "latency", "frame-loss", procedure={"repetitions": 2},
+        device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
+    )  # fmt: skip
+    return presentations().sheets(_records(directory))
+
+
+def _records(directory):
+    from v6t.core.reporting.write import load
+
+    return load(directory).records
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_no_figure_of_a_run_is_cut(run, width):
+    for table in run:
+        text = printed(table, width)
+        assert max(map(len, text.splitlines())) <= width
+        assert "…" not in text
+        for row in table.narrow().rows:
+            for cell in row:
+                for number in re.findall(r"[\d,.]+(?: \*)?", cell):
+                    assert number in text
+
+
+def test_what_the_tester_limits_is_marked_at_the_number(run):
+    throughput = run[0]
+    medians = [row[2] for row in throughput.rows]
+    assert medians and all(cell.endswith(" *") for cell in medians)

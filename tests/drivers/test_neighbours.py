@@ -1,0 +1,251 @@
+"""Answers for the tester's hosts, judged by Scapy; how TRex's share of them is kept out of its counters."""
+
+from __future__ import annotations
+
+import queue
+import types
+
+import pytest
+from scapy.layers.inet6 import (
+    ICMPv6ND_NA,
+    ICMPv6ND_NS,
+    ICMPv6NDOptDstLLAddr,
+    ICMPv6NDOptSrcLLAddr,
+    IPv6,
+)
+from scapy.layers.l2 import ARP, Dot1Q, Ether
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import make_tester
+from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
+from v6t.drivers.trex import answering
+from v6t.profiles.intent import Link, Links, hosts_on, played
+
+OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
+FOUR, SIX = "198.18.0.2", "2001:2::2"
+ROUTER4, ROUTER6 = "198.18.0.1", "2001:2::1"
+LOCAL = "fe80::1"
+
+
+def hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None):
+    return Hosts(OWN, list(addresses), DEVICE, list(device), vlan)
+
+
+def request(target=FOUR, sender=ROUTER4, **more):
+    frame = Ether(src=DEVICE, dst="ff:ff:ff:ff:ff:ff")
+    asked = {"op": 1, "hwsrc": DEVICE, "psrc": sender, "pdst": target, **more}
+    return frame / ARP(**asked)
+
+
+def solicitation(target=SIX, source=ROUTER6, to="ff02::1:ff00:2", hop_limit=255, **more):
+    frame = Ether(src=DEVICE, dst="33:33:ff:00:00:02")
+    packet = IPv6(src=source, dst=to, hlim=hop_limit) / ICMPv6ND_NS(tgt=target, **more)
+    return frame / packet / ICMPv6NDOptSrcLLAddr(lladdr=DEVICE)
+
+
+def answered(frame, **more):
+    told = hosts(**more).answer(bytes(frame))
+    return None if told is None else Ether(told)
+
+
+def checked(frame):
+    """The same frame, if its checksum is what Scapy computes."""
+    again = frame.copy()
+    del again[IPv6].payload.cksum
+    assert Ether(bytes(again))[IPv6].payload.cksum == frame[IPv6].payload.cksum
+    return frame
+
+
+def test_an_arp_request_for_a_host_is_answered():
+    reply = answered(request())
+    assert (reply.dst, reply.src, reply[ARP].op) == (DEVICE, OWN, 2)
+    assert (reply[ARP].hwsrc, reply[ARP].psrc) == (OWN, FOUR)
+    assert (reply[ARP].hwdst, reply[ARP].pdst) == (DEVICE, ROUTER4)
+    assert len(bytes(reply)) == 60
+
+
+@pytest.mark.parametrize("to", ["ff02::1:ff00:2", SIX])
+def test_a_solicitation_for_a_host_is_answered_whether_asked_of_all_or_of_it(to):
+    told = checked(answered(solicitation(to=to, source=LOCAL)))
+    assert (told.dst, told.src) == (DEVICE, OWN)
+    assert (told[IPv6].src, told[IPv6].dst, told[IPv6].hlim) == (SIX, LOCAL, 255)
+    advertised = told[ICMPv6ND_NA]
+    assert (advertised.tgt, advertised.S, advertised.O, advertised.R) == (SIX, 1, 1, 0)
+    assert told[ICMPv6NDOptDstLLAddr].lladdr == OWN
+
+
+def test_who_tries_an_address_before_taking_it_is_told_with_everybody():
+    probe = Ether(src=DEVICE, dst="33:33:ff:00:00:02") / IPv6(src="::", dst="ff02::1:ff00:2")
+    told = checked(answered(probe / ICMPv6ND_NS(tgt=SIX)))
+    assert (told.dst, told[IPv6].dst, told[ICMPv6ND_NA].S) == ("33:33:00:00:00:01", "ff02::1", 0)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        request("198.18.0.3"),
+        request(FOUR, FOUR),
+        request(op=2),
+        request(hwlen=8),
+        solicitation("2001:2::3"),
+        solicitation(hop_limit=254),
+        solicitation(code=1),
+        solicitation(cksum=1),
+        Ether(bytes(solicitation())[:60]),
+        Ether(bytes(request())[:30]),
+        Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload,
+    ],
+)
+def test_nobody_else_and_nothing_broken_is_answered(frame):
+    assert hosts().answer(bytes(frame)) is None
+
+
+def test_within_a_vlan():
+    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7, prio=3) / request().payload
+    reply = answered(asked, vlan=7)
+    assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, FOUR)
+    assert answered(request(), vlan=7) is None
+    assert answered(asked, vlan=8) is None
+
+
+def test_hosts_ask_for_the_device_of_their_own_network():
+    device = ("10.0.0.1/8", f"{ROUTER4}/24", "2001:db8::1/64", f"{ROUTER6}/64")
+    four, six = (Ether(f) for f in hosts(device=device).introductions())
+    assert (four.dst, four[ARP].op, four[ARP].hwsrc) == (DEVICE, 1, OWN)
+    assert (four[ARP].psrc, four[ARP].pdst) == (FOUR, ROUTER4)
+    checked(six)
+    assert (six.dst, six[IPv6].src, six[IPv6].dst, six[IPv6].hlim) == (DEVICE, SIX, ROUTER6, 255)
+    assert (six[ICMPv6ND_NS].tgt, six[ICMPv6NDOptSrcLLAddr].lladdr) == (ROUTER6, OWN)
+
+
+def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
+    assert hosts(device=()).introductions() == []
+    assert len(hosts(device=(ROUTER4,)).introductions()) == 1
+    many = [f"10.{n >> 8}.{n & 255}.1" for n in range(MOST_INTRODUCED + 1)]
+    assert len(hosts(many[1:]).introductions()) == MOST_INTRODUCED
+    assert hosts(many).introductions() == []
+
+
+def test_who_is_played_is_what_the_device_must_resolve():
+    side = {"addresses": [f"{ROUTER4}/24"], "neighbours": {FOUR: OWN}}
+    links = played(Links(Link(OWN, DEVICE, vlan=7)), side, {"addresses": [], "neighbours": {}})
+    assert hosts_on(links.left) == {
+        "mac": OWN,
+        "addresses": [FOUR],
+        "device_mac": DEVICE,
+        "device": [f"{ROUTER4}/24"],
+        "vlan": 7,
+    }
+    assert hosts_on(links.right) is None
+    assert hosts_on(Links().left) is None
+
+
+@pytest.mark.parametrize(("left", "sides"), [("true", ["left", "right"]), ("false", ["right"])])
+def test_a_link_may_be_silent(tmp_path, left, sides):
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {{answers: {left}}}}}\n")
+    bound = bind(resolve(testbed_path=bed, flags=Flags(plugin="mape-br")))
+    assert make_tester(bound).describe()["answers_on"] == sides
+    assert make_tester(bound, loopback=True).describe()["answers_on"] == []
+
+
+# ------------------------------------------------- answers among TRex's counters
+
+
+class Again(Exception):
+    pass
+
+
+class Way:
+    """Both ends of a socket of ZeroMQ."""
+
+    def __init__(self):
+        self.arrived, self.left = queue.Queue(), []
+        self.full = False
+
+    def setsockopt(self, option, value):
+        self.wait_s = value / 1000
+
+    def bind(self, endpoint):
+        self.endpoint = endpoint
+
+    def recv(self):
+        try:
+            frame = self.arrived.get(timeout=self.wait_s)
+        except queue.Empty:
+            raise Again from None
+        if frame is None:
+            raise OSError("gone")
+        return frame
+
+    def send(self, frame, flags):
+        assert flags == answering.DONTWAIT
+        if self.full:
+            raise Again
+        self.left.append(frame)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def ways(tmp_path):
+    """Sockets by port, and who answers there."""
+    made = []
+
+    def sockets(kind):
+        made.append(Way())
+        return made[-1]
+
+    zmq = types.SimpleNamespace(
+        PAIR=0, RCVTIMEO=27, Again=Again, Context=lambda: types.SimpleNamespace(socket=sockets)
+    )
+    one = answering.Answering(zmq, str(tmp_path), {0: hosts(), 1: hosts(("198.19.0.2",), ())})
+    while len(made) < 2 or not all(hasattr(way, "endpoint") for way in made):
+        pass
+    yield one, {int(way.endpoint[-1]): way for way in made}
+    one.close()
+
+
+def test_answers_and_introductions_are_counted_by_port(ways):
+    one, way = ways
+    way[0].arrived.put(bytes(request()))
+    way[0].arrived.put(bytes(request("198.18.0.3")))
+    one.introduce([0, 1])
+    while len(way[0].left) < 3:
+        pass
+    with one.still():
+        assert one.sent == {0: 3, 1: 0}
+        way[0].arrived.put(bytes(request()))
+        assert len(way[0].left) == 3, "nobody is answered while counters are read"
+    while len(way[0].left) < 4:
+        pass
+    assert way[1].left == []
+
+
+def test_what_was_asked_for_has_left_when_counters_are_read(ways):
+    one, way = ways
+    one.introduce([0])
+    with one.still():
+        assert len(way[0].left) == 2
+
+
+def test_what_trex_did_not_take_is_not_counted(ways):
+    one, way = ways
+    way[0].full = True
+    one.introduce([0])
+    with one.still():
+        assert one.sent == {0: 0, 1: 0}
+
+
+def test_a_dead_socket_is_told_and_not_waited_for(ways):
+    one, way = ways
+    way[0].arrived.put(None)
+
+    def read():
+        while True:
+            with one.still():
+                pass
+
+    with pytest.raises(OSError, match="gone"):
+        read()

@@ -1,0 +1,187 @@
+"""How long TRex was sending connections: phase 1, the validation and phase 2, each by its looks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.oracle.two_phase import Preparing
+from v6t.drivers.trex import client_worker, marking, tables
+from v6t.drivers.trex.attachment import Attachment
+from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.tester import TrexTester
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.stateful.phases import judge_connections
+from v6t.procedures.trial import Trial
+from v6t.procedures.validity import assess_trial
+from v6t.profiles import trailer
+from v6t.profiles.expand import Expander
+
+from .test_trex_recording import pcap
+
+COUNT, RATE = 1000, 2000.0
+TOLERANCE = 1.005
+LOOK_S = 0.0004
+"""Between two looks."""
+PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
+
+
+class Server:
+    """TRex behind a worker, with a cable between its ports: all it is asked for comes back.
+
+    Attributes:
+        late_s: how much longer than asked its sending takes, by the port that sends.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.tester: TrexTester
+        self.late_s = {0: 0.0, 1: 0.0}
+
+    def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
+        return getattr(self, op)(**asked)
+
+    def scratch(self):
+        return str(self.directory)
+
+    def load(self, **_):
+        pass
+
+    def forget(self, path):
+        Path(path).unlink()
+
+    def trial(self, *, bursts, due_s, receive, recordings, marked, **_):
+        ports = {str(p): {"opackets": 0, "ipackets": 0, "oerrors": 0, "ierrors": 0} for p in (0, 1)}
+        flows, captures = {}, []
+        for name, sent in bursts.items():
+            out, back = int(name), 1 - int(name)
+            frames = sum(burst["frames"] for burst in sent)
+            ports[name]["opackets"] = ports[str(back)]["ipackets"] = frames
+            streams = self.tester._installed[out]
+            for burst in sent:
+                if burst["pg_id"] is not None:
+                    one = {"tx_pkts": {name: burst["frames"]}, "rx_pkts": {back: burst["frames"]}}
+                    flows[str(burst["pg_id"])] = {
+                        k: {str(p): n for p, n in v.items()} for k, v in one.items()
+                    }
+            for number, _pattern in marked:
+                own = [b["frames"] for b in sent if marking.is_marked(streams.streams[b["index"]])]
+                captures.append(
+                    {
+                        "kind": "marked",
+                        "class": number,
+                        "port": back,
+                        "matched": sum(own),
+                        "frames": [],
+                    }
+                )
+            if str(back) in recordings:
+                found = [f for burst in sent for f in self.frames(streams, burst)]
+                Path(recordings[str(back)]["path"]).write_bytes(pcap(found))
+        return {
+            "ports": ports,
+            "global": {"queue_full": 0},
+            "groups": {"flow_stats": flows},
+            "queue_drop": 0,
+            "answered": {},
+            "looks": self.looks(bursts, due_s),
+            "ended": True,
+            "began_ago_s": due_s,
+            "captures": captures,
+            "cpu": [],
+            "rx_cpu": [],
+            "events": [],
+        }
+
+    def looks(self, bursts, due_s):
+        """Close ones at both ends, wherever these are; a port sends evenly, and longer than asked."""
+        frames = {int(p): sum(b["frames"] for b in sent) for p, sent in bursts.items()}
+        takes = {p: due_s * (1 - 1 / n) + self.late_s[p] for p, n in frames.items()}
+        ends = [takes[p] + k * LOOK_S for p in frames for k in (-1, 1)]
+        found = []
+        for at in sorted([-0.2, 0.0, LOOK_S, *ends]):
+            sent = {
+                p: 0 if at <= 0 else min(n, 1 + int((n - 1) * at / takes[p] + 1e-9))
+                for p, n in frames.items()
+            }
+            found.append((at, {str(p): n for p, n in sent.items()}, at + LOOK_S / 10))
+        return found
+
+    def frames(self, streams, burst):
+        """As TRex sends them: a stamp in those of a group, else the mark of the program."""
+        stream = streams.streams[burst["index"]]
+        program = dict(self.tester._connecting.program(streams.direction, stream))
+        if "vm" in program:
+            program["vm"] = client_worker.unpacked(program["vm"])
+        made = Expander(replace(stream, trex=program)).frames(0, burst["frames"])
+        if burst["pg_id"] is not None:
+            made[:, -16:] = 0
+            seq = (np.arange(len(made)) + (1 << 32) - 2) % (1 << 32)
+            trailer.stamp(made, None, seq=seq, stream_id=77, nonce=1, time_ns=9)
+        return [f.tobytes() for f in made]
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """With a table of twenty blocks, of which a validation stamps one."""
+    monkeypatch.setattr(tables, "MOST_ROWS", 50)
+    made = Server(tmp_path)
+    monkeypatch.setattr(Attachment, "ask", made.ask)
+    tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
+    tester.attachment.facts = {"ports": [{"driver": "net_memif"}] * 2}
+    tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
+    made.tester = tester
+    yield made
+    tester.close()
+
+
+def trial(asked, **changes):
+    return Trial(
+        "t", "t", 84, 84, "bidirectional", RATE, asked.filling_s, 0.1, 0.0,
+        connections=asked, **changes,
+    )  # fmt: skip
+
+
+def established(server):
+    asked = Connections(COUNT, RATE, 0.1, 0.0, alpha=1.0, purpose="establish")
+    prepared = Preparing(server.tester, None)
+    return prepared, trial(asked), prepared.measure(trial(asked))
+
+
+@pytest.mark.parametrize(
+    ("late_s", "valid"), [(0.0, True), (0.001, True), (0.0035, False), (0.0201, False)]
+)
+def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, valid):
+    for port, what in ((0, "phase 1 took"), (1, "the validation took")):
+        server.late_s = {0: 0.0, 1: 0.0, port: late_s}
+        _, asked, result = established(server)
+        found = result.connections
+        assert result.faults == ()
+        assert (found.sent, found.learned, found.validated) == (COUNT, COUNT, COUNT)
+        took = (found.sending_time_s, found.validation_time_s)[port]
+        # never less than it was, and known as closely as the looks were
+        assert 0.5 + late_s <= took <= 0.5 + late_s + 3 * LOOK_S
+        verdict = judge_connections(asked, result, sending_time_tolerance=TOLERANCE)
+        assert verdict.valid is valid
+        assert valid or [r[: len(what)] for r in verdict.reasons] == [what]
+
+
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize(("late_s", "valid"), [(0.001, True), (0.0035, False), (0.0201, False)])
+def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
+    prepared, _, _ = established(server)
+    server.late_s[["forward", "reverse"].index(way)] = late_s
+    asked = trial(Connections(COUNT, RATE, 0.1, 0.0, keep=True))
+    result = prepared.measure(asked)
+    assert result.faults == ()
+    counted = result.directions[way]
+    assert counted.total("sent") == counted.total("received") == COUNT
+    assert 0.5 + late_s <= counted.sending_at_most_s <= 0.5 + late_s + 3 * LOOK_S
+    verdict = assess_trial(asked, result, sending_time_tolerance=TOLERANCE)
+    assert verdict.valid is valid
+    assert valid or (len(verdict.reasons) == 1 and f"{way}: sending took" in verdict.reasons[0])

@@ -1,0 +1,260 @@
+"""MLRsearch with several goals: bounds from the same trials, what is irregular, replays."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v6t.procedures.mlrsearch import MlrSpec, measure_mlrsearch
+from v6t.procedures.search.goals import Goal, classify
+from v6t.procedures.search.mlr import VERSION, Counted, mlr_search
+from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
+
+library = pytest.importorskip("MLRsearch")
+
+LIMIT = 3_141_592.0
+NDR = Goal("NDR", 0.0, 0.0, 0.005, 2.0, 60.0, 60.0)
+PDR = replace(NDR, name="PDR", loss_ratio=0.005)
+CSIT = Goal("CSIT", 0.005, 0.5, 0.005, 1.0, 1.0, 21.0)
+TST009 = Goal("TST009", 0.0, 0.5, 0.005, 60.0, 60.0, 120.0)
+GOALS = (NDR, PDR, CSIT, TST009)
+
+
+def searching(*goals, mode="forward", **changes):
+    given = {
+        "goals": goals,
+        "min_load_fps": 1000.0,
+        "max_load_fps": 10_000_000.0,
+        "max_load_reason": "media",
+        "repetitions": 1,
+        **changes,
+    }
+    return MlrSpec(conditions=at(mode), **given)
+
+
+def search(tester, *goals, **changes):
+    return measure_mlrsearch(searching(*goals, **changes), tester).repetitions[0]
+
+
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(capacity=st.floats(20_000.0, 9.9e6), seed=st.integers(0, 9999))
+def test_a_steady_device_has_regular_results_for_every_goal(capacity, seed):
+    results = search(sim(seed, capacity_fps=capacity).measure, NDR, PDR).results
+    for result, loss_ratio in zip(results, (0.0, 0.005), strict=True):
+        assert result.irregular == ""
+        truth = capacity / (1 - loss_ratio)
+        assert result.lower_fps <= truth + 1 < result.upper_fps + 2
+        assert result.upper_fps - result.lower_fps <= 0.005 * result.upper_fps * (1 + 1e-9)
+        assert capacity * 0.99 <= result.conditional_fps <= truth + 1
+    assert results[0].lower_fps <= results[1].lower_fps
+
+
+@settings(max_examples=25, derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 9999),
+    device=st.sampled_from(
+        [
+            {"capacity_noise": 0.01},
+            {"bursts_per_s": 1 / 60},
+            {"dead_zones": ((1_000_000.0, 2_000_000.0),)},
+            {"loss_curve": ((0.8, 0.0), (1.0, 1e-3), (1.2, 0.2))},
+            {"loss_probability": 0.001},
+            {"buffer_frames": 20_000},
+        ]
+    ),
+)
+def test_the_bounds_are_the_rfcs_and_the_librarys(seed, device):
+    """The library searches on by its own classification: both must agree on every goal."""
+    device = {"capacity_fps": LIMIT, **device}
+    ours = search(sim(seed, **device).measure, *GOALS)
+    for result in ours.results:
+        by_load = {}
+        for attempt in ours.attempts:
+            by_load.setdefault(attempt.trial.rate_fps, []).append(attempt)
+        assert set(by_load) >= {result.lower_fps, result.upper_fps} - {None}
+    theirs = librarys(ours, GOALS)
+    for result in ours.results:
+        other = theirs[result.goal.name]
+        assert (result.lower_fps, result.upper_fps) == (
+            other.relevant_lower_bound and float(other.relevant_lower_bound),
+            other.relevant_upper_bound and float(other.relevant_upper_bound),
+        )
+        if result.conditional_fps:
+            assert result.conditional_fps == pytest.approx(float(other.conditional_throughput))
+
+
+def librarys(repetition, goals):
+    """What the library itself says to the same trials."""
+    answers = iter(repetition.attempts)
+
+    class Replay(library.AbstractMeasurer):
+        def measure(self, intended_duration, intended_load):
+            attempt = next(answers)
+            assert (attempt.trial.duration_s, attempt.trial.rate_fps) == (
+                intended_duration,
+                intended_load,
+            )
+            lost = sum(attempt.verdict.loss.values()) * attempt.trial.frames
+            return library.MeasurementResult(
+                intended_duration,
+                intended_load,
+                offered_count=attempt.trial.frames,
+                loss_count=round(lost),
+            )
+
+    config = library.Config()
+    config.goals = asked = [
+        library.SearchGoal(
+            g.loss_ratio,
+            g.exceed_ratio,
+            g.width,
+            g.initial_trial_s,
+            g.final_trial_s,
+            g.duration_sum_s,
+            fail_fast=False,
+        )
+        for g in goals
+    ]
+    config.min_load, config.max_load = 1000.0, 10_000_000.0
+    config.warmup_duration = None
+    found = library.MultipleLossRatioSearch(config=config).search(Replay())
+    assert next(answers, None) is None
+    return {g.name: found[a] for g, a in zip(goals, asked, strict=True)}
+
+
+def test_nothing_is_offered_beyond_the_loads():
+    door = Recorded(limited(LIMIT))
+    search(door, *GOALS, min_load_fps=20_000.0, max_load_fps=5_000_000.0)
+    assert max(t.rate_fps for t in door.trials) == 5_000_000.0
+    door = Recorded(limited(0))
+    search(door, *GOALS, min_load_fps=20_000.0, max_load_fps=5_000_000.0)
+    assert min(t.rate_fps for t in door.trials) == 20_000.0
+    assert len(door.trials) < 60
+
+
+def test_a_device_as_fast_as_the_max_load_has_irregular_results():
+    results = search(limited(2e7), *GOALS).results
+    assert {r.irregular for r in results} == {"the max load is a lower bound"}
+    assert {(r.lower_fps, r.upper_fps, r.conditional_fps) for r in results} == {(1e7, None, 1e7)}
+
+
+def test_a_device_that_forwards_nothing_has_irregular_results():
+    results = search(limited(0), *GOALS).results
+    assert {(r.lower_fps, r.upper_fps) for r in results} == {(None, 1000.0)}
+    assert {r.irregular for r in results} == {"no load is a lower bound"}
+
+
+def test_one_goal_can_be_irregular_beside_a_regular_one():
+    results = search(by_rule(lambda _, t: t.frames - t.frames // 500), NDR, PDR).results
+    assert [r.irregular for r in results] == [
+        "no load is a lower bound",
+        "the max load is a lower bound",
+    ]
+    assert results[1].conditional_fps == pytest.approx(0.998e7)
+
+
+@pytest.mark.parametrize("what", ["fault", "surplus"])
+def test_what_else_is_wrong_with_a_trial_fails_it_for_every_goal(what):
+    """Above 2 Mfps nothing is lost, yet no trial is sound: no goal may have a lower bound there."""
+
+    def measure(trial):
+        result = limited(1e9)(trial)
+        if trial.rate_fps <= 2e6:
+            return result
+        if what == "fault":
+            return replace(result, faults=("the tester's rings dropped frames",))
+        ways = {
+            way: replace(d, classes={"fg": replace(d.classes["fg"], surplus=1)})
+            for way, d in result.directions.items()
+        }
+        return replace(result, directions=ways)
+
+    for result in search(measure, *GOALS).results:
+        assert result.lower_fps <= 2e6 < result.upper_fps
+        assert result.irregular == ""
+
+
+def test_loss_is_that_of_both_directions_together():
+    """RFC 9971 section 4.5.6: 0.8 % of one direction's frames are 0.4 % of all."""
+
+    def received(way, trial):
+        return trial.frames - (trial.frames // 125 if way == "reverse" else 0)
+
+    both = search(by_rule(received), PDR, mode="bidirectional").results[0]
+    assert both.irregular == "the max load is a lower bound"
+    alone = search(by_rule(received), PDR, mode="reverse").results[0]
+    assert alone.irregular == "no load is a lower bound"
+
+
+def test_surplus_of_one_direction_does_not_hide_loss_of_the_other():
+    def received(way, trial):
+        extra = trial.frames // 2
+        return trial.frames + (extra if way == "forward" else -extra)
+
+    result = search(by_rule(received), PDR, mode="bidirectional").results[0]
+    assert result.irregular == "no load is a lower bound"
+
+
+def test_the_exceed_ratio_lets_a_load_recover():
+    """Every second full trial loses a frame: TST009's goal keeps such loads, RFC 2544's does not."""
+    seen = {}
+
+    def received(_, trial):
+        seen[trial.rate_fps] = seen.get(trial.rate_fps, 0) + 1
+        return trial.frames - seen[trial.rate_fps] % 2
+
+    strict, twice = search(by_rule(received), NDR, TST009).results
+    assert strict.irregular == "no load is a lower bound"
+    assert twice.irregular == "the max load is a lower bound"
+
+
+def test_a_replay_asks_for_the_same_trials():
+    first, again = (
+        Recorded(sim(7, capacity_fps=LIMIT, capacity_noise=0.01).measure) for _ in range(2)
+    )
+    spec = searching(*GOALS, repetitions=3)
+    once, twice = measure_mlrsearch(spec, first), measure_mlrsearch(spec, again)
+    assert again.trials == first.trials
+    assert once.repetitions == twice.repetitions
+    assert len({t.key for t in first.trials}) == len(first.trials)
+
+
+def test_goals_with_the_same_attributes_have_the_same_result():
+    alone, beside = (Recorded(sim(3, capacity_fps=LIMIT).measure) for _ in range(2))
+    search(alone, NDR)
+    first, second = search(beside, NDR, replace(NDR, name="again")).results
+    assert len(beside.trials) == len(alone.trials)
+    assert replace(second, goal=NDR) == first
+
+
+def test_every_lower_bound_has_the_trials_it_takes():
+    repetition = search(sim(5, capacity_fps=LIMIT, bursts_per_s=1 / 90).measure, *GOALS)
+    for result in repetition.results:
+        full = [
+            a
+            for a in repetition.attempts
+            if a.trial.rate_fps == result.lower_fps
+            and a.trial.duration_s >= result.goal.final_trial_s
+        ]
+        least = (1 - result.goal.exceed_ratio) * result.goal.duration_sum_s
+        assert sum(a.trial.duration_s for a in full) >= least
+
+
+@pytest.mark.parametrize("loads", [(0.0, 1.0), (2.0, 1.0), (1.0, 1.0)])
+def test_loads_must_make_sense(loads):
+    least, most = loads
+    with pytest.raises(ValueError, match="smallest below the largest"):
+        mlr_search(lambda *_: Counted(1, 0, True), [NDR], min_load_fps=least, max_load_fps=most)
+
+
+def test_the_version_is_the_one_the_rfc_refers_to():
+    import importlib.metadata
+
+    assert importlib.metadata.version("MLRsearch") == VERSION == "1.2.1"
+
+
+def test_short_trials_decide_nothing_alone():
+    repetition = search(sim(1, capacity_fps=LIMIT, buffer_frames=20_000).measure, NDR)
+    result = repetition.results[0]
+    assert result.lower_fps <= LIMIT + 20_001 / 60
+    assert classify(NDR, []) == "undecided"
