@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 STREAMS = (
     *("throughput", "frame-loss", "back-to-back", "latency", "pdv", "ipdv", "system-recovery"),
-    "reset",
+    *("reset", "mlrsearch"),
 )
 CONNECTIONS = ("connection-rate", "teardown", "capacity")
 
@@ -150,6 +150,11 @@ def directions(change):
     }
 
 
+def goals(change):
+    """A change of the last goal's result."""
+    return lambda record: {"goals": [*record["goals"][:-1], change(record["goals"][-1])]}
+
+
 def counts(**changes):
     """Other counts of connections; numbers are added."""
     return lambda record: {
@@ -217,7 +222,15 @@ DAMAGED = {
     **{f"{SEVEN} (LAT-01), {b}": asking(b, rate_fps=1.0) for b in ("latency", "pdv", "ipdv")},
     **{
         f"{SEVEN} (GEN-17), {b}": saying(b, repetitions=19)
-        for b in ("throughput", "frame-loss", "latency", "pdv", "ipdv", *CONNECTIONS[:2])
+        for b in (
+            "throughput",
+            "frame-loss",
+            "latency",
+            "pdv",
+            "ipdv",
+            "mlrsearch",
+            *CONNECTIONS[:2],
+        )
     },
     "RFC 2544 section 26.5 (REC-01) an overload of 60 s": asking("system-recovery", duration_s=1.0),
     "RFC 2544 section 26.5 (REC-01) then half": asking(
@@ -226,6 +239,12 @@ DAMAGED = {
     "RFC 2544 section 26.5 (REC-01) an overload of 110": saying("system-recovery", throughput=1.0),
     "RFC 6201 section 4 (RST-01)": asking("reset", event=None),
     "RFC 6201 section 1.4 (RST-02)": saying("reset", repetitions=1),
+    "RFC 9971 section 4.8.4 (TP-07)": saying(
+        "mlrsearch", goals(lambda g: {**g, "irregular": ["no bound", *g["irregular"][1:]]})
+    ),
+    "RFC 9971 section 4.6.1 (TP-07)": saying(
+        "mlrsearch", goals(lambda g: {**g, "goal": {**g["goal"], "final_trial_s": 30.0}})
+    ),
     "RFC 8219 section 5.1.1 (GEN-04)": OfAny(
         lambda data: replace(data, rfc_frame_sizes=(128, 256))
     ),
