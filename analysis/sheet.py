@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,11 +39,13 @@ class Sheet:
         title: what it shows.
         columns: headings.
         rows: cells as they are printed, as many as columns.
+        notes: sentences below it.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
     def narrow(self) -> Sheet:
         """Without the columns that narrow media leave out."""
@@ -52,13 +54,16 @@ class Sheet:
             self.title,
             tuple(self.columns[i] for i in kept),
             tuple(tuple(row[i] for i in kept) for row in self.rows),
+            self.notes,
         )
 
 
-def sheet(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Sheet:
+def sheet(
+    title: str, names: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
+) -> Sheet:
     """A table; headings of text begin with ``<``, those for wide media only with ``+``."""
     columns = tuple(Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names)
-    return Sheet(title, columns, tuple(tuple(row) for row in rows))
+    return Sheet(title, columns, tuple(tuple(row) for row in rows), tuple(notes))
 
 
 def medium_fps(record: Record, line_rate_bps: float) -> float:

@@ -20,7 +20,13 @@ TERMS = {
     "aggregate": "both directions together; every other rate is of one direction",
     "frames matched": "share of the received and compared frames that equal the reference "
     "translation octet by octet; a dash: none was compared",
-    "loss": "the share of the frames required that did not come back, at the reported rate",
+    "loss": "the share of the frames required that did not come back",
+    "Dmin": "the smallest delay of a stream",
+    "D99.9": "the 99.9th percentile of a stream's delays",
+    "Dmax": "the largest delay of a stream",
+    "95 % interval": "distribution-free confidence interval of the median; a dash: too few "
+    "repetitions for one",
+    "dispersion": "P99 less P1, in per cent of the median",
     "limited by the tester": "above what the tester itself does without a device, less its margin, "
     "or the maximum of the medium: the device may be faster; marked with *",
     "tester capacity": "the rate the tester reaches without a device, in the same streams",

@@ -22,6 +22,7 @@ FIXED = {
     "compliance",
     "requirements",
     "matrix",
+    "accuracy",
     "troubleshooting",
     "operations",
 }
@@ -38,6 +39,7 @@ def on_config(config: Any) -> Any:
         {"Compliance": "compliance.md"},
         {"Requirements": "requirements.md"},
         {"Measured with what": "matrix.md"},
+        {"How accurate": "accuracy.md"},
         {"Troubleshooting": "troubleshooting.md"},
         {"Operations": "operations.md"},
         {"Technologies": _pages("plugins")},

@@ -23,6 +23,13 @@ from v6t.analysis.sheet import Sheet, count, milliseconds, sheet
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import DirectionResult
 
+BELOW = " \u2020"
+"""Marks a figure that is smaller than the tester's own error."""
+NOT_CERTIFIED = (
+    "the tester's own error: no certificate of this tester was made on this machine "
+    "(`v6t selftest --accuracy`)"
+)
+
 
 class DelayPresentation(Presentation[DelayRecord]):
     """What the three have in common: medians of the repetitions, with P1 and P99 of some figures."""
@@ -52,14 +59,18 @@ class DelayPresentation(Presentation[DelayRecord]):
                 cells = [*at(record, way), count(record.rate)]
                 for key in self.words:
                     figure = found.figures[key]
-                    cells.append(milliseconds(figure.median))
+                    below = BELOW if record.below_error(key, figure.median) else ""
+                    cells.append(milliseconds(figure.median) + below)
                     if key in self.spread:
                         cells += [milliseconds(figure.p1), milliseconds(figure.p99)]
                         cells.append(interval(figure.median_interval, milliseconds))
                 frames = (f"{sum(found.lost):,}", f"{sum(found.timed):,}")
                 rows.append([*cells, *frames, str(record.repetitions)])
         return sheet(
-            f"{records[0].title}, milliseconds", [*names, "lost", "+timed", "+repetitions"], rows
+            f"{records[0].title}, milliseconds",
+            [*names, "lost", "+timed", "+repetitions"],
+            rows,
+            dict.fromkeys(note for record in records for note in _own_error(record)),
         )
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
@@ -220,6 +231,19 @@ class IpdvPresentation(DelayPresentation):
         """How often each difference occurs."""
         caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
         return delays.variation_figure(found, name), caption
+
+
+def _own_error(record: DelayRecord) -> Iterator[str]:
+    """The tester's certificate, or that there is none."""
+    if record.simulated:
+        return
+    if record.accuracy is None:
+        yield NOT_CERTIFIED
+        return
+    yield record.accuracy.sentence(record.benchmark)
+    shown = [(n, f) for found in record.directions.values() for n, f in found.figures.items()]
+    if any(record.below_error(name, figure.median) for name, figure in shown):
+        yield f"{BELOW.strip()} below that error: it may be the tester's and not the device's"
 
 
 def _merged(

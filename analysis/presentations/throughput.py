@@ -87,7 +87,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
         yield Drawing(
             rates.rate_by_size(records, f"{self.name}-sizes", media),
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
-            "theoretical maximum of the medium for the larger (IPv6) frame, and what the tester "
+            "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
             f"Throughput by frame size, frames per second per direction. {found}.",
         )

@@ -3,7 +3,7 @@
 CSS = """
 :root { --ink: #1a1a1a; --line: #c8c8c8; --paper: #fff; --soft: #f4f6f8; --accent: #0072b2; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 78rem; padding: 1rem 1.5rem 4rem; color: var(--ink);
+body { margin: 0 auto; max-width: 100rem; padding: 1rem 1.5rem 4rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, "DejaVu Sans", Arial, sans-serif; }
 h1 { font-size: 1.7rem; margin: .5rem 0 0; }
 h2 { font-size: 1.3rem; margin: 2.2rem 0 .6rem; padding-bottom: .2rem;
@@ -16,11 +16,12 @@ table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabul
 caption { caption-side: top; text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { padding: .28rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 thead th { border-bottom: 2px solid var(--ink); background: var(--soft); vertical-align: bottom; }
-.number { text-align: right; }
-td.short, td.number { white-space: nowrap; }
-.text { text-align: left; }
+thead th, td { text-align: right; }
+td { white-space: nowrap; }
+td.long { white-space: normal; }
+.text { text-align: left !important; }
 .facts th { text-align: left; font-weight: 600; white-space: nowrap; width: 14rem; }
-.facts td { overflow-wrap: anywhere; }
+.facts td { overflow-wrap: anywhere; white-space: normal; text-align: left; }
 p.good, p.warning, p.bad, ul.warning, ul.bad { border-left: .4rem solid; padding: .5rem .9rem;
   background: var(--soft); }
 .good { border-color: #009e73 !important; }

@@ -152,7 +152,7 @@ def _overlays(runs: Sequence[CampaignRun], name: str, curved: bool) -> Iterator[
         if len({record.sizes for _, record in searched}) > 1:
             for part, some in enumerate(_parts(searched)):
                 caption = f"{title} against frame size: median, bars from P1 to P99, and the "
-                caption += "theoretical maximum of the medium for the larger (IPv6) frame."
+                caption += "theoretical maximum of the medium for the larger frame."
                 drawn = rate_by_size(some, f"{name}-sizes-{number}-{part}", _media(runs, some))
                 yield Drawing(drawn, caption, caption)
         elif len(found) > 1:

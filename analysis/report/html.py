@@ -30,6 +30,31 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 SHORT = 24
 """Cells below this length are kept in one line."""
+MOST_CARDS = 100
+"""Tables with more rows than this stay tables in every window."""
+SMALLEST, MARGIN = 24, 3
+"""A window that every table is let into, and what is beside a table in it [rem]."""
+_WINDOWS = tuple(range(30, 105, 5))
+"""Widths of windows below which tables are shown row by row [rem]."""
+
+
+_NARROW = "".join(
+    f"@media screen and (max-width: {width}rem) {{ "
+    + " ".join(
+        f".within{width} {selector} {{ {rules} }}"
+        for selector, rules in {
+            "thead": "display: none;",
+            "tbody, X tr, X td".replace("X", f".within{width}"): "display: block;",
+            "tr": "margin-bottom: .8rem; border-bottom: 2px solid var(--line);",
+            "td": "border: 0; text-align: left; white-space: normal; padding-left: 14rem;",
+            "td::before": "content: attr(data-name); float: left; width: 13rem; "
+            "margin-left: -13.4rem; color: #444;",
+        }.items()
+    )
+    + " }\n"
+    for width in _WINDOWS
+)
+"""Rows as lists, for each width of window."""
 
 
 def to_html(document: Document) -> str:
@@ -43,7 +68,7 @@ def to_html(document: Document) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+        f"<title>{title}</title>\n<style>{CSS}{_NARROW}</style>\n</head>\n<body>\n"
         f"<header><h1>{title}</h1><p>{_plain(document.subtitle)}</p></header>\n"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav>\n<main>\n{body}</main>\n'
         "</body>\n</html>\n"
@@ -119,23 +144,52 @@ def _facts(facts: Facts) -> str:
 
 
 def _table(sheet: Sheet) -> str:
-    kinds = ["number" if c.number else "text" for c in sheet.columns]
+    names = [_plain(c.name.replace("\n", " ")) for c in sheet.columns]
+    kinds = ["" if c.number else "text" for c in sheet.columns]
     head = "".join(
-        f'<th scope="col" class="{kind}">{_plain(c.name.replace(chr(10), " ")) or "&nbsp;"}</th>'
-        for c, kind in zip(sheet.columns, kinds, strict=True)
+        f"<th{_class(kind)}>{name or '&nbsp;'}</th>"
+        for name, kind in zip(names, kinds, strict=True)
     )
+    width = _width(sheet)
+    # a window that is too narrow gets each row as a list; long tables scroll instead
+    rows_apart = width in _WINDOWS and len(sheet.rows) <= MOST_CARDS
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td class="{kind}{" short" * (len(cell) < SHORT)}">{_plain(cell)}</td>'
-            for kind, cell in zip(kinds, row, strict=True)
+            f"<td{_class(kind, 'long' * (len(cell) >= SHORT))}"
+            + (f' data-name="{name}"' if rows_apart else "")
+            + f">{_plain(cell)}</td>"
+            for name, kind, cell in zip(names, kinds, row, strict=True)
         )
         + "</tr>\n"
         for row in sheet.rows
     )
+    narrow = f' class="within{width}"' if rows_apart else ""
     return (
-        f'<div class="scroll"><table><caption>{_plain(sheet.title)}</caption>'
+        f'<div class="scroll"><table{narrow}><caption>{_plain(sheet.title)}</caption>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
+        + "".join(f"<p>{_plain(note)}</p>\n" for note in sheet.notes)
+    )
+
+
+def _class(*names: str) -> str:
+    given = " ".join(name for name in names if name)
+    return f' class="{given}"' if given else ""
+
+
+def _width(sheet: Sheet) -> int:
+    """The narrowest window a table surely fits [rem]; 0: any of today's."""
+    columns = (
+        max(
+            *(len(word) for word in column.name.split() or [""]),
+            *(min(len(row[place]), SHORT) for row in sheet.rows),
+            0,
+        )
+        for place, column in enumerate(sheet.columns)
+    )
+    needed = sum(0.56 * letters + 1.2 for letters in columns) + MARGIN
+    return next((window for window in _WINDOWS if needed <= window), _WINDOWS[-1]) * (
+        needed > SMALLEST
     )
 
 

@@ -70,6 +70,9 @@ def _table(sheet: Sheet) -> Iterator[str]:
     for row in sheet.rows:
         yield "| " + " | ".join(map(_plain, row)) + " |"
     yield ""
+    for note in sheet.notes:
+        yield _plain(note)
+        yield ""
 
 
 def _plain(text: str) -> str:

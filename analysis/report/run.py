@@ -26,8 +26,10 @@ from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
 from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
+from v6t.analysis.report.verdict import title_of, verdict
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
+from v6t.analysis.terms import legend
 
 MOST_TRIALS = 3000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
@@ -73,7 +75,7 @@ def build(
         for part in (label, data.name, str(data.manifest.get("created", "")), data.status)
         if part
     )
-    return Document(f"{data.title or data.config['plugin']}", subtitle, sections)
+    return Document(title_of(data), subtitle, sections)
 
 
 def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
@@ -95,6 +97,7 @@ def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
             "`v6t resume` continues it.",
             "warning",
         )
+    yield from verdict(data)
     cards = list(_cards(data.records, presentations))
     if cards:
         yield Cards(cards)
@@ -146,11 +149,25 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
                 blocks.append(
                     Collapsible(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:])
                 )
+        words = legend(_headings(blocks))
+        if words:
+            blocks.append(Collapsible("What the words mean", [Facts(tuple(words))], brief=True))
         definition = presentation.definition(measured)
         if definition:
             blocks.append(Text(definition))
         anchor = presentation.name or f"unknown-{number}"
         yield Section(records[0].title, anchor, blocks)
+
+
+def _headings(blocks: Sequence[Block]) -> list[str]:
+    """Of all tables among blocks, those that are folded away included."""
+    found = []
+    for block in blocks:
+        if isinstance(block, Sheet):
+            found += [block.title, *(column.name for column in block.columns)]
+        elif isinstance(block, Collapsible):
+            found += _headings(block.blocks)
+    return found
 
 
 def folded_if_long(table: Sheet) -> Block:

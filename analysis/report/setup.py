@@ -66,13 +66,14 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
     """What RFC 2544 section 26.1 calls protocol and data stream format (TP-08)."""
     c = data.config
     left, right = versions(data)
+    sizes = "with FCS" if left and left == right else "IPv6, with FCS"
     headers = data.setup.get("headers")
     if headers:
         left, right = (" over ".join(reversed(names)) for names in headers)
         yield "Protocol", f"{left} on the left, {right} on the right"
     elif left:
         yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
-    yield "Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets (IPv6, with FCS)"
+    yield "Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets ({sizes})"
     yield "Directions", ", ".join(c["modes"])
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:

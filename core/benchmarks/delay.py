@@ -128,7 +128,13 @@ class Delay(Benchmark[DelayRecord, D]):
         if spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             own = procedure(replace(spec, repetitions=1), _apart(point.loopback), None)
         result = procedure(spec, point.measure, point.watch)
-        record = timing_record(result, loopback=own, conditions=point.said)
+        record = timing_record(
+            result,
+            loopback=own,
+            conditions=point.said,
+            certificate=point.certificate(),
+            simulated=point.bound.tester.simulates,
+        )
         return Measured(record, timing_rows(result))
 
 

@@ -16,6 +16,7 @@ from v6t.procedures.trial import Measure, Mode, TrialResult
 from v6t.profiles.model import FramePair, Traffic
 
 if TYPE_CHECKING:
+    from v6t.analysis.records.certificate import Certificate
     from v6t.core.config.bound import BoundRun
     from v6t.core.config.settings import ProcedureSettings
 
@@ -114,6 +115,7 @@ class MeasurementPoint(Point):
         emptying: how the device's table of connections is emptied, in words or commands (ST-10).
         vary: the same point with a variant of the traffic, loaded; its trials have keys of their
             own, which begin with the name.
+        certificate: of the tester on this machine; None: none was made.
         found: rates that benchmarks before this one found at this point, by their names.
         also: said with every number, too.
     """
@@ -127,6 +129,7 @@ class MeasurementPoint(Point):
     describe: Callable[[TesterCapacity, str], dict[str, Any]]
     emptying: Callable[[], str]
     vary: Callable[[str, Vary], MeasurementPoint]
+    certificate: Callable[[], Certificate | None] = lambda: None
     found: Mapping[str, Sequence[float]] = field(default_factory=dict)
     also: Mapping[str, Any] = field(default_factory=dict)
 

@@ -24,6 +24,7 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     known = presentations()
     for table in known.sheets(outcome.records):
         print_table(console, table)
+    console.print("`v6t explain WORD` says what a word of these tables means", highlight=False)
     searched = [r for r in outcome.records if isinstance(r, ThroughputRecord)]
     repetitions = sorted({r.repetitions for r in searched})
     trials = sum(len(r.trials) for r in outcome.records)

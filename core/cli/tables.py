@@ -24,6 +24,8 @@ def print_table(console: Console, sheet: Sheet) -> None:
         _print_rows(console, narrow)
     else:
         console.print(_table(narrow))
+    for note in sheet.notes:
+        console.print(visible(note), highlight=False, markup=False, soft_wrap=True)
 
 
 def _widths(sheet: Sheet) -> Iterator[int]:

@@ -35,7 +35,7 @@ def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[s
         "created": now(),
         "seed": run.seed,
         "packages": {name: _version(name) for name in PACKAGES},
-        "source_commit": _commit(),
+        "source_commit": commit(),
         "python": sys.version.split()[0],
         "machine": machine(),
         "setup": {**setup(plugin, run.frame_sizes), "simulated": simulated},
@@ -98,7 +98,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """Commit of a checkout this is run from, with a mark for changes; None when installed."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():

@@ -22,6 +22,7 @@ from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, compile_point, make_tester
+from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import finished, journal_of
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
@@ -327,6 +328,7 @@ def _point(
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
         emptying=lambda: state.bound.emptying,
+        certificate=partial(of_run, state.bound, state.directory),
         vary=vary,
     )
 

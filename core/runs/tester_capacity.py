@@ -133,11 +133,8 @@ def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, Stream
     TRex on real ports may run on another machine than this, which its options then name.
     """
     run = bound.settings
-    options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
     what = [
-        run.tester.kind,
-        options,
-        {k: machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None,
+        *tester_facts(bound),
         run.line_rate_bps,
         # without a device in between it matters how long was looked, elsewhere there is only one
         asdict(spec)
@@ -149,9 +146,22 @@ def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, Stream
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def _path() -> Path:
+def tester_facts(bound: BoundRun) -> list[Any]:
+    """Kind and options of a tester, and the machine it is on, where that is this one."""
+    run = bound.settings
+    options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
+    here = {k: machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
+    return [run.tester.kind, options, here]
+
+
+def cache() -> Path:
+    """Where what was found out about testers is kept."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "v6t" / "tester-capacity.json"
+    return Path(base) / "v6t"
+
+
+def _path() -> Path:
+    return cache() / "tester-capacity.json"
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:

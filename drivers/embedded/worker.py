@@ -70,6 +70,10 @@ def _make(spec: dict[str, Any]) -> Role:
         return Sender(**spec)
     if kind == "receiver":
         return Receiver(**spec)
+    if kind == "known":
+        from v6t.drivers.lab.known_device import KnownDut
+
+        return KnownDut(**spec)
     return ReferenceDut(**spec)
 
 

@@ -166,16 +166,19 @@ class RxRing(_Ring):
 class TxRing(_Ring):
     """Frames to send; they go to the driver directly, past queueing disciplines and taps."""
 
-    def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
+    def __init__(
+        self, interface: str, frame_octets: int, slots: int | None = None, *, bypass: bool = True
+    ) -> None:
         """Open and bind; see :class:`RxRing`.
 
         Args:
             interface: name within this process's namespace.
             frame_octets: longest frame to send, without FCS.
             slots: ring size.
+            bypass: past queueing disciplines and taps.
         """
         super().__init__(interface, _TX_RING, frame_octets, slots)
-        self.socket.setsockopt(_SOL_PACKET, _QDISC_BYPASS, 1)
+        self.socket.setsockopt(_SOL_PACKET, _QDISC_BYPASS, int(bypass))
         self.socket.bind((interface, 0))
         self.refused = 0
 

@@ -551,15 +551,19 @@ const found = [...document.querySelectorAll("svg")].map(svg => {
   return [box.width, box.height, shown.width, shown.height,
           svg.querySelectorAll("path, rect, line, use").length];
 });
+const cut = [...document.querySelectorAll(".scroll")]
+  .filter(box => box.querySelectorAll("tr").length <= 100)
+  .filter(box => box.clientWidth && box.scrollWidth > box.clientWidth + 1)
+  .map(box => box.querySelector("caption")?.textContent);
 const overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
 const out = document.createElement("pre");
 out.id = "measured";
-out.textContent = JSON.stringify({found, overflow});
+out.textContent = JSON.stringify({found, overflow, cut});
 document.body.append(out);
 </script>"""
 
 
-def browsed(path, profile, *more):
+def browsed(path, profile, *more, window=1300):
     """A page as a browser's document, its complaints, and every address it asked for."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -569,7 +573,7 @@ def browsed(path, profile, *more):
         *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
         *("--enable-logging=stderr", "--log-level=0", f"--user-data-dir={profile}"),
         *("--disable-background-networking", "--disable-component-update", "--no-first-run"),
-        *("--window-size=1300,2000", f"--log-net-log={log}", *more, f"file://{path}"),
+        *(f"--window-size={window},2000", f"--log-net-log={log}", *more, f"file://{path}"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode != 0:
@@ -597,18 +601,20 @@ def test_the_browser_test_notices_what_a_page_asks_for(tmp_path):
     assert "http://192.0.2.1/x.png" in asked
 
 
-def test_every_figure_has_something_in_it_and_none_leaves_the_page(run, tmp_path):
+@pytest.mark.parametrize("window", [800, 1200, 1600])
+def test_figures_and_tables_are_whole_in_every_window(run, tmp_path, window):
     text = (run / "report.html").read_text()
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     (tmp_path / "page.html").write_text(text.replace("</body>", MEASURE + "</body>"))
-    document, said, _ = browsed(tmp_path / "page.html", tmp_path / "profile")
+    document, said, _ = browsed(tmp_path / "page.html", tmp_path / "profile", window=window)
     assert "CONSOLE" not in said, said
     measured = json.loads(re.search(r'<pre id="measured">(.*?)</pre>', document, re.S)[1])
     assert measured["overflow"] <= 0
+    assert measured["cut"] == []
     assert len(measured["found"]) == text.count("<svg") > 10
     for width, height, shown_width, shown_height, shapes in measured["found"]:
         assert width > 100
         assert height > 40
-        assert 100 < shown_width <= 1300
+        assert 100 < shown_width <= window
         assert shown_height > 40
         assert shapes >= 5

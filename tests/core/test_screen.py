@@ -8,6 +8,7 @@ import re
 import pytest
 from rich.console import Console
 from v6t.analysis.sheet import sheet
+from v6t.analysis.terms import legend
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.tables import print_table
 
@@ -57,7 +58,7 @@ def run(tmp_path_factory):
     """Slow testers limit it."""
     directory = tmp_path_factory.mktemp("limited")
     made(
-        directory, "throughput", "latency", "frame-loss", procedure={"repetitions": 2},
+        directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip
     return presentations().sheets(_records(directory))
@@ -79,6 +80,16 @@ def test_no_figure_of_a_run_is_cut(run, width):
             for cell in row:
                 for number in re.findall(r"[\d,.]+(?: \*)?", cell):
                     assert number in text
+
+
+def test_every_abbreviation_of_a_table_is_explained(run):
+    for table in run:
+        headings = [column.name for column in table.columns]
+        short = {
+            w for h in headings for w in h.split() if re.fullmatch(r"[A-Z]+\d*[a-z]*[\d.]*", w)
+        }
+        explained = {term for term, _ in legend(headings)}
+        assert short - {"IPv6", "IPv4"} <= explained
 
 
 def test_what_the_tester_limits_is_marked_at_the_number(run):

@@ -1,0 +1,105 @@
+"""The run in two sentences, and its rates in the units that links are bought in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from v6t.analysis.blocks import Block, Text
+from v6t.analysis.presentations.common import marked
+from v6t.analysis.records.throughput import ThroughputRecord
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import count, sheet
+from v6t.profiles.wire import GAP_OCTETS, max_frame_rate_fps
+
+LOSSLESS = "throughput"
+
+
+def device_of(data: RunData) -> str:
+    """What the device is called in a title: its driver, with the version where that is known."""
+    name = str(data.config["dut"]["driver"])
+    facts = (data.manifest.get("tester") or {}).get("device") or {}
+    version = facts.get("version")
+    device = f"{name} {version}" if isinstance(version, str) and version else name
+    return f"{device} device" if name == "reference" else device
+
+
+def title_of(data: RunData) -> str:
+    """Technology and device."""
+    technology = (data.title or str(data.config["plugin"])).partition(":")[0]
+    return f"{technology} on {device_of(data)}"
+
+
+def verdict(data: RunData) -> Iterator[Block]:
+    """What a throughput means to whoever owns the links; nothing where none was measured."""
+    found = [
+        r
+        for r in data.records
+        if isinstance(r, ThroughputRecord) and r.benchmark == LOSSLESS and r.measured
+    ]
+    if not found:
+        return
+    mode = "bidirectional" if any(r.direction == "bidirectional" for r in found) else None
+    shown = [r for r in found if mode in (None, r.direction)]
+    shown.sort(key=lambda r: r.frame_sizes.ipv6)
+    ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
+    carried = "; at ".join(f"{r.sizes} octets {_carried(data, r)}" for r in ends)
+    line = _bits(data.config["line_rate_bps"])
+    tolerated = data.procedure.get("loss_tolerance") or 0.0
+    loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
+    way = {"bidirectional": "in both directions at once"}.get(ends[0].direction, ends[0].direction)
+    who = "A simulated device" if data.simulated else f"The device ({device_of(data)})"
+    sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
+    if any(r.limited for r in ends):
+        sentences.append("* is limited by the tester or the medium: the device may be faster.")
+    sentences.append(_conditions(data, ends[0]))
+    yield Text(" ".join(sentences))
+    yield sheet(
+        "Throughput on the links (medians; per direction; with preamble and gap)",
+        [
+            *("IPv6/IPv4\noctets", "<direction", "frames/s", "Mpps", "Gbit/s\nleft"),
+            *("Gbit/s\nright", "share of\nline rate"),
+        ],
+        [list(_row(data, r)) for r in found],
+    )
+
+
+def _row(data: RunData, record: ThroughputRecord) -> Iterator[str]:
+    left, right = _octets(data, record)
+    yield from (record.sizes, record.direction)
+    yield marked(count(record.median), record.limited)
+    yield f"{record.median / 1e6:.3f}"
+    yield from (f"{_gigabits(record.median, octets):.3f}" for octets in (left, right))
+    yield f"{_share(data, record):.2%}"
+
+
+def _carried(data: RunData, record: ThroughputRecord) -> str:
+    left, right = (_gigabits(record.median, octets) for octets in _octets(data, record))
+    rate = marked(f"{record.median / 1e6:.3f} Mpps", record.limited)
+    return f"{rate}, {max(left, right):.3f} Gbit/s, {_share(data, record):.2%} of the line rate"
+
+
+def _conditions(data: RunData, record: ThroughputRecord) -> str:
+    p = data.procedure
+    tester = "" if data.simulated else f", {data.config['tester']['kind']} tester"
+    times = f"{record.repetitions} repetition{'s' * (record.repetitions != 1)}"
+    return f"Median of {times}, trials of {p['trial_duration_s']:g} s{tester}."
+
+
+def _octets(data: RunData, record: ThroughputRecord) -> Sequence[int]:
+    """Of the frames on the left and on the right link, VLAN tags included where that is known."""
+    sizes = record.frame_sizes
+    known: Sequence[int] | None = (data.setup.get("octets") or {}).get(str(sizes.ipv6))
+    return known or (sizes.ipv6, sizes.ipv4)
+
+
+def _share(data: RunData, record: ThroughputRecord) -> float:
+    medium = max_frame_rate_fps(data.config["line_rate_bps"], max(_octets(data, record)))
+    return float(record.median) / medium if medium else 0.0
+
+
+def _gigabits(rate_fps: float, octets: int) -> float:
+    return rate_fps * (octets + GAP_OCTETS) * 8 / 1e9
+
+
+def _bits(rate: float) -> str:
+    return f"{rate / 1e9:g} Gbit/s" if rate >= 1e9 else f"{rate / 1e6:g} Mbit/s"

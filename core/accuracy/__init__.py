@@ -1,0 +1,1 @@
+"""The tester's own error: measured against devices of known behaviour, kept, and quoted."""

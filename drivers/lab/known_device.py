@@ -1,0 +1,243 @@
+"""The known device: forwards unchanged frames as it is told, and says what it really did to them.
+
+Between its two rings the truth is taken by the kernel: the arrival of a frame is the time its
+receive ring has of it, its departure the time a tap on the other interface has of it. So a delay is
+known that this process, which is scheduled like any other, could not have kept exactly.
+"""
+
+from __future__ import annotations
+
+import heapq
+import select
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.drivers.lab.channel import Worker
+from v6t.drivers.lab.known_behaviour import Behaviour, Known
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.ring import RxRing, TxRing
+from v6t.drivers.lab.setup import LabDevice
+from v6t.drivers.lab.tap import Tap
+from v6t.profiles import trailer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.profiles.arrays import U8
+
+BATCH = 512
+TAPPED = 1 << 16
+"""Departures whose times are kept in a trial at most."""
+SPIN_NS = 300_000
+"""A frame that leaves sooner is waited for without sleeping: the kernel's timers are late by tens of us."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the device did in a trial, in the direction from left to right.
+
+    Attributes:
+        arrived_ns: ``(n,)`` kernel's time of the arrival of every test frame, CLOCK_REALTIME.
+        stayed_ns: ``(m,)`` departure less arrival, in the order of departure; empty if nobody asked.
+        sent: ``(m,)`` numbers of those frames in the order of their arrival, from 0.
+        lost, doubled, reordered: frames to which that was done on purpose.
+        missed: frames that it lost for want of room: not on purpose.
+    """
+
+    arrived_ns: NDArray[np.int64]
+    stayed_ns: NDArray[np.int64]
+    sent: NDArray[np.int64]
+    lost: int
+    doubled: int
+    reordered: int
+    missed: int
+
+
+class KnownDut:
+    """The process: from left to right as told, from right to left at once."""
+
+    def __init__(self, left: str, right: str, frame_octets: int) -> None:
+        """Open the rings.
+
+        Args:
+            left: interface towards the tester's left port.
+            right: interface towards the right one.
+            frame_octets: longest frame on either side, without FCS.
+        """
+        self._rx = RxRing(left, frame_octets)
+        self._tx = TxRing(right, frame_octets, bypass=False)
+        self._back = (RxRing(right, frame_octets), TxRing(left, frame_octets))
+        self._octets, self._right = frame_octets, right
+        self._tap: Tap | None = None
+        self.behave(Known())
+
+    def behave(self, known: Known, seed: int = 0) -> None:
+        """Forget what was recorded and do this from now on."""
+        self._known, self._behaviour = known, Behaviour(known, seed)
+        self._arrived: list[NDArray[np.int64]] = []
+        self._sent: list[NDArray[np.int64]] = []
+        self._waiting: list[tuple[int, int, int, U8]] = []
+        self._held: tuple[int, U8] | None = None
+        self._count = self._taken = 0
+        self._rx.drops()
+        if known.timeless and self._tap is not None:
+            self._tap.close()
+            self._tap = None
+        if not known.timeless and self._tap is None:
+            self._tap = Tap(self._right, self._octets, TAPPED)
+        if self._tap is not None:
+            self._tap.departures_ns()
+            self._tap.drops()
+
+    def truth(self) -> Truth:
+        """What was done since the last :meth:`behave`; it sleeps from now on."""
+        arrived = np.concatenate([np.empty(0, dtype=np.int64), *self._arrived])
+        sent = np.concatenate([np.empty(0, dtype=np.int64), *self._sent])
+        stayed = np.empty(0, dtype=np.int64)
+        missed = self._rx.drops() + self._tx.unsent()
+        if self._tap is not None:
+            left = self._tap.departures_ns()
+            if self._tap.drops() or len(left) != len(sent):
+                missed += max(1, abs(len(left) - len(sent)))
+            else:
+                stayed = left - arrived[sent]
+        done, self._known = self._behaviour, Known()
+        return Truth(arrived, stayed, sent, done.lost, done.doubled, done.reordered, missed)
+
+    def idle(self, pipe: Connection) -> None:
+        """Forward until a request waits."""
+        poll = select.poll()
+        poll.register(pipe.fileno(), select.POLLIN)
+        for ring in (self._rx, self._back[0]):
+            poll.register(ring.socket, select.POLLIN | select.POLLERR)
+        looks = 0
+        while True:
+            looks += 1
+            if looks % 64 == 0 and pipe.poll(0):
+                return
+            busy = self._take()
+            if self._waiting:
+                busy = self._let_go() or busy
+            if busy:
+                continue
+            self._return()
+            if self._known.awake:
+                continue
+            wait_ns = self._waiting[0][0] - time.time_ns() if self._waiting else 1_000_000_000
+            if wait_ns > SPIN_NS:
+                # whole milliseconds are all that poll knows; the rest is waited for awake
+                poll.poll(max(0, (wait_ns - SPIN_NS) // 1_000_000))
+                if pipe.poll(0):
+                    return
+
+    def _take(self) -> bool:
+        groups = self._rx.take(BATCH)
+        for frames, times in groups:
+            if frames.shape[1] < trailer.LENGTH or frames[0, -trailer.LENGTH] != trailer.MAGIC:
+                self._tx.send(frames)  # of a class or of nobody: no test frames
+                continue
+            self._arrived.append(times.copy())
+            rows, leave, behind = self._behaviour.leaving(times)
+            numbers = rows + self._taken
+            self._taken += len(times)
+            if self._known.waits:
+                for number, when, row in zip(numbers.tolist(), leave.tolist(), rows, strict=True):
+                    self._count += 1
+                    heapq.heappush(
+                        self._waiting, (when, self._count, number, frames[row : row + 1].copy())
+                    )
+            elif self._known.reorder_every:
+                self._swap(frames[rows], numbers, behind)
+            else:
+                self._send(frames if len(rows) == len(frames) else frames[rows], numbers)
+        self._rx.release()
+        return bool(groups)
+
+    def _swap(self, frames: U8, numbers: NDArray[np.int64], behind: NDArray[np.bool_]) -> None:
+        """Send, the marked ones behind the next; the last of a batch waits for the next batch."""
+        if self._held is not None:
+            number, frame = self._held
+            frames = np.concatenate([frame, frames])
+            numbers = np.concatenate([[number], numbers])
+            behind = np.concatenate([[True], behind])
+            self._held = None
+        if behind[-1]:
+            self._held = int(numbers[-1]), frames[-1:].copy()
+            frames, numbers, behind = frames[:-1], numbers[:-1], behind[:-1]
+        order = np.argsort(np.arange(len(frames)) * 2 + 3 * behind, kind="stable")
+        if len(order):
+            self._send(frames[order], numbers[order])
+
+    def _let_go(self) -> bool:
+        waiting, now = self._waiting, time.time_ns()
+        if waiting[0][0] > now:
+            return False
+        due = [heapq.heappop(waiting)]
+        while waiting and waiting[0][0] <= now and len(due) < BATCH:
+            due.append(heapq.heappop(waiting))
+        for one in due:
+            self._send(one[3], np.array([one[2]]))
+        return True
+
+    def _return(self) -> None:
+        """What comes from the right goes left."""
+        rx, tx = self._back
+        for frames, _ in rx.take(BATCH):
+            tx.send(frames)
+        rx.release()
+
+    def _send(self, frames: U8, numbers: NDArray[np.int64]) -> None:
+        self._tx.send(frames)
+        self._sent.append(numbers)
+
+
+class KnownDevice(LabDevice):
+    """The known device between the lab's cables."""
+
+    def __init__(self, octets: int) -> None:
+        """Remember; nothing is started yet.
+
+        Args:
+            octets: longest frame, without FCS.
+        """
+        self._octets = octets
+        self._worker: Worker | None = None
+
+    def start_in(self, pid: int) -> None:
+        """Start the process in the network namespace of another."""
+        spec = {"kind": "known", "namespace": pid, "frame_octets": self._octets}
+        self._worker = Worker("known device", {**spec, "left": LEFT, "right": RIGHT})
+        self._worker.answer()
+
+    def behave(self, known: Known, seed: int = 0) -> None:
+        """From now on; what was recorded before is forgotten."""
+        self._asked().ask("behave", known=known, seed=seed)
+
+    def truth(self) -> Truth:
+        """What it did since the last :meth:`behave`."""
+        found: Truth = self._asked().ask("truth")
+        return found
+
+    def check(self) -> None:
+        """Nothing: asking would disturb what is timed, and the truth is asked for after each trial."""
+
+    def report(self) -> dict[str, Any]:
+        """It has no counters beside the truth."""
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the manifest."""
+        return {"kind": "known", "what": "forwards as it is told and records what it did"}
+
+    def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _asked(self) -> Worker:
+        if self._worker is None:
+            raise ValueError("the known device is not started")
+        return self._worker

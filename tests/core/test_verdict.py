@@ -1,0 +1,60 @@
+"""The run in two sentences: rates as shares of links, and what they rest on."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.analysis.blocks import Text
+from v6t.analysis.report.verdict import title_of, verdict
+from v6t.core.reporting.write import load
+
+from .reportruns import made
+
+RATE = 500_000
+
+
+def told(tmp_path, **rest):
+    data = load(
+        made(tmp_path / "run", procedure={"repetitions": 2, "resolution_fps": 100.0}, **rest)
+    )
+    blocks = list(verdict(data))
+    assert isinstance(blocks[0], Text)
+    return data, blocks[0].text, blocks[1]
+
+
+def test_rates_in_the_units_of_links(tmp_path):
+    device = {"capacity_fps": RATE, "capacity_noise": 0.0}
+    data, text, table = told(tmp_path, device=device, modes=("forward", "bidirectional"))
+    assert title_of(data) == "MAP-E border relay on reference device"
+    rows = {row[1]: row for row in table.rows}
+    assert set(rows) == {"forward", "bidirectional"}
+    found = next(r for r in data.records if r.direction == "forward").median
+    assert found == pytest.approx(RATE, rel=0.01)
+    # IEEE 802.3: 20 octets of preamble and gap; the IPv6 frame is on the left
+    assert rows["forward"][3:6] == (
+        f"{found / 1e6:.3f}",
+        f"{found * 124 * 8 / 1e9:.3f}",
+        f"{found * 84 * 8 / 1e9:.3f}",
+    )
+    assert rows["forward"][6] == f"{found * 124 * 8 / 1e10:.2%}"
+    assert "in both directions at once, at 104/64 octets" in text
+    assert "without loss" in text
+    assert "Median of 2 repetitions, trials of 1 s." in text
+    assert "limited" not in text
+
+
+def test_the_testers_limit_is_part_of_the_verdict(tmp_path):
+    _, text, table = told(tmp_path, device={"capacity_fps": 2e6, "tester_fps": 4e5})
+    assert "Mpps *" in text
+    assert "the device may be faster" in text
+    assert all(row[2].endswith(" *") for row in table.rows)
+
+
+def test_smallest_and_largest_frames_are_told(tmp_path):
+    _, text, _ = told(tmp_path, frame_sizes=[104, 1518, 512])
+    assert "at 104/64 octets" in text and "; at 1518/1478 octets" in text
+    assert "512" not in text
+
+
+def test_nothing_is_said_without_a_throughput(tmp_path):
+    data = load(made(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
+    assert list(verdict(data)) == []

@@ -1,0 +1,295 @@
+"""v6t's testers and others on the same devices, in turn (A30): ``python -m v6t.tests.drivers.peers CASES ROUNDS``.
+
+siitperf and Maptperf are built outside of the tree (SIITPERF_DIR holds ``siitperf-tp``, MAPTPERF_DIR
+``maptperf-tp``) and run in the tester's namespace of the same lab, before the same device, which the same
+driver has configured: v6t's parameters are read from the very file of theirs. A round is one search by each tester; with V6T_RECORD what
+was found is added to ``recorded/peers.json``, from which ``accuracy_page.py`` writes the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from v6t.analysis.statistics import median, percentile
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.migrate.common import Imported
+from v6t.core.migrate.maptperf import read_maptperf
+from v6t.core.migrate.siitperf import read_siitperf
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.device import lab_device
+from v6t.core.runs.manifest import machine
+from v6t.drivers.lab.setup import Bed
+from v6t.procedures.conditions import Conditions
+from v6t.procedures.search.binary import binary_search
+from v6t.procedures.throughput import ThroughputSpec, measure_throughput
+from v6t.procedures.validity import Verdict
+from v6t.profiles.errors import TesterError
+
+RECORD = Path(__file__).parent / "recorded" / "peers.json"
+TOLERANCE = 1.02
+DURATION_S = 1.0
+TIMEOUT_S = 0.5
+AGAIN = 1
+"""Times a trial is repeated in which the tester was too slow."""
+CORES = "(0)@1,(1)@0,(2)@1,(3)@0,(4)@1"
+"""Their four threads on two CPUs: a sender and a receiver on each."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another tester.
+
+    Attributes:
+        name: as on the page.
+        built: environment variable with the directory of its program.
+        program: its throughput test.
+        read: makes v6t's parameters of its file.
+    """
+
+    name: str
+    built: str
+    program: str
+    read: Callable[[Path], Imported]
+
+
+SIITPERF = Peer("siitperf", "SIITPERF_DIR", "siitperf-tp", read_siitperf)
+MAPTPERF = Peer("Maptperf", "MAPTPERF_DIR", "maptperf-tp", read_maptperf)
+PEERS = (SIITPERF, MAPTPERF)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A device.
+
+    Attributes:
+        words: on the page.
+        driver: that configures it.
+        versions: of IP, left and right.
+        octets: the frame as v6t lists it.
+        upper_fps, resolution_fps: of the search.
+        peer: the tester it is compared with.
+    """
+
+    words: str
+    driver: str
+    versions: tuple[int, int]
+    octets: int
+    upper_fps: float
+    resolution_fps: float
+    peer: Peer = SIITPERF
+
+    def conf(self, links) -> str:
+        """The peer's configuration: left to right, pseudorandom ports."""
+        lines = self._siitperf(links) if self.peer is SIITPERF else self._maptperf(links)
+        return "".join(f"{name} {value}\n" for name, value in lines.items())
+
+    def _siitperf(self, links):
+        """One pair of addresses."""
+        left, right = self.versions
+        return {
+            "IP-L-Vers": left, "IP-R-Vers": right,
+            "IPv4-L-Real": "198.18.0.2", "IPv4-R-Real": "198.19.0.2",
+            "IPv6-L-Real": "2001:2::2", "IPv6-R-Real": "2001:2:0:8000::2",
+            "IPv4-L-Virt": "198.18.0.2", "IPv6-R-Virt": "2001:2:0:1000::2",
+            "MAC-L-Tester": links.left.tester_mac, "MAC-R-Tester": links.right.tester_mac,
+            "MAC-L-DUT": links.left.dut_mac, "MAC-R-DUT": links.right.dut_mac,
+            "Forward": 1, "Reverse": 0, "Promisc": 0, "Num-L-Nets": 1, "Num-R-Nets": 1,
+            "CPU-L-Send": 1, "CPU-R-Recv": 2, "CPU-R-Send": 3, "CPU-L-Recv": 4, "MEM-Channels": 1,
+            "Fwd-var-sport": 3, "Fwd-var-dport": 3, "Fwd-sport-min": 1024, "Fwd-sport-max": 65535,
+            "Fwd-dport-min": 1, "Fwd-dport-max": 49151, "Rev-var-sport": 3, "Rev-var-dport": 3,
+            "IP-L-var": 0, "IP-R-var": 0, "Stateful": 0,
+        }  # fmt: skip
+
+    def _maptperf(self, links):
+        """A thousand customers of a relay."""
+        return {
+            "Tester-L-IPv6": "2001:db8:6::2", "Tester-R-IPv4": "203.0.113.56",
+            "Tester-R-IPv6": "2001:db8:7::2",
+            "Tester-L-MAC": links.left.tester_mac, "Tester-R-MAC": links.right.tester_mac,
+            "DUT-L-MAC": links.left.dut_mac, "DUT-R-MAC": links.right.dut_mac,
+            "FW-dport-min": 1, "FW-dport-max": 49151, "RV-sport-min": 1024, "RV-sport-max": 65535,
+            "bg-dport-min": 1, "bg-dport-max": 49151, "bg-sport-min": 1024, "bg-sport-max": 65535,
+            "FW-var-sport": 3, "FW-var-dport": 3, "RV-var-sport": 3, "RV-var-dport": 3,
+            "NUM-OF-CEs": 1000, "BMR-IPv6-Prefix": "2001:db8:ce::", "BMR-IPv6-prefix-length": 48,
+            "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 13,
+            "DMR-IPv6-Prefix": "64:ff9b::", "DMR-IPv6-prefix-length": 64,
+            "CPU-FW-Send": 1, "CPU-FW-Receive": 2, "CPU-RV-Send": 3, "CPU-RV-Receive": 4,
+            "Mem-Channels": 1, "FW": 1, "RV": 0, "Promisc": 0,
+        }  # fmt: skip
+
+
+CASES = {
+    "ipv6": Case("Linux router, IPv6", "linux-router", (6, 6), 84, 480_000.0, 15_000.0),
+    "ipv4": Case("Linux router, IPv4", "linux-router", (4, 4), 64, 480_000.0, 15_000.0),
+    "tayga": Case("TAYGA, SIIT", "tayga", (6, 4), 84, 160_000.0, 5_000.0),
+    "mapt": Case("VPP, MAP-T BR", "vpp", (6, 4), 84, 480_000.0, 15_000.0, MAPTPERF),
+}
+
+
+def bound_for(case, tester, directory):
+    """A run of v6t with what the peer's own file says."""
+    links = bind(resolve(flags=Flags(plugin="ipv6-router", tester="embedded"))).technology.links
+    path = Path(directory) / f"{case.peer.name.lower()}.conf"
+    path.write_text(case.conf(links))
+    asked = case.peer.read(path).run
+    run = Path(directory) / "run.yaml"
+    run.write_text(json.dumps({"plugin": asked["plugin"], "params": asked["params"]}))
+    options = {"lab": "true", "cpu_limit": "100"} if tester == "trex" else {}
+    program = {"program": os.environ["V6T_VPP"]} if "V6T_VPP" in os.environ else {}
+    flags = Flags(
+        tester=tester,
+        tester_options=options,
+        dut=case.driver,
+        dut_params=program if case.driver == "vpp" else {},
+    )
+    return bind(resolve(run, None, flags))
+
+
+def v6t_finds(case, tester, bound):
+    """The throughput found by one of v6t's testers."""
+    sizes = bound.technology.frame_pair(case.octets)
+    conditions = Conditions(
+        sizes.ipv6, sizes.ipv4, "forward", TIMEOUT_S, 0.1,
+        sending_time_tolerance=TOLERANCE, invalid_retries=AGAIN,
+    )  # fmt: skip
+    spec = ThroughputSpec(
+        conditions, case.upper_fps, "media", case.resolution_fps, DURATION_S, repetitions=1
+    )
+    bench = Bench(bound)
+    try:
+        bench.load(compile_point(bound.technology, sizes, bound.settings.seed))
+        return measure_throughput(spec, bench.measure).repetitions[0].rate_fps
+    finally:
+        bench.close()
+
+
+def peer_finds(case, bound, directory):
+    """The same search with the peer's own trials."""
+    with standing(bound) as tester:
+
+        def offered(rate, _step):
+            for _ in range(AGAIN + 1):
+                sent, received, took = peer_trial(case.peer, tester, directory, rate)
+                slow = took > DURATION_S * TOLERANCE
+                if not slow:
+                    break
+            return Verdict(passed=not slow and received == sent, valid=not slow)
+
+        found = binary_search(offered, upper_fps=case.upper_fps, resolution_fps=case.resolution_fps)
+        return found.rate_fps
+
+
+@contextmanager
+def standing(bound):
+    """The lab with the device, and nobody at the tester's ports; its namespace."""
+    bed = Bed(bound.technology.links, lab_device(bound))
+    try:
+        yield bed.open().tester
+    finally:
+        bed.close()
+
+
+def peer_trial(peer, tester, directory, rate_fps):
+    """Frames sent and received, and how long sending took [s]."""
+    program = Path(os.environ[peer.built]) / peer.program
+    ports = " ".join(
+        f"--vdev=net_af_packet{number},iface={side},framecnt=8192,blocksz=65536"
+        for number, side in enumerate(("left", "right"))
+    )
+    eal = f"--lcores {CORES} --no-huge --no-pci -m 512 --file-prefix peers --log-level 3 {ports}"
+    rate = round(rate_fps)
+    # frame size, rate, seconds, timeout in ms, and n, m: no background
+    command = f"timeout 25 {program} 84 {rate} {DURATION_S:.0f} {TIMEOUT_S * 1000:.0f} 2 2"
+    text = f"cd {shlex.quote(str(directory))} && EAL_ARGS={shlex.quote(eal)} {command}"
+    status, said = tester.ask("run", command=["sh", "-c", text])
+    back = re.search(r"Forward frames received: *(\d+)", said)
+    took = re.search(r"sending took ([0-9.]+)", said)
+    if back is None or took is None:
+        raise TesterError(f"{peer.name} ended with {status}: {said[-400:]}")
+    return rate * round(DURATION_S), int(back[1]), float(took[1])
+
+
+def testers(case) -> list[str]:
+    """Those that can be had here."""
+    found = ["embedded"]
+    if os.environ.get("TREX_DIR"):
+        found.append("trex")
+    return [*found, case.peer.name] if os.environ.get(case.peer.built) else found
+
+
+def one_round(case) -> dict[str, float]:
+    """A search by each."""
+    found = {}
+    for tester in testers(case):
+        with TemporaryDirectory() as directory:
+            if tester == case.peer.name:
+                bound = bound_for(case, "embedded", directory)
+                found[tester] = peer_finds(case, bound, directory)
+            else:
+                found[tester] = v6t_finds(case, tester, bound_for(case, tester, directory))
+    return found
+
+
+def recorded():
+    """Rates by case and tester."""
+    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+
+
+def note(name, found):
+    """Keep a round, where this is asked for."""
+    if not os.environ.get("V6T_RECORD"):
+        return
+    kept = recorded()
+    here = machine()
+    kept["machine"] = {k: here[k] for k in ("processor", "cores", "kernel")}
+    of = kept.setdefault(name, {})
+    of["date"] = date.today().isoformat()
+    for tester, rate in found.items():
+        of.setdefault("rates", {}).setdefault(tester, []).append(round(rate))
+    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+WORDS = {"embedded": "v6t, embedded", "trex": "v6t, TRex"}
+
+
+def table() -> Iterator[str]:
+    """Medians, P1 and P99 of the rounds."""
+    kept = recorded()
+    yield "| device | tester | rounds | median fps | P1 | P99 | median against the peer's |"
+    yield "|---|---|---:|---:|---:|---:|---:|"
+    for name, case in CASES.items():
+        rates = kept.get(name, {}).get("rates", {})
+        peer = rates.get(case.peer.name)
+        for tester, values in rates.items():
+            against = ""
+            if tester != case.peer.name and peer:
+                against = f"{median(values) / median(peer) - 1:+.0%}"
+            figures = [median(values), percentile(values, 1), percentile(values, 99)]
+            said = " | ".join(f"{v:,.0f}" for v in figures)
+            words = WORDS.get(tester, tester)
+            yield f"| {case.words} | {words} | {len(values)} | {said} | {against} |"
+
+
+def main() -> None:
+    """Rounds of some cases, one after the other and again."""
+    names, rounds = sys.argv[1].split(","), int(sys.argv[2])
+    for number in range(1, rounds + 1):
+        for name in names:
+            found = one_round(CASES[name])
+            note(name, found)
+            print(name, f"{number}/{rounds}", found, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,390 @@
+"""Planted faults: devices, and a tester, that are wrong in a way that is known, and who finds them.
+
+``test_planted.py`` puts each before each real tester; where V6T_RECORD is set, so often, and adds to
+``recorded/planted.json`` how often it was found. ``accuracy_page.py`` writes the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+from v6t.core.accuracy.certify import Unchanged
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.lab.known_behaviour import Known
+from v6t.drivers.lab.known_device import KnownDevice
+from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
+from v6t.drivers.tester import OracleAround
+from v6t.procedures.trial import Trial
+from v6t.procedures.validity import assess_trial
+
+RECORD = Path(__file__).parent / "recorded" / "planted.json"
+TESTERS = ("embedded", "trex")
+MILLION = 1_000_000
+BUSY = 8
+"""Trials are repeated so often where the machine, not the fault, spoils them."""
+SENDING = 1.05
+
+
+class Spoiled(OracleAround):
+    """A translation with one thing wrong in the frames of one direction."""
+
+    way = "forward"
+
+    def expect(self, direction, frames):
+        answer = self.oracle.expect(direction, frames)
+        if direction == self.way and len(answer.frames):
+            self.spoil(answer.frames)
+        return answer
+
+
+class PortsSwapped(Spoiled):
+    """Source and destination port changed places: the UDP checksum stays valid."""
+
+    def spoil(self, frames):
+        frames[:, 34:38] = frames[:, [36, 37, 34, 35]]
+
+
+class ChecksumOff(Spoiled):
+    """One bit of the UDP checksum."""
+
+    def spoil(self, frames):
+        frames[:, 41] ^= 1
+
+
+class NextPsid(Spoiled):
+    """Frames are encapsulated towards the customer whose PSID is one more."""
+
+    way = "reverse"
+
+    def spoil(self, frames):
+        # the PSID is the end of the interface identifier (RFC 7597 section 6)
+        psid = frames[:, 52].astype(np.uint16) << 8 | frames[:, 53]
+        frames[:, 52], frames[:, 53] = (psid + 1) >> 8 & 0xFF, (psid + 1) & 0xFF
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong, and what must be said of it.
+
+    Attributes:
+        name: in the record.
+        words: on the page.
+        device: made of the longest frame and the technology; None: the tester is wrong.
+        found: whether a trial's verdict and result say just this; see :class:`Seen`.
+        says: what that is, on the page.
+        technology: whose traffic is sent.
+        mode, rate_fps, frames, timeout_s: of the trial.
+    """
+
+    name: str
+    words: str
+    device: Callable[[int, object], LabDevice] | None
+    found: Callable[[Seen], bool]
+    says: str
+    technology: str = "mape-br"
+    mode: str = "bidirectional"
+    rate_fps: float = 2000.0
+    frames: int = 2000
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of a trial."""
+
+    trial: Trial
+    result: object
+    verdict: object
+
+    def total(self, what):
+        """Over both directions, negative traffic apart."""
+        return sum(c.total(what) for c in self.result.directions.values())
+
+    @property
+    def lost(self):
+        """Frames sent that did not come back, in time or late."""
+        return self.total("sent") - self.total("received") - self.total("late")
+
+
+def mismatched(seen):
+    """A frame was compared and is not what it should be."""
+    return seen.verdict.valid and not seen.verdict.passed and seen.verdict.mismatch is not None
+
+
+def reference(oracle):
+    """The technology's own device with something around its translation."""
+    return lambda octets, technology: ReferenceDevice(oracle(technology), octets)
+
+
+def believing(**params):
+    """The technology's own device with other parameters than the tester's."""
+    run = resolve(flags=Flags(plugin="mape-br", tester="embedded", params=params))
+    other = bind(run).technology
+    return lambda octets, technology: ReferenceDevice(other, octets)
+
+
+def known(behaviour):
+    """A device that forwards frames unchanged, and does this to some."""
+
+    def made(octets, technology):
+        return Behaving(octets, behaviour)
+
+    return made
+
+
+class Behaving(KnownDevice):
+    """A known device that begins as it is to go on."""
+
+    def __init__(self, octets, behaviour):
+        super().__init__(octets)
+        self.behaviour = behaviour
+
+    def start_in(self, pid):
+        super().start_in(pid)
+        self.behave(self.behaviour)
+
+
+PLAIN = {"technology": "ipv6-router", "mode": "forward"}
+LONG = {**PLAIN, "rate_fps": 50_000.0, "frames": MILLION}
+DUPLICATED = 1000
+
+NOTHING = (
+    Fault(
+        "nothing-translated", "nothing: MAP-E border relay as it should be",
+        reference(lambda technology: technology), lambda seen: seen.verdict.passed, "the trial passes",
+    ),
+    Fault(
+        "nothing-forwarded", f"nothing: {MILLION:,} frames forwarded", known(Known(timeless=True)),
+        lambda seen: seen.verdict.passed, "the trial passes", **LONG,
+    ),
+)  # fmt: skip
+FAULTS = (
+    *NOTHING,
+    Fault(
+        "rule-bit", "one bit of the rule's IPv6 prefix",
+        believing(rule_ipv6="2001:db8:cf::/51"),
+        lambda seen: (seen.verdict.valid and seen.lost > 0) or mismatched(seen),
+        "frames are lost, or differ from the translation",
+    ),
+    Fault(
+        "psid", "PSID one too large", reference(NextPsid), mismatched,
+        "frames differ from the translation",
+    ),
+    Fault(
+        "checksum", "one bit of the UDP checksum", reference(ChecksumOff), mismatched,
+        "frames differ from the translation",
+    ),
+    Fault(
+        "ports", "source and destination port swapped", reference(PortsSwapped), mismatched,
+        "frames differ from the translation",
+    ),
+    Fault(
+        "one-in-a-million", f"one frame in {MILLION:,} lost",
+        known(Known(lose_every=MILLION, timeless=True)),
+        lambda seen: seen.verdict.valid and not seen.verdict.passed and seen.lost == 1,
+        "exactly one frame is lost", **LONG,
+    ),
+    Fault(
+        "duplicates", f"one frame in {DUPLICATED:,} twice",
+        known(Known(duplicate_every=DUPLICATED, timeless=True)),
+        lambda seen: seen.verdict.valid
+        and not seen.verdict.passed
+        and (seen.lost, seen.total("surplus")) == (0, seen.trial.frames // DUPLICATED),
+        "surplus frames, exactly as many", **{**PLAIN, "rate_fps": 5000.0, "frames": 10_000},
+    ),
+    Fault(
+        "late", "every frame 3 ms late, where 2 ms are allowed",
+        known(Known(delay_us=3000, timeless=True)),
+        lambda seen: seen.verdict.valid and seen.total("late") == seen.trial.frames,
+        "every frame is late", timeout_s=0.002, **PLAIN,
+    ),
+    Fault(
+        "under-sends", "the tester stands still in the middle of a trial", None,
+        lambda seen: not seen.verdict.valid, "the trial is invalid: the tester's fault, no loss",
+        **{**PLAIN, "rate_fps": 1000.0, "frames": 2000},
+    ),
+)  # fmt: skip
+RESET = Fault(
+    "table-reset", "a NAT forgets its connections during a trial", None,
+    lambda seen: seen.verdict.valid and seen.lost > 0, "frames from outside are lost",
+    technology="nat44", mode="reverse",
+)  # fmt: skip
+ALL = (*FAULTS, RESET)
+
+
+class Changing(LabDevice):
+    """The place of the device, in which one stands after the other."""
+
+    def __init__(self):
+        self._pid = None
+        self._inner = None
+
+    def start_in(self, pid):
+        self._pid = pid
+
+    def put(self, device):
+        """Instead of what stood there."""
+        self.close()
+        self._inner = device
+        device.start_in(self._pid)
+
+    def check(self):
+        if self._inner is not None:
+            self._inner.check()
+
+    def report(self):
+        return {} if self._inner is None else self._inner.report()
+
+    def describe(self):
+        return {"kind": "planted"}
+
+    def close(self):
+        if self._inner is not None:
+            self._inner.close()
+            self._inner = None
+
+
+class Benchmarked:
+    """A real tester and the place of the device."""
+
+    def __init__(self, kind):
+        options = {"lab": "true"} if kind == "trex" else {}
+        self.kind = kind
+        self._place = Changing()
+        self._bound = {
+            name: bind(resolve(flags=Flags(plugin=name, tester=kind, tester_options=options)))
+            for name in ("mape-br", "ipv6-router")
+        }
+        first = self._bound["mape-br"]
+        self._links = first.technology.links
+        self.tester = first.tester.make(
+            self._links, self._place, loopback=False, delays=True, seed=1
+        )
+        self.tester.open()
+        self._loaded = None
+
+    def close(self):
+        self.tester.close()
+
+    def finds(self, fault):
+        """Whether a trial says what it must."""
+        device = fault.device or known(Known(timeless=True))
+        technology = self._bound[fault.technology].technology
+        self._place.put(device(frame_octets(self._links), technology))
+        sizes = self._load(fault.technology)
+        for _ in range(BUSY):
+            trial = Trial(
+                "planted", fault.name, sizes.ipv6, sizes.ipv4, fault.mode, fault.rate_fps,
+                fault.frames / fault.rate_fps, 0.5, 0.1, frame_timeout_s=fault.timeout_s,
+            )  # fmt: skip
+            with self._stopped(trial) if fault.device is None else nothing():
+                result = self.tester.measure(trial)
+            seen = Seen(trial, result, assess_trial(trial, result, sending_time_tolerance=SENDING))
+            if seen.verdict.valid or fault.device is None:
+                break
+        return seen, fault.found(seen)
+
+    def _load(self, name):
+        technology = self._bound[name].technology
+        sizes = technology.frame_pair(104 if name == "mape-br" else 84)
+        if self._loaded != name:
+            oracle = technology if name == "mape-br" else Unchanged(technology)
+            self.tester.load(compile_point(technology, sizes, 1), oracle)
+            self._loaded = name
+        return sizes
+
+    @contextmanager
+    def _stopped(self, trial):
+        """What sends stands still from the middle of the trial until after its end."""
+        pids = sending(self.tester)
+
+        def stop():
+            wait_for_frames(self.tester.namespaces()["device"])
+            time.sleep(trial.duration_s / 2)
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(trial.duration_s)
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+        thread = threading.Thread(target=stop)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+
+
+@contextmanager
+def nothing():
+    yield
+
+
+def sending(tester):
+    """Processes that send."""
+    if tester.name == "embedded":
+        return [tester._workers["left sender"].pid]
+    return family(tester.attachment.server._process.pid)
+
+
+def family(pid):
+    """A process and those it started."""
+    found = [pid]
+    for one in found:
+        for task in Path(f"/proc/{one}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def wait_for_frames(pid, side="left"):
+    """Until the device's interface on one side receives."""
+    before = received(pid, side)
+    until = time.monotonic() + 30
+    while received(pid, side) < before + 50 and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def received(pid, side):
+    """Frames that came to an interface in the network namespace of a process."""
+    for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name.strip() == side:
+            return int(rest.split()[1])
+    raise LookupError(side)
+
+
+def often():
+    """How often each fault is planted."""
+    return int(os.environ.get("V6T_RECORD") or 1)
+
+
+def recorded():
+    """What was found, by tester and fault."""
+    return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+
+
+def note(tester, fault, found, of, example):
+    """Add how often a fault was found to what is kept, where this is asked for."""
+    if not os.environ.get("V6T_RECORD"):
+        return
+    kept = recorded()
+    before = kept.get(f"{tester} {fault.name}", {"found": 0, "of": 0})
+    kept[f"{tester} {fault.name}"] = {
+        "found": before["found"] + found,
+        "of": before["of"] + of,
+        "said": example,
+        "date": date.today().isoformat(),
+    }
+    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,113 @@
+"""Every planted fault is found by every real tester, and nothing where there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab.privilege import available
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.trial import Trial
+from v6t.procedures.validity import assess_trial
+
+from . import planted
+
+LAB, WHY = available()
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.alone,
+    pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
+]
+KINDS = [
+    pytest.param("embedded"),
+    pytest.param(
+        "trex",
+        marks=[
+            pytest.mark.trex,
+            pytest.mark.skipif(
+                not os.environ.get("TREX_DIR"),
+                reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+            ),
+        ],
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def bench(request):
+    made = planted.Benchmarked(request.param)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("fault", planted.FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_found(bench, fault):
+    short = not os.environ.get("V6T_RECORD") and fault.frames >= planted.MILLION
+    if short and fault in planted.NOTHING:
+        fault = replace(fault, frames=fault.frames // 10)
+    found, said = 0, []
+    for _ in range(planted.often()):
+        seen, right = bench.finds(fault)
+        found += right
+        said.append("; ".join(seen.verdict.reasons))
+    planted.note(bench.kind, fault, found, planted.often(), said[-1])
+    assert found == planted.often(), said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_is_reset_during_a_trial(kind):
+    for program, package in make_driver("nftables", {}).programs.items():
+        if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+            pytest.skip(f"needs the Debian package {package}")
+    options = {"lab": "true"} if kind == "trex" else {}
+    run = resolve(flags=Flags(plugin="nat44", tester=kind, tester_options=options))
+    bound = bind(run)
+    sizes = bound.technology.frame_pair(run.frame_sizes[0])
+    bench = Bench(bound)
+    bench.load(compile_point(bound.technology, sizes, run.seed))
+    trial = Trial("planted", "reset", sizes.ipv6, sizes.ipv4, "reverse", 1000.0, 2.0, 0.5, 0.1,
+                  connections=Connections(500, 1000.0, wait_s=0.5))  # fmt: skip
+
+    def reset(tester, pid):
+        planted.wait_for_frames(pid, "right")
+        time.sleep(0.5)
+        tester.device_state().flush()
+
+    found, said = 0, []
+    try:
+        tester = bench.open()
+        for _ in range(planted.often()):
+            assert _phase_two(bench, trial, None) is not None
+            seen = _phase_two(bench, trial, lambda: reset(tester, tester.namespaces()["device"]))
+            found += planted.RESET.found(seen)
+            said.append("; ".join(seen.verdict.reasons))
+    finally:
+        bench.close()
+    planted.note(kind, planted.RESET, found, planted.often(), said[-1])
+    assert found == planted.often(), said
+
+
+def _phase_two(bench, trial, meanwhile):
+    """A valid trial, with something that happens once its own traffic from outside has begun."""
+    for _ in range(planted.BUSY):
+        kept = replace(trial, connections=replace(trial.connections, keep=meanwhile is not None))
+        thread = None
+        if meanwhile is not None:
+            bench.measure(kept)  # the table is filled; the next trial uses it at once
+            thread = threading.Thread(target=meanwhile)
+            thread.start()
+        result = bench.measure(kept)
+        if thread is not None:
+            thread.join()
+        verdict = assess_trial(trial, result, sending_time_tolerance=planted.SENDING)
+        if result.connections.filled and verdict.valid and (verdict.passed or meanwhile):
+            return planted.Seen(trial, result, verdict)
+    return None
