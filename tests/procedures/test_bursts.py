@@ -47,6 +47,11 @@ def test_formula_of_rfc_9004():
     assert buffer_time(100, 10.0, 10.0).corrected_s == 0.0
 
 
+def test_no_buffer_is_negative():
+    """A throughput above the burst rate, as rounding may have it."""
+    assert buffer_time(100, 1000.0, 1500.0).corrected_s == 0.0
+
+
 def test_deviation_is_that_of_a_sample():
     assert deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.138, abs=1e-3)
     assert deviation([5]) is None
