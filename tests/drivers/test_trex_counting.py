@@ -131,6 +131,19 @@ def test_duplicates_and_order(raw):
     assert (count.received, count.surplus, count.out_of_order) == (1800, 7, 2)
 
 
+def test_a_group_without_errors_has_no_surplus(raw):
+    del raw["groups"]["latency"]["0"]["err_cntrs"]
+    count = counting.by_trailer(raw, SENT["forward"]).classes["fg"]
+    assert (count.surplus, count.out_of_order) == (0, 0)
+
+
+def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
+    """Its lowest octet, 12 before the end, counts through each run."""
+    assert counting.neighbours_filter(1 << 20, 1 << 8) == (
+        "ether[len - 16] = 0xab and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
+    )
+
+
 def test_control_frames_are_what_is_left(raw):
     raw["ports"]["1"]["ipackets"] += 11
     assert counting.by_trailer(raw, SENT["forward"]).control == 11
