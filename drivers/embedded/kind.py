@@ -23,6 +23,11 @@ class Embedded(TesterKind):
     title = "real frames through network namespaces of this machine; builds its lab itself"
     in_lab = True
     shared = THIS_MACHINE
+    stamps = (
+        "from the moment the tester hands the frame to the kernel, read for each frame, to the "
+        "moment the kernel has received all of it, in software; both by the time of day in "
+        "nanoseconds, and a trial during which that clock was stepped is invalid"
+    )
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """None."""

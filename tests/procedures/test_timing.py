@@ -4,6 +4,7 @@ import math
 
 import pytest
 from v6t.analysis.records.timing import timing_record, timing_rows
+from v6t.drivers.testers import kind_of
 from v6t.procedures.distribution import Distribution, differences
 from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
 from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
@@ -216,6 +217,29 @@ def test_a_sample_is_never_called_pdv():
     assert entry["share"] == 0.25
     full = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), sampled)
     assert timing_record(full, loopback=None, conditions={}).to_json()["title"] == "PDV"
+
+
+def test_a_sample_is_never_called_ipdv():
+    """TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)."""
+    counted = DirectionResult(
+        {"fg": ClassCount("foreground", 600_001, 600_001, 600_001)}, 1.0,
+        delays={"fg": Distribution.of([5])}, ipdv={"fg": Distribution.of(range(30_000))},
+    )  # fmt: skip
+    result = measure_ipdv(every_frame(ipdv_spec), lambda _: TrialResult({"forward": counted}))
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    assert entry["title"] == "sampled IPDV (not all pairs: 5.00%)"
+    assert entry["sampled"]
+
+
+@pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
+def test_a_delay_says_between_which_moments_it_was_taken(kind):
+    stamps = kind_of(kind, {}).stamps
+    result = measure_pdv(every_frame(pdv_spec), with_delays(Distribution.of([10, 11, 12])))
+    entry = timing_record(result, loopback=None, conditions={}, stamps=stamps).to_json()
+    assert entry["definition"].startswith("one way, from ")
+    assert "RFC 1242 section 3.8" in entry["definition"]
+    assert "time stamp counter, kept in steps of 1 us" in stamps or kind != "trex"
+    assert "read for each frame" in stamps or kind != "embedded"
 
 
 def test_negative_delays_are_counted():
