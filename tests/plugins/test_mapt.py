@@ -18,6 +18,7 @@ from v6t.plugins.map.mapt_reference import BAD_IID, BAD_PORT, NO_PORT, NO_RULE, 
 from v6t.plugins.map.rule_arrays import RuleArray
 from v6t.plugins.map.rules import MapRule, rule_from_text
 from v6t.plugins.translation import rfc6052
+from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
@@ -172,6 +173,7 @@ def test_the_example_of_rfc_7599():
     frames = expanded(plugin, "reverse", 1)
     frames[0, 26:34] = list(IPv4Address("10.2.3.4").packed + IPv4Address("192.0.2.18").packed)
     frames[0, 34:38] = list((80).to_bytes(2, "big") + (1232).to_bytes(2, "big"))
+    inet.finish_ipv4(frames, 14)
     six = IPv6(plugin.expect("reverse", frames).frames[0, 14:].tobytes())
     assert six.src == "2001:db8:ffff:0:a:203:400:0"
     assert six.dst == "2001:db8:12:3400:0:c000:212:34"
