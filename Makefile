@@ -9,7 +9,7 @@ SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -pat
 .PHONY: demo check test test-jool test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
-# most of the time: two more of them than there are cores
+# most of the time: three of them for each core
 JOBS ?= $(shell nproc)
 PARALLEL := --dist loadgroup -n
 
@@ -40,7 +40,7 @@ quick: $(VENV)/.developed
 	$(BIN)/pytest -q $(PARALLEL) $(JOBS) -m "not lab and not slow"
 
 unit: $(VENV)/.developed
-	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) + 2)) -m "not alone"
+	$(BIN)/pytest $(PARALLEL) $$(($(JOBS) * 3)) -m "not alone"
 	$(BIN)/pytest -m alone
 
 # what pages take from the code, then the site in build/site

@@ -29,6 +29,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
+from v6t.profiles.described import Described
 from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of
 
@@ -43,12 +44,10 @@ _ADDRESSES: dict[type, str] = {
 """pydantic's names for what is wrong with each."""
 
 
-class StrictModel(BaseModel):
+class StrictModel(Described):
     """Unknown names and infinite numbers are errors; neither values nor their types ever change."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     former_names: ClassVar[Mapping[str, str]] = {}
     """Settings by names they once had; files with those are still read."""
 

@@ -45,7 +45,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
     name = "throughput"
     title = "Throughput"
     record = ThroughputRecord
-    metrics: ClassVar = {"throughput": ""}
+    metrics: ClassVar = {"throughput": "", "tester capacity": ""}
 
     def sheet(self, records: Sequence[ThroughputRecord]) -> Sheet:
         """One row per point (TP-08)."""

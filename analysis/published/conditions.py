@@ -20,6 +20,13 @@ _OF_PAPERS: Mapping[str, Json] = {
     "unbiased-2024": {"repetitions": 10},
 }
 """What a paper says of all its tables."""
+_DEVICES = {
+    **{"Jool": "jool", "TAYGA": "tayga", "VPP": "vpp", "OpenBSD": "openbsd-pf"},
+    "Linux": "linux-router",
+}
+"""Drivers of the papers' devices, by a word of what they call them."""
+_CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one server"}
+"""Where NAT44 and NAT46 of the MAP-T measurements stand (Lencse and Bazsó 2024, section 6.4)."""
 _TRIAL_S = 60.0
 """Trials of the papers last so long where a table does not say otherwise."""
 
@@ -56,10 +63,17 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     values = record.to_json()
     if facts["simulated"]:
         found.append(Condition("frames", "sent", "simulated", False))
+    wanted = next((name for word, name in _DEVICES.items() if word in entry["dut"]), None)
+    if wanted and facts["device"] in _DEVICES.values():
+        alike = facts["device"] == wanted
+        found.append(Condition("device", entry["dut"], facts["device"], alike))
     if "dual DUT" in entry["dut"]:
         found.append(Condition("test setup", "dual DUT", "single DUT", False))
-    if "modified setup" in entry["technology"]:
-        found.append(Condition("test setup", "NAT44, NAT46 and BR apart", "CE and PE", False))
+    for setup, words in _CUSTOMERS_EDGES.items():
+        if setup in entry["technology"]:
+            here = {True: "two servers", False: "one server", None: UNKNOWN}[facts["apart"]]
+            alike = None if facts["apart"] is None else here == words
+            found.append(Condition("customer's edge", words, here, alike))
     stated: Json = {**_OF_PAPERS.get(entry["seed"], {}), **entry["conditions"]}
     workers = re.search(r"(\d+) workers?\b", entry["dut"])
     if workers:

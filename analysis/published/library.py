@@ -63,6 +63,14 @@ class Reference:
         return [c for c in self.conditions if not c.alike]
 
 
+JOINED = "cable"
+"""What stands for the device where the tester's ports are joined."""
+
+
+_CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
+"""Parts of a customer's edge, where several devices are in a row."""
+
+
 @cache
 def library() -> Mapping[str, Any]:
     """``published.json`` as it is."""
@@ -94,24 +102,48 @@ def facts_of(
         "simulated": simulated,
         "device": config["dut"]["driver"],
         "cores": _cores(config["dut"].get("options", {})),
+        "apart": _apart(config["dut"].get("options", {}).get("parts", {})),
     }
 
 
+def measured_there(entry: Mapping[str, Any], testbed: str) -> bool:
+    """Whether a testbed is called what a paper calls the place of a number: TS1, LT2, 1.2 GHz."""
+    said = [v for v in entry["conditions"].values() if isinstance(v, str)]
+    place = str(entry["test_system"]).partition(" ")[0]
+    return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in said))
+
+
+def _apart(parts: Mapping[str, Any]) -> bool | None:
+    """Whether the two functions of a customer's edge have a server each; None: nothing tells."""
+    servers = [
+        (parts.get(name, {}).get("options", {}).get("ssh") or {}).get("host")
+        for name in ("napt", "ce")
+    ]
+    return servers[0] != servers[1] if all(servers) else None
+
+
 def _cores(options: Mapping[str, Any]) -> int | None:
-    """Active cores of a device; of several in a row, of the last, the provider's edge.
+    """Active cores of a device; of several in a row, those of the provider's edge.
 
     The papers leave the customer's edge all of its cores and vary those of PLAT or BR (Lencse and
-    Bazsó 2024, section 3.2.3, limitation 4).
+    Bazsó 2024, section 3.2.3, limitation 4). A run's file names the parts in no order.
     """
     own = core_count(options.get("cores")) or core_count(options.get("workers"))
-    parts: list[Mapping[str, Any]] = list(options.get("parts", {}).values())
-    return own or (_cores(parts[-1].get("options", {})) if parts else None)
+    parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
+    edge = {_cores(part.get("options", {})) for n, part in parts.items() if n not in _CUSTOMERS}
+    known = edge - {None}
+    return own or (known.pop() if len(known) == 1 else None)
 
 
-def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any]) -> bool:
-    """Whether a paper's technology is what a plugin measures with these parameters."""
+def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str) -> bool:
+    """Whether a paper's technology is what a plugin measures with these parameters.
+
+    Numbers of a tester whose ports are joined are those of no device, and of nothing else.
+    """
     known = library()["technologies"].get(entry["technology"])
     if known is None or known["plugin"] != plugin:
+        return False
+    if known.get("device", device) != device or (device == JOINED and "device" not in known):
         return False
     return all(params.get(name) == value for name, value in known["params"].items())
 
@@ -134,10 +166,8 @@ def references(
     found: list[Reference] = []
     metrics = presentations.of(record).metrics if record.measured else {}
     for entry in library()["records"] if metrics else ():
-        about = (
-            is_about(entry, facts["plugin"], facts["params"]) and entry.get("median") is not None
-        )
-        if not about or paper not in (None, entry["seed"]):
+        about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
+        if not about or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
         placed = _placed(entry, record, metrics)
         if placed is None:
@@ -178,6 +208,6 @@ def _placed(
 
 
 def _mode(stated: str) -> str:
-    if "6->4" in stated:
+    if "6->4" in stated or stated == "forward":
         return "forward"
     return "reverse" if "4->6" in stated else "bidirectional"

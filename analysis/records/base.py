@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, WithJsonSchema
+from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
 from v6t.procedures.conditions import Attempt, Conditions
 from v6t.procedures.trial import TrialResult
+from v6t.profiles.described import Described
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 AGGREGATE: Literal["aggregate"] = "aggregate"
@@ -25,12 +26,11 @@ FindResult = Callable[[str], TrialResult]
 """The counted result of a trial, by the trial's key."""
 
 
-class Model(BaseModel):
+class Model(Described):
     """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
 
     model_config = ConfigDict(
         defer_build=True,
-        use_attribute_docstrings=True,
         extra="ignore",
         json_schema_extra={"additionalProperties": False},
     )

@@ -9,7 +9,13 @@ from typing import Any
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.presentation import Headline, Presentations
 from v6t.analysis.presentations.common import marked
-from v6t.analysis.published.library import facts_of, library, references, sources
+from v6t.analysis.published.library import (
+    facts_of,
+    library,
+    measured_there,
+    references,
+    sources,
+)
 from v6t.analysis.records.base import Record
 from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
@@ -36,12 +42,12 @@ def campaign_document(
     Args:
         name, title: of the campaign.
         paper: short name of the paper it repeats.
-        notes: of its experiments, by name.
+        notes: of its experiments, by name; of all of them, by ``""``.
         runs: all of them.
         presentations: of the benchmarks.
         figures: whether to draw.
     """
-    sections = [Section("In short", "short", list(_short(runs, paper)))]
+    sections = [Section("In short", "short", list(_short(runs, paper, notes.get("", ""))))]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
         mine = [r for r in runs if r.experiment == experiment]
         blocks: list[Block] = []
@@ -112,9 +118,11 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
         yield {**head, **asdict(headline)}
 
 
-def _short(runs: Sequence[CampaignRun], paper: str | None) -> Iterator[Block]:
+def _short(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
     if paper:
         yield Text(f"Repeats {sources()[paper]}.")
+    if note:
+        yield Text(note)
     done = sum(r.status == "complete" for r in runs)
     tone: Any = "good" if done == len(runs) else "warning"
     yield Text(f"{done} of {len(runs)} runs are complete.", tone)
@@ -182,14 +190,15 @@ def _paper(
         for record in run.records:
             for ref in references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least stands beside the paper's number
-                found.append((record, ref))
+                other = not measured_there(ref.entry, run.testbed)
+                found.append((record, ref, (len(ref.differing), other)))
                 met.add(id(ref.entry))
     best: dict[int, Any] = {}
-    for record, ref in found:
+    for record, ref, rank in found:
         known = best.get(id(ref.entry))
-        if known is None or len(ref.differing) < len(known[1].differing):
-            best[id(ref.entry)] = (record, ref)
-    yield from reproduction(list(best.values()))
+        if known is None or rank < known[2]:
+            best[id(ref.entry)] = (record, ref, rank)
+    yield from reproduction([(record, ref) for record, ref, _ in best.values()])
     if paper == "ipv6net-2015":
         yield from mean_sheets(runs)
         met |= {id(entry) for entry, _ in mean_pairs(runs)}

@@ -57,7 +57,8 @@ def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
         for run in runs:
             if run.data is None or run.data.config["line_rate_bps"] != megabits * 1e6:
                 continue
-            if not is_about(entry, run.data.config["plugin"], run.data.params):
+            config = run.data.config
+            if not is_about(entry, config["plugin"], run.data.params, config["dut"]["driver"]):
                 continue
             found = _kbps(run.records) if metric == "throughput" else _delays(run.records)
             if found:

@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Campaign:
 
     Attributes:
         name, title, paper: from its file.
-        notes: of the experiments, by name.
+        notes: of the experiments, by name; of all of them, by ``""``.
         runs: in the order they are made.
     """
 
@@ -127,8 +127,16 @@ def lay_out(path: Path, overrides: Overrides | None = None) -> Campaign:
         )
     content, planned = read(path, dict(changes.beds), changes.only)
     runs = [_laid_out(i, p, changes) for i, p in enumerate(planned, 1)]
-    notes = {e.name: e.note for e in content.experiments}
+    notes = {e.name: _note(e.note, e.differs) for e in content.experiments}
+    if content.differs:
+        notes[""] = _note("", content.differs)
     return Campaign(content.name, content.title, content.paper, notes, tuple(runs))
+
+
+def _note(note: str, differs: Mapping[str, str]) -> str:
+    """Words for the report, with the differences from a paper."""
+    said = "; ".join(text.rstrip(".") for text in differs.values())
+    return f"{note} Differs from the paper: {said}.".strip() if differs else note
 
 
 def start(campaign: Campaign, directory: Path) -> None:

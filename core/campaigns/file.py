@@ -28,6 +28,9 @@ class Experiment(StrictModel):
     """Begins the names of its runs."""
     note: str = ""
     """Words for the report."""
+    differs: dict[str, str] = Field(default_factory=dict)
+    """Where a paper is repeated, each difference that is left, in a sentence: by the setting that
+    differs, or by a word of its own. They follow the note in the report."""
     run: dict[str, Any] = Field(default_factory=dict)
     """Run file settings of this experiment, over the campaign's."""
     testbed: str | None = None
@@ -35,6 +38,9 @@ class Experiment(StrictModel):
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
     """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a
     run. Values that are long get names: `params: {fixed ports: {...}, random ports: {...}}`."""
+    along: dict[str, dict[str, list[Any]]] = Field(default_factory=dict)
+    """Settings that change along with an axis of the matrix: by axis and setting, as many values as
+    the axis has."""
     skip: list[dict[str, Any]] = Field(default_factory=list)
     """Combinations that are left out, as values by setting."""
 
@@ -53,6 +59,8 @@ class CampaignFile(StrictModel):
     testbeds: dict[str, dict[str, Any] | str] = Field(default_factory=dict)
     """Testbed file settings, or the path of a testbed file, by name. Different testbeds work at the
     same time."""
+    differs: dict[str, str] = Field(default_factory=dict)
+    """What differs from the paper in all experiments, as in each of them."""
     experiments: list[Experiment] = Field(min_length=1)
     """Runs that differ in what a matrix varies."""
 
@@ -171,10 +179,20 @@ def _runs(
     for axis, values in experiment.matrix.items():
         if not values:
             raise UsageError(f"{place_of(document, keys)}the axis {axis} has no values")
-    pairs = [_named(values) for values in experiment.matrix.values()]
-    for chosen in itertools.product(*pairs):
-        axes = dict(zip(experiment.matrix, (name for name, _ in chosen), strict=True))
-        values = dict(zip(experiment.matrix, (value for _, value in chosen), strict=True))
+    for axis in experiment.along:
+        if axis not in experiment.matrix:
+            raise UsageError(f"{place_of(document, keys)}the matrix has no axis {axis}")
+    columns = [
+        [(name, value, beside) for (name, value), beside in zip(
+            _named(values), _alongside(document, keys, experiment, axis), strict=True
+        )]
+        for axis, values in experiment.matrix.items()
+    ]  # fmt: skip
+    for chosen in itertools.product(*columns):
+        axes = dict(zip(experiment.matrix, (name for name, _, _ in chosen), strict=True))
+        values = dict(zip(experiment.matrix, (value for _, value, _ in chosen), strict=True))
+        for _, _, beside in chosen:
+            values |= beside
         if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
             continue
         bed_name = str(axes.get("testbed", experiment.testbed or _only(content)))
@@ -190,6 +208,21 @@ def _runs(
 def _named(values: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
     """Values of an axis with what they are called: themselves, or their names."""
     return list(values.items()) if isinstance(values, dict) else [(v, v) for v in values]
+
+
+def _alongside(
+    document: Document, keys: tuple[str | int, ...], experiment: Experiment, axis: str
+) -> list[dict[str, Any]]:
+    """For each value of an axis the settings that change with it."""
+    many = len(experiment.matrix[axis])
+    columns = experiment.along.get(axis, {})
+    for name, values in columns.items():
+        if len(values) != many:
+            raise UsageError(
+                f"{place_of(document, keys)}along {axis}, {name} has {len(values)} values, the axis "
+                f"{many}"
+            )
+    return [{name: values[n] for name, values in columns.items()} for n in range(many)]
 
 
 def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:

@@ -153,12 +153,13 @@ def _of_settings(taken: Collection[str]) -> Iterator[Callable[[Any], Any]]:
     """Flags that settings ask for; the help is that of the first setting a flag stands for."""
     from v6t.core.config.explain import plain
     from v6t.core.config.settings import ProcedureSettings
+    from v6t.profiles.described import descriptions
 
     models: dict[str, type[BaseModel]] = {"": ProcedureSettings, **registry.sections()}
     for flag, settings in _flags().items():
         section, _, name = settings[0].rpartition(".")
         if flag not in taken:
-            text = plain(models[section].model_fields[name].description or "")
+            text = plain(descriptions(models[section])[name])
             yield click.option(flag, metavar="VALUE", help=text)
 
 

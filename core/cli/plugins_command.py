@@ -91,8 +91,10 @@ def _all() -> list[dict[str, Any]]:
 
 def _one(name: str) -> dict[str, Any]:
     from v6t.core.config.plugins import load_plugin
+    from v6t.profiles.described import descriptions
 
     plugin = load_plugin(name)
+    words = descriptions(plugin.params_model)
     return {
         "name": name,
         "title": plugin.title,
@@ -103,7 +105,7 @@ def _one(name: str) -> dict[str, Any]:
             {
                 "name": key,
                 "default": _default(field),
-                "description": field.description or "",
+                "description": words[key],
             }
             for key, field in plugin.params_model.model_fields.items()
         ],

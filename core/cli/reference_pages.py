@@ -162,10 +162,13 @@ def _testbed_file() -> Iterator[str]:
         yield f"## tester: {tester}\n"
         yield f"{kind.title[0].upper()}{kind.title[1:]}. {summary_of(kind.options_model)}\n"
         yield from _table(options) if options else ()
-    reference = driver_type(REFERENCE)
-    yield f"## dut: {REFERENCE}\n"
-    yield summary_of(reference.options_model) + "\n"
-    yield from _table(settings_of(reference.options_model, "dut.options."))
+    as_they_are = [n for n in names() if not driver_type(n).configures]
+    for name in sorted(as_they_are, key=lambda n: n != REFERENCE):
+        model = driver_type(name).options_model
+        yield f"## dut: {name}\n"
+        yield summary_of(model) + "\n"
+        options = list(settings_of(model, "dut.options."))
+        yield from _table(options) if options else ()
     every, linux = (list(settings_of(m, "dut.options.")) for m in (DutOptions, LinuxOptions))
     yield "\n## dut: every driver\n"
     yield from _table(every)

@@ -12,7 +12,8 @@ from v6t.profiles.errors import UsageError
 @click.command(short_help="write the report of a run or campaign")
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option("--format", "formats", multiple=True, callback=names, metavar="NAMES",
-              help="Some of html, md, json, junit, csv, separated by commas; default: all.",
+              help="Some of html, md, json, junit, csv, openmetrics, separated by commas; "
+              "default: all but the last.",
               )  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="Another directory for the files.")  # fmt: skip
@@ -31,7 +32,7 @@ def command(
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.
     """
-    from v6t.core.reporting.write import FILES, write
+    from v6t.core.reporting.write import ASKED, FILES, write
     from v6t.core.runs.rundir import latest_run
 
     directory = latest_run(directory)
@@ -45,8 +46,8 @@ def command(
             click.echo(path)
         return
     for kind in formats:
-        if kind not in FILES:
-            raise UsageError(f"there is no format '{kind}'", ", ".join(FILES))
+        if kind not in ASKED:
+            raise UsageError(f"there is no format '{kind}'", ", ".join(ASKED))
     chosen = formats or tuple(FILES)
     for path in write(directory, output, chosen, paper=paper, figures=not no_figures):
         click.echo(path)

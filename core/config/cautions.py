@@ -106,7 +106,7 @@ def _links(bound: BoundRun) -> Iterator[str]:
 
 
 def _device(bound: BoundRun) -> Iterator[str]:
-    if not bound.tester.loops_back and not bound.driver.configures:
+    if not bound.tester.loops_back and not bound.driver.configures and not bound.driver.absent:
         yield (
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"

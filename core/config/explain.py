@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
+from v6t.profiles.described import descriptions
 
 KINDS = {
     "integer": "whole number",
@@ -57,11 +58,11 @@ def settings_of(model: type[Any], above: str = "") -> Iterator[Setting]:
         model: a pydantic model.
         above: what their names begin with.
     """
-    schema = model.model_json_schema()
+    schema, words = model.model_json_schema(), descriptions(model)
     for name, known in model.model_fields.items():
         inner = _models_in(known.annotation)
         default = known.get_default(call_default_factory=True)
-        text = plain(known.description or "")
+        text = plain(words[name])
         kind = _kind(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else as_yaml(default)

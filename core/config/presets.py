@@ -66,6 +66,10 @@ def caveats(bound: BoundRun) -> list[str]:
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.wanted(bound)
     said = list(bound.tester.caveats())
+    if bound.driver.absent:
+        said.append(
+            "there is no device: the tester's ports are joined, and the numbers are its own"
+        )
     if is_demonstration(run):
         said.append(
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "

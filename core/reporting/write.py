@@ -23,6 +23,8 @@ FILES = {
     "csv": names.REPETITIONS,
 }
 """What a report consists of; the last is written by the run itself, in siitperf's column order."""
+ASKED = {**FILES, "openmetrics": "results.prom"}
+"""With what is written only for those who ask for it."""
 
 
 def load(path: Path) -> RunData:
@@ -77,7 +79,7 @@ def write(
     Args:
         path: the run directory.
         output: another directory for the report; made if absent.
-        formats: some of :data:`FILES`.
+        formats: some of :data:`ASKED`.
         paper: reproduce the tables of this paper.
         figures: whether to draw.
 
@@ -99,7 +101,7 @@ def write(
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         for kind in formats:
-            target = place / FILES[kind]
+            target = place / ASKED[kind]
             if kind != "csv" or output is not None:
                 with names.reading(path):
                     text = texts[kind]()
@@ -134,6 +136,7 @@ def _texts(
     from v6t.analysis.report.junit import to_junit
     from v6t.analysis.report.machine_readable import to_json
     from v6t.analysis.report.markdown import to_markdown
+    from v6t.analysis.report.openmetrics import to_openmetrics
     from v6t.analysis.report.run import build
     from v6t.core.benchmarks.registry import presentations
 
@@ -144,6 +147,7 @@ def _texts(
         "md": lambda: to_markdown(build(data, known, paper=paper, figures=False)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
+        "openmetrics": lambda: to_openmetrics(data, known),
         "csv": lambda: read_text(path / names.REPETITIONS),
     }
 

@@ -44,6 +44,7 @@ def make_tester(
         EnvironmentLacking: this tester cannot be had.
     """
     links, intent = bound.technology.links, bound.technology.dut_intent()
+    loopback = loopback or bound.driver.absent
     return bound.tester.make(
         links if loopback else played(links, intent.left, intent.right),
         lab_device(bound, keep, say) if bound.tester.in_lab and not loopback else None,
@@ -88,7 +89,7 @@ class Bench:
             say: told what happens to the device.
         """
         self._bound = bound
-        self._loopback = loopback
+        self._loopback = loopback or bound.driver.absent
         self._keep = keep
         self._say = say
         self._oracle = bound.oracle

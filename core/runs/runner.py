@@ -161,7 +161,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     if journal.torn:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
     bench = Bench(bound, keep=directory.path, say=watch.say)
-    loopback = Bench(bound, loopback=True)
+    loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
     state = _State(bound, directory, results, journal, bench, loopback, watch)
     try:
         _write_results(state)

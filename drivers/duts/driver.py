@@ -53,6 +53,8 @@ class Driver(Commands):
 
     configures: ClassVar[bool] = True
     """There is something to configure; else the device is as it is."""
+    absent: ClassVar[bool] = False
+    """There is no device: the tester's ports are joined."""
 
     @property
     def hooks(self) -> Mapping[str, str]:

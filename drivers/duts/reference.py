@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator
 from v6t.drivers.device import DeviceSession, quiet
@@ -49,7 +49,7 @@ class Reference(WithoutCommands):
     title = "the plugin's own reference translation behind two interfaces of the lab"
     technologies = ()
     executed = "with real frames of every technology"
-    options_model = ReferenceOptions
+    options_model: ClassVar[type[StrictModel]] = ReferenceOptions
     configures = False
 
     @property

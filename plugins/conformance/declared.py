@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from v6t.plugins.conformance.cases import Case
+from v6t.profiles.described import descriptions
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import DIRECTIONS
 
@@ -24,8 +25,9 @@ def declared(kind: type[Technology]) -> Iterator[str]:
         yield "default_frame_sizes is empty"
     if not kind.drop_reasons or kind.drop_reasons[0] != "forwarded":
         yield "drop_reasons does not begin with 'forwarded'"
+    words = descriptions(kind.params_model)
     for name, field in kind.params_model.model_fields.items():
-        if not (field.description or "").strip():
+        if not words[name].strip():
             yield f"parameter '{name}' has no description"
         if field.is_required():
             yield f"parameter '{name}' has no default"

@@ -184,6 +184,13 @@ def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
     return groups
 
 
+@lru_cache(maxsize=4)  # every frame size and both phases ask for the same order
+def _rows(counts: tuple[int, ...], seed: str) -> Sequence[tuple[int, ...]]:
+    rows = list(product(*map(range, counts)))
+    random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
+    return rows
+
+
 def _listed(group: Sequence[_Split], seed: str) -> Varied:
     length = math.prod(s.rest for s in group)
     if length > MAX_LIST:
@@ -194,8 +201,7 @@ def _listed(group: Sequence[_Split], seed: str) -> Varied:
             "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
             "common divisor",
         )
-    rows = list(product(*(range(s.rest) for s in group)))
-    random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
+    rows = _rows(tuple(s.rest for s in group), seed)
     variables, bindings = [], []
     for place, s in enumerate(group):
         f = s.field

@@ -315,7 +315,7 @@ def test_the_embedded_tester_is_certified_interrupted_and_quoted(tmp_path, monke
     assert len(made.paced[0].rate_ppm) == 2
     run = tmp_path / "run"
     done = v6t_process(
-        "run", "--plugin", "ipv6-router", "--measure", "latency", "--rate", "400", "--tags", "50", "--mode", "forward",
+        "run", "--plugin", "ipv6-router", "--measure", "latency", "--rate", "400", "--tags", "100", "--mode", "forward", "--report",
         "--set-procedure", "repetitions=1", "--set-procedure", "sending_time_tolerance=1.5",
         "-o", run, XDG_CACHE_HOME=str(tmp_path / "cache"),
     )  # fmt: skip

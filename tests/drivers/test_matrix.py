@@ -15,11 +15,12 @@ POSSIBLE, WHY = available()
 
 
 def marks(tester, row):
-    found = [pytest.mark.lab, pytest.mark.alone, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+    """What takes whole cores has them alone; the others measure slowly enough for company."""
+    found = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
     if tester == "trex":
-        found.append(pytest.mark.trex)
+        found += [pytest.mark.trex, pytest.mark.alone]
     if row.device == "vpp":
-        found.append(pytest.mark.vpp)
+        found += [pytest.mark.vpp, pytest.mark.alone]
     why = matrix.lacking(tester, row)
     return [*found, pytest.mark.skipif(bool(why), reason=why)]
 

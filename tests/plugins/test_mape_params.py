@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from v6t.core.config.files import RunFile, TestbedFile
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import Domain, MapEParams
+from v6t.profiles.described import descriptions
 from v6t.profiles.errors import UsageError
 
 from .support import FIGURE_8, number, ports, relay, stream_frames
@@ -255,8 +256,8 @@ def test_ports_of_rfc_4814_are_the_defaults():
 
 def test_every_parameter_is_described():
     for model in (Domain, MapEParams):
-        for name, info in model.model_fields.items():
-            assert info.description, name
+        for name, text in descriptions(model).items():
+            assert text, name
 
 
 # requirements 3.2: mapperf.conf and maptperf.conf

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.config.plugins import load_plugin
+from v6t.profiles.described import descriptions
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +26,7 @@ def test_page(name):
     assert all(rfc in page for rfc in plugin.rfcs)
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
     fields = plugin.params_model.model_fields
+    words = descriptions(plugin.params_model)
     assert set(rows) == set(fields)
     for key, field in fields.items():
         default = field.get_default(call_default_factory=True)
@@ -32,7 +34,8 @@ def test_page(name):
             assert rows[key] == str(default).lower()
         elif isinstance(default, str):
             assert rows[key] == default
-        assert field.description in page
+        assert words[key]
+        assert words[key] in page
     assert f"v6t run --plugin {name}" in page
 
 

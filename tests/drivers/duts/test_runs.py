@@ -23,7 +23,7 @@ POSSIBLE, WHY = available()
 LACKING = missing("tayga", "over ssh")
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.alone,
+    pytest.mark.slow,
     pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
@@ -39,6 +39,8 @@ dut:
 QUICK = (
     *("--plugin", "siit", "--mode", "forward", "--frame-size", "84", "--reps", "1"),
     *("--duration", "0.2", "--resolution", "2500", "--no-report"),
+    # other tests run beside it
+    *("--set-procedure", "sending_time_tolerance=1.5", "--set-procedure", "invalid_retries=10"),
 )
 
 

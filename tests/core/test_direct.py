@@ -1,0 +1,67 @@
+"""Runs without a device: the tester's ports joined, every benchmark as ever."""
+
+import pytest
+from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
+from v6t.core.config.cautions import cautions
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.runner import execute
+from v6t.core.runs.tester_capacity import NO_DEVICE
+from v6t.tests.core.support import complaint, v6t
+from v6t.tests.core.test_measures import by_benchmark, results
+
+pytestmark = pytest.mark.slow
+
+
+def direct(plugin, *benchmarks, tester="sim", options=None, **procedure):
+    flags = Flags(
+        plugin=plugin,
+        tester=tester,
+        tester_options={k: str(v) for k, v in (options or {}).items()},
+        dut="cable",
+        benchmarks=benchmarks,
+        modes=("bidirectional",),
+        procedure={"repetitions": 2, **procedure},
+    )
+    return bind(resolve(flags=flags))
+
+
+def test_it_is_the_tester_that_is_measured(tmp_path):
+    limits = {"tester_fps": 700_000, "capacity_fps": 1000, "delay_us": 500, "tester_delay_us": 3}
+    bound = direct("ipv4-router", "throughput", "latency", options=limits)
+    execute(bound, tmp_path / "out", Silent())
+    found = by_benchmark(tmp_path / "out")
+    assert 600_000 < found["throughput"]["median"] <= 714_000  # sending may take 1.02 times as long
+    assert found["throughput"]["upper_bound"] > 1_200_000
+    assert found["throughput"]["conditions"]["ceiling"] == NO_DEVICE
+    delays = found["latency"]["directions"]["forward"]["tl"]
+    assert delays["median"] == pytest.approx(0.003)
+    assert any("there is no device" in c for c in results(tmp_path / "out")["caveats"])
+
+
+def test_connections_are_made_without_a_device(tmp_path):
+    count = {"connections": {"count": 5000, "validate_connections": False}}
+    bound = direct("nat44", "connection-rate", options={"tester_fps": 90_000}, **count)
+    execute(bound, tmp_path / "out", Silent())
+    record = by_benchmark(tmp_path / "out")["connection-rate"]
+    assert 60_000 < record["median"] <= 92_000
+    assert record["conditions"]["device"] == "cable"
+
+
+def test_nobody_asks_for_a_driver_where_there_is_no_device():
+    said = list(cautions(direct("ipv4-router", "throughput", tester="trex")))
+    assert not any("no driver configures the device" in text for text in said)
+
+
+def test_a_cable_has_no_options():
+    done = v6t("run", "--plugin", "ipv4-router", "--dut", "cable", "--set-dut", "x=1", "--dry-run")
+    assert "the cable device has no option 'x'" in complaint(done)
+
+
+@pytest.mark.lab
+def test_real_frames_come_back_as_they_were_sent(tmp_path):
+    bound = direct("mape-br", "throughput", tester="embedded", trial_duration_s=0.3, repetitions=1)
+    execute(bound, tmp_path / "out", Silent())
+    record = by_benchmark(tmp_path / "out")["throughput"]
+    assert record["median"] > 0
+    assert record["matched"] == 1.0

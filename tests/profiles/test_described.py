@@ -1,0 +1,54 @@
+"""The words of a model's fields: below the field, above it in the family, or said outright."""
+
+from __future__ import annotations
+
+from pydantic import Field, create_model
+from v6t.profiles.described import descriptions
+from v6t.profiles.strict_model import StrictModel
+
+
+class Above(StrictModel):
+    """Settings."""
+
+    kept: int = 1
+    """stays as it is"""
+    changed: int = 1
+    """in the parent"""
+    silent: int = 1
+
+
+class Below(Above):
+    """More of them."""
+
+    changed: int = 2
+    """in
+    the child"""
+    said: int = Field(3, description="outright")
+    """not this"""
+    other: int = Field(4, alias="another")
+    """has another name in files"""
+
+
+WORDS = {
+    "kept": "stays as it is",
+    "changed": "in\nthe child",
+    "silent": "",
+    "said": "outright",
+    "other": "has another name in files",
+}
+
+
+def test_words_are_those_of_the_class_that_has_the_field():
+    assert descriptions(Below) == WORDS
+    assert descriptions(Above)["changed"] == "in the parent"
+
+
+def test_the_schema_has_them():
+    schema = Below.model_json_schema()["properties"]
+    told = {name: known.get("description", "") for name, known in schema.items()}
+    assert told == {"another" if k == "other" else k: v for k, v in WORDS.items()}
+
+
+def test_a_model_that_was_made_at_run_time_has_those_above_it():
+    made = create_model("Made", __base__=Above, more=(int, Field(5, description="more")))
+    assert descriptions(made) == {**descriptions(Above), "more": "more"}
