@@ -311,7 +311,9 @@ class SimTester:
         back = [name for name, c in classes.items() if c.role != "negative"]
         if trial.delays.tags:
             return _tagged(trial, back, list(classes), weights, loss, block), None
-        pairs = [b - a for a, b in pairwise([*block, block[0]])]
+        pairs = []
+        if trial.delays.ipdv:
+            pairs = [b - a for a, b in pairwise([*block, block[0]])]
         delays, ipdv = {}, {}
         for name in back:
             count = classes[name]
@@ -319,6 +321,8 @@ class SimTester:
             limit = trial.frame_timeout_s
             kept = [d for d in block if limit is None or d <= limit * 1e9]
             delays[name] = _repeated(kept, count.received, lost=gone)
+            if not trial.delays.ipdv:
+                continue
             whole = max(0, count.required - 1)
             skipped = min(whole, 2 * gone)
             ipdv[name] = _repeated(pairs, whole - skipped, lost=skipped)
@@ -380,8 +384,9 @@ def _repeated(block: Sequence[int], count: int, *, lost: int) -> Distribution:
     if not block:
         return Distribution((), (), lost=lost)
     times, rest = divmod(count, len(block))
-    found = Counter({v: n * times for v, n in Counter(map(bucket_ns, block)).items()})
-    found.update(map(bucket_ns, block[:rest]))
+    values = list(map(bucket_ns, block))
+    found = Counter({v: n * times for v, n in Counter(values).items()})
+    found.update(values[:rest])
     return Distribution.of(found, lost=lost)
 
 
