@@ -44,6 +44,18 @@ TERMS = {
     "PSID": "port set identifier: which ports of a shared IPv4 address are a CE's (RFC 7597)",
     "EA bits": "embedded address bits: the rest of a CE's IPv4 address, and its PSID, inside its "
     "IPv6 prefix (RFC 7597)",
+    "goal": "of MLRsearch: loss ratio, exceed ratio, trial durations and width that bounds are searched "
+    "for (RFC 9971 section 4.6)",
+    "exceed ratio": "share of a goal's duration sum that trials with more loss may take at a lower bound "
+    "(RFC 9971 section 4.6.4)",
+    "lower bound": "relevant lower bound: the largest load below every upper bound at which a goal is "
+    "kept (RFC 9971 section 4.8.2)",
+    "upper bound": "relevant upper bound: the smallest load at which a goal is not kept "
+    "(RFC 9971 section 4.8.1)",
+    "conditional throughput": "the forwarding rate to be expected at a goal's lower bound "
+    "(RFC 9971 appendix B)",
+    "IRREGULAR": "a goal's result without both bounds, or with bounds farther apart than its width "
+    "(RFC 9971 section 4.8.4.2)",
     "residual wait": "after the last frame was sent, so long frames may still arrive",
     "self-test": "the tester measured without a device, over a cable or in loopback",
 }

@@ -7,10 +7,20 @@ clock as well; a step, and a suspended machine, move the one and not the other.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 READINGS = 9
 LEAST_S = 0.001
 """Less is a reading that was interrupted."""
+
+
+def source() -> str | None:
+    """The kernel's clock source; None where it does not say."""
+    try:
+        return SOURCE.read_text(encoding="ascii").strip() or None
+    except OSError:
+        return None
 
 
 def offset_s() -> float:

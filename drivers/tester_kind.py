@@ -37,6 +37,9 @@ class TesterKind(ABC):
     tester can do says nothing of this machine."""
     sending_error_s: ClassVar[float] = 0.0
     """How closely it knows the time a stream took to send, usually [s]."""
+    stamps: ClassVar[str] = ""
+    """From which moment to which it times a frame, by which clock and how finely ("from ... to
+    ..."): printed with every delay (LAT-03). Empty: it times none, or does not say."""
     no_matter: ClassVar[frozenset[str]] = frozenset()
     """Options that change nothing about its speed."""
     options: Any

@@ -1,18 +1,56 @@
 """The tester's own capacity: the highest rate it sends and receives without loss (SELF-01, 02).
 
-Measured in loopback, without a device, with the streams the device will see. A geometric climb
-brackets the capacity, a few halvings narrow it: a capacity is a limit, not a result, and need not be
-known to the frame. The rate that counts passed in a trial.
+Measured in loopback, without a device, with the streams the device will see. Short trials look for
+it: a geometric climb brackets the capacity, a few halvings narrow it. What is found bounds searches
+and tells whose limit a result is, so it has to pass a trial under the rules of the results, too
+(length, residual wait, sending time); where it does not, lower rates are tried the same way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.procedures.validity import assess_trial
 
 BENCHMARK = "selftest"
+
+
+CONFIRMING = 0.9
+"""Each rate that is tried under the rules of the results, as a part of the one before."""
+CONFIRMATIONS = 12
+"""So many at most: the last is below a third of what short trials found."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a trial of the results has to keep to.
+
+    Attributes:
+        duration_s, residual_wait_s: of the trial.
+        sending_time_tolerance: how long sending may take, as a multiple of it.
+        most_frames: the trial is shorter where it would send more: connections there are.
+    """
+
+    duration_s: float
+    residual_wait_s: float
+    sending_time_tolerance: float
+    most_frames: int | None = None
+
+    def seconds(self, rate_fps: float) -> float:
+        """Length of the trial at a rate."""
+        if self.most_frames is None or not rate_fps:
+            return self.duration_s
+        return min(self.duration_s, self.most_frames / rate_fps)
+
+    def at_least(self, other: Rules) -> bool:
+        """Whether what passes here would pass there."""
+        return (
+            self.duration_s >= other.duration_s
+            and self.residual_wait_s <= other.residual_wait_s
+            and self.sending_time_tolerance <= other.sending_time_tolerance
+        )
 
 
 @dataclass(frozen=True)
@@ -28,8 +66,9 @@ class CapacitySpec:
         refinements: halvings of the bracket afterwards.
         duration_s, residual_wait_s, pause_s: of each trial.
         sending_time_tolerance: as for measurements.
-        attempts: times a failing rate is offered before it counts: in loopback a hiccup of the
-            machine is no limit of the tester.
+        attempts: times a failing rate is offered before it counts while looking: in loopback a
+            hiccup of the machine is no limit of the tester.
+        rules: of the trial that the rate has to pass at last; None: it is not confirmed.
         variant: begins the keys of the trials; see :class:`~v6t.procedures.conditions.Conditions`.
     """
 
@@ -46,6 +85,19 @@ class CapacitySpec:
     sending_time_tolerance: float = 1.02
     attempts: int = 2
     variant: str = ""
+    rules: Rules | None = None
+
+    @property
+    def looking(self) -> Rules:
+        """Of the short trials."""
+        return Rules(self.duration_s, self.residual_wait_s, self.sending_time_tolerance)
+
+    @property
+    def confirmation_s(self) -> float:
+        """What one trial under the rules of the results takes; 0 where none is needed."""
+        if self.rules is None or self.looking.at_least(self.rules):
+            return 0.0
+        return self.rules.duration_s + self.rules.residual_wait_s
 
 
 @dataclass(frozen=True)
@@ -63,30 +115,42 @@ def tester_capacity(spec: CapacitySpec, measure: Measure) -> TesterCapacity:
     keys: list[str] = []
     faults: list[str] = []
 
-    def passes(rate_fps: float) -> bool:
-        for _ in range(spec.attempts):
-            trial = Trial(
-                benchmark=BENCHMARK,
-                key=f"{spec.variant}{BENCHMARK}/{spec.ipv6_frame_size}/{spec.mode}/t{len(keys) + 1:02d}",
-                ipv6_frame_size=spec.ipv6_frame_size,
-                ipv4_frame_size=spec.ipv4_frame_size,
-                mode=spec.mode,
-                rate_fps=rate_fps,
-                duration_s=spec.duration_s,
-                residual_wait_s=spec.residual_wait_s,
-                pause_s=spec.pause_s,
-            )
-            keys.append(trial.key)
-            verdict = assess_trial(
-                trial,
-                _without_device(measure(trial)),
-                sending_time_tolerance=spec.sending_time_tolerance,
-            )
-            if verdict.passed:
-                return True
+    def passes_once(rate_fps: float, rules: Rules) -> bool:
+        trial = Trial(
+            benchmark=BENCHMARK,
+            key=f"{spec.variant}{BENCHMARK}/{spec.ipv6_frame_size}/{spec.mode}/t{len(keys) + 1:02d}",
+            ipv6_frame_size=spec.ipv6_frame_size,
+            ipv4_frame_size=spec.ipv4_frame_size,
+            mode=spec.mode,
+            rate_fps=rate_fps,
+            duration_s=rules.seconds(rate_fps),
+            residual_wait_s=rules.residual_wait_s,
+            pause_s=spec.pause_s,
+        )
+        keys.append(trial.key)
+        verdict = assess_trial(
+            trial,
+            _without_device(measure(trial)),
+            sending_time_tolerance=rules.sending_time_tolerance,
+        )
+        if not verdict.passed:
             faults[:] = verdict.reasons
-        return False
+        return verdict.passed
 
+    def passes(rate_fps: float) -> bool:
+        return any(passes_once(rate_fps, spec.looking) for _ in range(spec.attempts))
+
+    found = _looked_for(spec, passes)
+    if spec.rules is not None and not spec.looking.at_least(spec.rules):
+        tried = (found * CONFIRMING**n for n in range(CONFIRMATIONS) if found)
+        rules = spec.rules
+        found = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
+    if found >= spec.media_fps:
+        faults.clear()
+    return TesterCapacity(spec.mode, found, tuple(keys), tuple(faults))
+
+
+def _looked_for(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:
     rate = min(spec.start_fps, spec.media_fps)
     low, high = 0.0, rate
     if not passes(rate):
@@ -104,14 +168,14 @@ def tester_capacity(spec: CapacitySpec, measure: Measure) -> TesterCapacity:
                 break
             low = high
         else:
-            return TesterCapacity(spec.mode, low, tuple(keys), ())
+            return low
     for _ in range(spec.refinements if low else 0):
         middle = (low + high) / 2
         if passes(middle):
             low = middle
         else:
             high = middle
-    return TesterCapacity(spec.mode, low, tuple(keys), tuple(faults))
+    return low
 
 
 def _without_device(result: TrialResult) -> TrialResult:

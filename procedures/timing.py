@@ -57,6 +57,7 @@ class Timed:
         lost: those without: lost frames, or pairs with a lost member.
         clamped: negative delays counted as 0.
         expected: frames the trial sent of it, tagged or not.
+        share: of the connections, those that tags could come from.
     """
 
     figures: Figures
@@ -64,6 +65,7 @@ class Timed:
     lost: int
     clamped: int
     expected: int
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,13 @@ class TimingResult:
 
     @property
     def share(self) -> float:
-        """Smallest share of a direction's frames that was timed or known to be lost."""
-        if self.spec.request.tags:
-            return 1.0
+        """Smallest share of a direction's frames that was timed or known to be lost.
+
+        Of tags, the smallest share of the connections that they could come from.
+        """
         timed = [t for r in self.repetitions for t in r.directions.values() if t.expected]
+        if self.spec.request.tags:
+            return min((t.share for t in timed), default=1.0)
         return min(((t.frames + t.lost) / t.expected for t in timed), default=1.0)
 
 
@@ -168,7 +173,8 @@ def _repetition(
             expected = max(0, counted.classes[name].required - bool(spec.request.ipdv))
             classes[way][name] = _timed(part, expected, figures)
         expected = sum(t.expected for t in classes[way].values())
-        directions[way] = _timed(whole, expected, figures)
+        share = 1.0 if counted.timed_share is None else counted.timed_share
+        directions[way] = replace(_timed(whole, expected, figures), share=share)
     return TimingRepetition(number, directions, classes, attempts, True)
 
 

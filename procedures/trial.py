@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 from v6t.procedures.connection_types import Connections, PhaseOneResult
@@ -194,8 +195,9 @@ class Trial:
             found.add("flow-starts")
         return frozenset(found)
 
-    def tag_frame(self, number: int) -> int:
-        """Place of a tag in the stream of its direction, both from 0 (LAT-02).
+    @cached_property
+    def tag_frames(self) -> tuple[int, ...]:
+        """Place of each tag in the stream of its direction, from 0 (LAT-02).
 
         The frames sent from ``first_tag_s`` on are cut into as many equal stretches as there are
         tags, and each stretch holds one. Within it the place moves from stretch to stretch by the
@@ -207,8 +209,11 @@ class Trial:
             raise ValueError("this trial has no tags")
         start = math.ceil(self.delays.first_tag_s * self.rate_fps)
         room, tags = self.frames - start, self.delays.tags
-        begin, end = number * room // tags, (number + 1) * room // tags
-        return start + begin + int((end - begin) * (number * _GOLDEN % 1))
+        bounds = [number * room // tags for number in range(tags + 1)]
+        return tuple(
+            start + begin + int((end - begin) * (number * _GOLDEN % 1))
+            for number, (begin, end) in enumerate(pairwise(bounds))
+        )
 
 
 @dataclass(frozen=True)
@@ -264,6 +269,8 @@ class DirectionResult:
             tester cannot tell. Required when the trial has ``then`` or ``event``.
         longest_gap_s: longest time between two frames received one after the other [s]; None when
             the tester does not keep it.
+        timed_share: share of the connections whose frames could be timed, tags among them; None:
+            all, or frames belong to none.
     """
 
     classes: Mapping[str, ClassCount]
@@ -281,6 +288,7 @@ class DirectionResult:
     last_lost_s: float | None = None
     longest_gap_s: float | None = None
     sending_error_s: float | None = None
+    timed_share: float | None = None
 
     @property
     def sending_at_most_s(self) -> float:
@@ -323,7 +331,7 @@ class Measure(Protocol):
 _ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts", "bound_fps")
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
-    "sending_error_s",
+    *("sending_error_s", "timed_share"),
 )
 
 

@@ -57,6 +57,9 @@ class Variable:
         step: distance of neighbouring values (``INC`` and ``DEC``). The values are
             ``low, low+step, ...`` up to ``high``, then again from the start.
         values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
+        apart: of a ``PERMUTATION`` of ``2^n`` values: every value comes exactly once in the
+            frames whose numbers are equal modulo ``2^apart``, whatever they are.
+        order: 2 if an earlier version took the same values in another order, else 1.
     """
 
     name: str
@@ -66,6 +69,8 @@ class Variable:
     high: int | None = None
     step: int = 1
     values: Sequence[int] = field(default=(), repr=False)
+    apart: int = 0
+    order: int = 1
 
     @property
     def top(self) -> int:

@@ -12,6 +12,9 @@ from typing import Any
 
 from v6t.profiles.model import Direction, Role
 
+ORDER = 2
+"""Of :class:`Stream`, the newest: what a run keeps, to be taken up in the same order only."""
+
 
 @dataclass(frozen=True)
 class Checksum:
@@ -44,6 +47,7 @@ class Stream:
         checksum: see :class:`Checksum`; None: none covers the end of the frames (GRE, UDP
             without checksum).
         notes: what the compiler decided, in words (checksum plan, enumeration method, ...).
+        order: 2 if an earlier version sent the same frames in another order, else 1.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Stream:
     trex: Mapping[str, Any]
     checksum: Checksum | None
     notes: tuple[str, ...] = ()
+    order: int = 1
 
 
 @dataclass(frozen=True)

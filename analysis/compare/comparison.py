@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -30,6 +31,7 @@ class Line:
         effect: None where there is nothing to estimate.
         verdict: ``no difference``, ``more``, ``less`` or ``undecided``.
         words: the verdict as a sentence.
+        improved: whether the second is better; None where that cannot be said.
         unlike: conditions in which the two differ; only with ``--anyway``.
     """
 
@@ -45,6 +47,7 @@ class Line:
     effect: Effect | None
     verdict: str
     words: str
+    improved: bool | None = None
     unlike: tuple[str, ...] = ()
 
 
@@ -191,7 +194,12 @@ def _line(run: str, key: Key, a: Quantity, b: Quantity, odd: tuple[str, ...]) ->
     if a.at != b.at:
         words += f"; measured at {a.at} and {b.at}"
     middle = [_middle(q) for q in (a, b)]
-    return Line(run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, odd)
+    improved = None
+    if verdict in ("more", "less"):
+        improved = (verdict == "more") == a.more_is_better
+    return Line(
+        run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, improved, odd
+    )
 
 
 def _middle(quantity: Quantity) -> float | None:
@@ -224,13 +232,34 @@ def _verdict(
             return "no difference", f"no difference; none above {most:.1%}{held}{few}"
         most = max(abs(effect.low), abs(effect.high))
         return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
+    if not effect.sure:
+        shown = f"{effect.estimate:.3g} times" if kind == "factor" else f"{effect.estimate:+.4g}"
+        fewest = sorted({len(a.defined), len(b.defined)})
+        return "undecided", (
+            f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: {shown}, "
+            f"but the interval covers {effect.coverage:.0%} only{held}"
+        )
     more = effect.estimate > nothing
     word = "better" if more == a.more_is_better else "worse"
     if kind == "factor":
         says = f"{effect.estimate:.3g} times ({effect.low:.3g} to {effect.high:.3g}), {word}"
     else:
         says = f"{effect.estimate:+.4g} {a.unit} ({effect.low:+.4g} to {effect.high:+.4g}), {word}"
-    return ("more" if more else "less"), says + held + few
+    return ("more" if more else "less"), says + held
+
+
+def lead(found: Comparison) -> str:
+    """What can be said of all lines together, in a sentence."""
+    said = Counter(
+        line.verdict if line.improved is None else "better" if line.improved else "worse"
+        for line in found.lines
+    )
+    words = {"worse": "worse", "better": "better", "no difference": "no difference shown"}
+    counted = [f"{said[kind]} {word}" for kind, word in words.items() if said[kind]]
+    if said["undecided"]:
+        counted.append(f"{said['undecided']} cannot be told")
+    many = f"{len(found.lines)} quantit{'y' if len(found.lines) == 1 else 'ies'}"
+    return f"{many} against {found.runs[0]}: {', '.join(counted)}."
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

@@ -13,9 +13,11 @@ from v6t.procedures.timing import Timed, TimingRepetition, TimingResult
 from v6t.procedures.trial import directions_of
 
 DEFINITION = (
-    "time from the frame fully sent to the frame received, as the tester stamps them; "
-    "the tester's own share is measured in loopback and not subtracted"
+    "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "
+    "first bit out (RFC 1242 section 3.8), by the frame's own time on the wire and by the tester's "
+    "share, which is measured in loopback and not subtracted"
 )
+UNSAID = "between the moments at which the tester stamps a frame, which it does not name"
 
 
 class Delays(Model):
@@ -116,9 +118,9 @@ class DelayRecord(Record):
     definition: str = ""
     """of a delay"""
     sampled: bool
-    """not every frame was timed"""
+    """not every frame was timed, or tags came from a part of the connections only"""
     share: Number | None
-    """share of the frames that were timed"""
+    """share of the frames that were timed; of tags, share of the connections they came from"""
     directions: Mapping[str, Delays]
     """the figures of each direction"""
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
@@ -197,6 +199,7 @@ def timing_record(
     *,
     loopback: TimingResult | None,
     conditions: Mapping[str, Any],
+    stamps: str = "",
     certificate: Certificate | None = None,
     simulated: bool = False,
 ) -> DelayRecord:
@@ -206,6 +209,7 @@ def timing_record(
         result: the repetitions.
         loopback: the tester's own delays at the same rate, without a device (LAT-09).
         conditions: what else the reader must know.
+        stamps: when the tester stamps a frame, and how finely (LAT-03).
         certificate: of the tester on this machine, if there is one.
         simulated: the tester sends no frame.
     """
@@ -227,7 +231,7 @@ def timing_record(
         rate_source=spec.rate_source,
         duration_s=spec.duration_s,
         repetitions=len(valid),
-        definition=DEFINITION,
+        definition=DEFINITION.format(stamps=stamps or UNSAID),
         sampled=result.sampled,
         share=result.share,
         directions={way: _direction(kind.names, valid, way) for way in ways},
@@ -262,9 +266,13 @@ def timing_rows(result: TimingResult) -> list[Row]:
 
 
 def _title(result: TimingResult) -> str:
-    if result.spec.benchmark == "pdv" and result.sampled:
-        return f"sampled PDV (not all frames: {result.share:.2%})"
-    return {"latency": "Latency", "pdv": "PDV", "ipdv": "IPDV"}[result.spec.benchmark]
+    name = {"latency": "Latency", "pdv": "PDV", "ipdv": "IPDV"}[result.spec.benchmark]
+    if not result.sampled:
+        return name
+    if result.spec.benchmark == "latency":
+        return f"Latency of a subset ({result.share:.2%} of the connections)"
+    timed = "pairs" if result.spec.request.ipdv else "frames"
+    return f"sampled {name} (not all {timed}: {result.share:.2%})"
 
 
 def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:

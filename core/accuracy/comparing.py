@@ -55,7 +55,7 @@ def timed(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> 
     request = trial.delays
     tags = request.tags if request is not None else 0
     if tags:
-        places = np.array([trial.tag_frame(i) for i in range(tags)], dtype=np.int64)
+        places = np.array(trial.tag_frames, dtype=np.int64)
         stayed = stayed[np.isin(truth.sent, places)]
     pairs = differences.frames
     return Timed(

@@ -133,6 +133,7 @@ class Delay(Benchmark[DelayRecord, D]):
             loopback=own,
             conditions=point.said,
             certificate=point.certificate(),
+            stamps=point.bound.tester.stamps,
             simulated=point.bound.tester.simulates,
         )
         return Measured(record, timing_rows(result))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MUCH_LOSS = 0.01
 SHORT_WAIT_S = 0.05
+TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
+"""Clock sources of Linux that are counters of the processor, read without a system call."""
 VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net_af_xdp")
 """TRex's drivers of ports without a speed of their own."""
 
@@ -25,7 +27,9 @@ def cautions(bound: BoundRun) -> list[str]:
 
 
 def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
-    """What the opened tester's ports say against the testbed's line rate, and whom it displaced.
+    """What the opened tester says against its own figures, and against the testbed (SELF-05).
+
+    Its ports' speed and the line rate, NUMA nodes, promiscuity, the clock, and whom it displaced.
 
     Args:
         run: the run.
@@ -36,6 +40,7 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
         for port, owner in ((tester or {}).get("displaced") or {}).items()
     ]
     ports = (tester or {}).get("ports") or []
+    displaced += _of_hosts(run, ports, (tester or {}).get("clock_source"))
     speeds = [p["speed"] * 1e9 for p in ports if p.get("speed") and p.get("driver") not in VIRTUAL]
     slowest = min(speeds, default=run.line_rate_bps)
     if slowest < run.line_rate_bps:
@@ -45,6 +50,32 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
             f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium",
         ]
     return displaced
+
+
+def _of_hosts(run: ResolvedRun, ports: Sequence[Mapping[str, Any]], clock: object) -> Iterator[str]:
+    nodes = {p["numa"] for p in ports if isinstance(p.get("numa"), int) and p["numa"] >= 0}
+    if len(nodes) > 1:
+        yield (
+            f"the tester's ports are on NUMA nodes {' and '.join(map(str, sorted(nodes)))}: frames "
+            "cross between processors, which costs rate and adds delay"
+        )
+    ours = {run.links_left.tester_mac, run.links_right.tester_mac}
+    deaf = [
+        f"{p.get('index')}"
+        for p in ports
+        if p.get("prom") == "off" and str(p.get("hw_mac")).lower() not in ours
+    ]
+    if deaf:
+        yield (
+            f"port {' and '.join(deaf)} of the tester is not promiscuous and has another MAC "
+            "address than links of the testbed say: the NIC may drop all that comes back; use its own "
+            "address as tester_mac"
+        )
+    if clock and clock not in TRUSTED_CLOCKS:
+        yield (
+            f"the kernel's clock source is {clock}: it is slow to read, or its counter is not "
+            "trusted; compare delays with a loopback run"
+        )
 
 
 def _parameters(bound: BoundRun) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from v6t.analysis.blocks import Block, Document, Items, Section, Text
-from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets
+from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets, lead
 from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
 from v6t.analysis.rundata import RunData
@@ -45,8 +45,8 @@ def _loaded(path: Path) -> RunData:
 
 
 def comparison_document(found: Comparison) -> Document:
-    """Tables, what was left out and why."""
-    blocks: list[Block] = []
+    """What can be said, tables, what was left out and why."""
+    blocks: list[Block] = [Text(lead(found))]
     for name, differing in found.unlike.items():
         blocks.append(Text(f"{name} was measured under other conditions than {found.runs[0]}:"))
         blocks.append(Items(differing, "warning"))

@@ -10,6 +10,7 @@ from v6t.core.runs.journal import Journal, mark_of, read_journal
 from v6t.core.runs.results_file import COMPLETE, read_results
 from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
 from v6t.profiles.errors import UsageError
+from v6t.profiles.streams import StreamSet
 
 NOTHING_TOUCHED = "nothing was touched: put back the journal that this run wrote"
 
@@ -54,6 +55,28 @@ def journal_of(directory: RunDir, held: Mapping[str, Any]) -> Journal:
         journal.close()
         raise
     return journal
+
+
+def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
+    """The frames still to be sent come in the order of those that were.
+
+    Args:
+        directory: of the run.
+        streams: what it sends.
+
+    Raises:
+        UsageError: an earlier version sent them in another order; nothing was touched.
+    """
+    path = directory.path / JOURNAL
+    manifest = directory.read_json(MANIFEST)
+    known = manifest.get("order", 1) if isinstance(manifest, dict) else 1
+    changed = any(s.order > known for made in streams for s in made.streams)
+    if changed and read_journal(path):
+        raise UsageError(
+            f"{path}: these trials sent the enumerated addresses and ports in the order of an "
+            "earlier version, which this v6t no longer has",
+            "use the v6t that wrote it (manifest.json names its version), or begin a new run",
+        )
 
 
 def check_there(path: Path, held: Mapping[str, Any]) -> None:

@@ -6,20 +6,34 @@ import os
 import shlex
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
 
+from v6t.drivers.duts.options import Hook
 from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError
 
-TIMEOUT_S = 120.0
+RETRY_AFTER_S = 1.0
 
 
-def run_hook(name: str, command: str, timeout_s: float = TIMEOUT_S) -> str:
-    """Run one hook's command and wait for its end; what it printed.
+def run_hook(name: str, hook: Hook) -> str:
+    """Run a hook's command, again where it fails as often as may be; what it printed.
 
     Raises:
-        DutError: it cannot be run, fails or takes too long.
+        DutError: it cannot be run, or failed or took too long the last time, too.
     """
+    for left in reversed(range(hook.tries)):
+        try:
+            return _run_once(name, hook.command, hook.timeout_s)
+        except DutError as exc:
+            if not left:
+                tried = f", tried {hook.tries} times" if hook.tries > 1 else ""
+                raise DutError(f"{exc}{tried}") from exc
+        time.sleep(RETRY_AFTER_S)
+    raise AssertionError("a hook is tried at least once")
+
+
+def _run_once(name: str, command: str, timeout_s: float) -> str:
     try:
         done = subprocess.run(
             shlex.split(command),
@@ -46,7 +60,7 @@ def run_hook(name: str, command: str, timeout_s: float = TIMEOUT_S) -> str:
 class DuringTrial:
     """Runs a trial's hook while the tester sends; the end of the ``with`` waits for it."""
 
-    def __init__(self, trial: Trial, hooks: Mapping[str, str]) -> None:
+    def __init__(self, trial: Trial, hooks: Mapping[str, Hook]) -> None:
         """Remember; a trial without an event, or without a command for it, needs nothing.
 
         Args:
@@ -54,12 +68,12 @@ class DuringTrial:
             hooks: commands by name.
         """
         self._trial = trial
-        self._command = hooks.get(trial.event.hook) if trial.event else None
+        self._hook = hooks.get(trial.event.hook) if trial.event else None
         self._timer: threading.Timer | None = None
         self._failure: DutError | None = None
 
     def __enter__(self) -> DuringTrial:
-        if self._command is not None and self._trial.event is not None:
+        if self._hook is not None and self._trial.event is not None:
             delay_s = self._trial.pause_s + self._trial.event.at_s
             first = self._trial.connections
             if first is not None:  # phase 1 goes before the stream
@@ -78,7 +92,9 @@ class DuringTrial:
             raise self._failure
 
     def _run(self) -> None:
+        if self._trial.event is None or self._hook is None:
+            return
         try:
-            run_hook(self._trial.event.hook if self._trial.event else "", self._command or "")
+            run_hook(self._trial.event.hook, self._hook)
         except DutError as exc:
             self._failure = exc

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.settings import ResolvedRun
+from v6t.drivers import clock
 from v6t.plugins.base import Technology
 from v6t.profiles.model import DIRECTIONS, Direction, Role
+from v6t.profiles.streams import ORDER
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
@@ -34,6 +36,7 @@ def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[s
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": now(),
         "seed": run.seed,
+        "order": ORDER,  # in which enumerated values come
         "packages": {name: _version(name) for name in PACKAGES},
         "source_commit": commit(),
         "python": sys.version.split()[0],
@@ -81,7 +84,7 @@ def machine() -> dict[str, Any]:
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "smt": _read("/sys/devices/system/cpu/smt/active"),
         "isolated_cores": _read("/sys/devices/system/cpu/isolated"),
-        "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "clock_source": clock.source(),
         "memory_kib": _memory(),
     }
 

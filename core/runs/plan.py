@@ -108,6 +108,7 @@ def _costs(
         point = Point(bound, sizes, mode, media_fps)
         spec = capacity_spec(bound.settings, sizes, mode, media_fps)
         own_s = ASSUMED_CAPACITY_TRIALS * (spec.duration_s + spec.residual_wait_s)
+        own_s += spec.confirmation_s
         for benchmark in benchmarks:
             if benchmark.phase.directed:
                 cost = benchmark.cost(point)

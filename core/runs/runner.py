@@ -23,7 +23,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, compile_point, make_tester
 from v6t.core.runs.certificates import of_run
-from v6t.core.runs.continuing import finished, journal_of
+from v6t.core.runs.continuing import check_order, finished, journal_of
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
@@ -149,8 +149,12 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
                 results, trials = done
                 records = records_of(path, results)
                 return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
+        bound = bound or bind(run)
+        if not bound.tester.simulates:
+            sizes = bound.technology.frame_pair(run.frame_sizes[0])
+            check_order(directory, compile_point(bound.technology, sizes, run.seed).values())
         with logged(watch, path) as log:
-            return _carry_out(bound or bind(run), directory, log)
+            return _carry_out(bound, directory, log)
     finally:
         directory.close()
 
@@ -307,6 +311,9 @@ def _point(
     media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
     loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
     spec = replace(capacity_spec(state.run, sizes, mode, media), variant=variant)
+    if of_phase_one and spec.rules is not None:
+        most = state.run.procedure.connections.count
+        spec = replace(spec, rules=replace(spec.rules, most_frames=most))
 
     def find() -> tuple[TesterCapacity, str]:
         tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback

@@ -22,7 +22,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
-from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, tester_capacity
+from v6t.procedures.tester_rate import CapacitySpec, Rules, TesterCapacity, tester_capacity
 from v6t.procedures.trial import Measure, Mode
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import read_json
@@ -32,6 +32,11 @@ from v6t.profiles.streams import StreamSet
 UNKNOWN = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
     "only the faults of each trial tell the tester's limit"
+)
+LAXER = (
+    "not known under this run's rules: the self-test of {when} found {fps:,.0f} fps with shorter "
+    "trials, a shorter or longer wait or more time to send; run `v6t selftest` with this run's "
+    "settings"
 )
 _LEEWAY = 2
 NO_DEVICE = "twice what a short look found, or the medium's: the run itself measures the tester"
@@ -47,16 +52,21 @@ FORMER_FILE = "ceilings.json"
 
 def capacity_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float) -> CapacitySpec:
     """How the tester's own capacity is looked for under a preset."""
-    careful = run.preset == "rfc"
+    careful, p = run.preset == "rfc", run.procedure
     return CapacitySpec(
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
         mode=mode,
         media_fps=media_fps,
-        duration_s=min(5.0 if careful else 0.3, run.procedure.trial_duration_s),
+        duration_s=min(5.0 if careful else 0.3, p.trial_duration_s),
         refinements=4 if careful else 2,
-        residual_wait_s=min(0.2, run.procedure.residual_wait_s),
-        sending_time_tolerance=max(1.02, run.procedure.sending_time_tolerance),
+        residual_wait_s=min(0.2, p.residual_wait_s),
+        sending_time_tolerance=max(1.02, p.sending_time_tolerance),
+        rules=Rules(
+            max(p.trial_duration_s, p.final_duration_s or 0.0),
+            p.residual_wait_s,
+            p.sending_time_tolerance,
+        ),
     )
 
 
@@ -80,7 +90,7 @@ def find_capacity(
         of_phase_one: its trials establish connections: never remembered.
     """
     if bound.driver.absent and bound.tester.loops_back:
-        seen = tester_capacity(spec, measure)
+        seen = tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
     if bound.tester.loops_back and (of_phase_one or not _may_be_old(bound)):
         return tester_capacity(spec, measure), THIS_RUN
@@ -112,7 +122,11 @@ def remember(
         return
     path = _path()
     known = _read(path)
-    known[_key(bound, spec, streams)] = {"fps": capacity.rate_fps, "when": now()}
+    known[_key(bound, spec, streams)] = {
+        "fps": capacity.rate_fps,
+        "when": now(),
+        "rules": None if spec.rules is None else asdict(spec.rules),
+    }
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = path.with_suffix(f".{os.getpid()}")
@@ -125,10 +139,16 @@ def remember(
 def recall(
     bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, StreamSet]
 ) -> tuple[TesterCapacity, str]:
-    """The remembered capacity and where it is from; the medium's rate if there is none."""
+    """The remembered capacity and where it is from; the medium's rate if there is none.
+
+    One that was found under laxer rules than those of the results is none: it would be too high.
+    """
     found = _read(_path()).get(_key(bound, spec, streams))
     if found is None:
         return TesterCapacity(spec.mode, spec.media_fps, (), ()), UNKNOWN
+    held = found.get("rules")
+    if spec.rules is not None and not (held and Rules(**held).at_least(spec.rules)):
+        return TesterCapacity(spec.mode, spec.media_fps, (), ()), LAXER.format(**found)
     return TesterCapacity(spec.mode, found["fps"], (), ()), f"self-test of {found['when']}"
 
 

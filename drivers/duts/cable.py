@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from v6t.drivers.duts.driver import Driver
+from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import Reference
 from v6t.profiles.strict_model import StrictModel
 
@@ -28,7 +29,7 @@ class Cable(Reference):
     absent = True
 
     @property
-    def hooks(self) -> Mapping[str, str]:
+    def hooks(self) -> Mapping[str, Hook]:
         """Nothing has to be emptied."""
         return {}
 

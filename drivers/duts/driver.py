@@ -10,7 +10,7 @@ from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.commands import Commands, Reading, check_interfaces
 from v6t.drivers.duts.expect_profile import ProfiledOracle
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import reached
+from v6t.drivers.duts.options import Hook, reached
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.tester import Oracle
 
@@ -57,7 +57,7 @@ class Driver(Commands):
     """There is no device: the tester's ports are joined."""
 
     @property
-    def hooks(self) -> Mapping[str, str]:
+    def hooks(self) -> Mapping[str, Hook]:
         """Commands of the user's, run here, by what they do to the device (GEN-29)."""
         return {}
 

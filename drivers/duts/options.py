@@ -13,6 +13,22 @@ from v6t.profiles.strict_model import StrictModel
 STATE_DIRECTORY = "/run/v6t"
 
 
+class Hook(StrictModel):
+    """A command that does something to a device (GEN-29); the command alone is enough."""
+
+    command: str
+    """As the shell's words; no shell reads it."""
+    timeout_s: float = Field(default=120.0, gt=0, le=3600)
+    """It has failed if it takes longer [s]."""
+    tries: int = Field(default=1, ge=1, le=10)
+    """Times it is run at most until it succeeds."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _command_alone(cls, given: object) -> object:
+        return {"command": given} if isinstance(given, str) else given
+
+
 class DutOptions(StrictModel):
     """Options every driver has."""
 

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
 from v6t.profiles.errors import UsageError
@@ -29,14 +30,15 @@ class ReferenceOptions(StrictModel):
     """Plugin parameters that the device alone believes: a wrong device, to see it caught."""
     faults: Faults = Faults()
     """How it misbehaves."""
-    hooks: dict[str, str] = Field(default_factory=dict)
-    """Shell commands for the reset benchmark and for stateful devices, by name."""
+    hooks: dict[str, Hook] = Field(default_factory=dict)
+    """Shell commands for the reset benchmark and for stateful devices, by name; with limits:
+    `{flush: {command: ssh dut flush, timeout_s: 30, tries: 3}}`."""
 
     @field_validator("hooks")
     @classmethod
-    def _commands(cls, given: dict[str, str]) -> dict[str, str]:
-        for name, command in given.items():
-            if not command.strip():
+    def _commands(cls, given: dict[str, Hook]) -> dict[str, Hook]:
+        for name, hook in given.items():
+            if not hook.command.strip():
                 raise ValueError(f"the hook {name} is no command")
         return given
 
@@ -53,9 +55,9 @@ class Reference(WithoutCommands):
     configures = False
 
     @property
-    def hooks(self) -> Mapping[str, str]:
+    def hooks(self) -> Mapping[str, Hook]:
         """Of the testbed file."""
-        hooks: Mapping[str, str] = self.options.hooks
+        hooks: Mapping[str, Hook] = self.options.hooks
         return hooks
 
     @property
@@ -81,7 +83,7 @@ class Reference(WithoutCommands):
 
     def emptying(self, intent: Intent) -> str:
         """By the user's command, or by hand."""
-        return self.hooks.get("flush", "by hand")
+        return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
 
     def session(
         self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet

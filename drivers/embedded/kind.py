@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,14 @@ from v6t.profiles.errors import UsageError
 if TYPE_CHECKING:
     from v6t.drivers.embedded.tester import EmbeddedTester
     from v6t.drivers.lab.setup import LabDevice
+    from v6t.procedures.trial import Ability
 
 THIS_MACHINE = "this machine"
+MANY = 1_000_000
+"""Connections from which on it is said what they take."""
+PEAK_OCTETS = 120
+"""Of each connection at most, measured with nat44 from 100,000 to 600,000 connections: the table of 12
+octets (36 with IPv6 behind the device) in each process that maps it, and what looking through it takes."""
 
 
 class Embedded(TesterKind):
@@ -23,6 +30,11 @@ class Embedded(TesterKind):
     title = "real frames through network namespaces of this machine; builds its lab itself"
     in_lab = True
     shared = THIS_MACHINE
+    stamps = (
+        "from the moment the tester hands the frame to the kernel, read for each frame, to the "
+        "moment the kernel has received all of it, in software; both by the time of day in "
+        "nanoseconds, and a trial during which that clock was stepped is invalid"
+    )
 
     def read(self, given: Mapping[str, Any]) -> Any:
         """None."""
@@ -45,6 +57,15 @@ class Embedded(TesterKind):
 
         return EmbeddedTester(links, None if loopback else device)
 
+    def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
+        """What they take of this machine's memory."""
+        del needs
+        if most >= MANY:
+            yield (
+                f"{most:,} connections take up to {most * PEAK_OCTETS / 2**30:.1f} GiB of memory, "
+                f"this machine has {_memory_octets() / 2**30:.1f} GiB"
+            )
+
     def caveats(self) -> Iterator[str]:
         """Who shares the machine."""
         yield "tester and device share this machine's cores: the numbers describe both"
@@ -56,3 +77,7 @@ class Embedded(TesterKind):
             yield "embedded lab", "ok", f"network namespaces as {how}"
         else:
             yield "embedded lab", "missing", how
+
+
+def _memory_octets() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

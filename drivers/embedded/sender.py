@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 BATCH = 512
 """Frames per system call at most: the granularity of a busy sender's clock."""
+TIMED_BATCH = 32
+"""The same where frames are timed: those of a batch are stamped before the first of them leaves."""
 LONGEST_SLEEP_S = 0.05
 SHORTEST_SLEEP_S = 0.00008
 GIVE_UP = 1.5
@@ -143,20 +145,21 @@ class Sender:
             elif mine or not alone:
                 self._sources.append(source)
 
-    def send(self, *, pace: Pace, start: float, nonce: int) -> dict[str, Any]:
+    def send(self, *, pace: Pace, start: float, nonce: int, timed: bool = False) -> dict[str, Any]:
         """Run one trial.
 
         Args:
             pace: how many frames over all streams, and when each is due.
             start: when the first is due [s, CLOCK_MONOTONIC].
             nonce: the trial's number in every trailer.
+            timed: delays are asked for: the first frame of a batch must not wait for many.
 
         Returns:
             ``sent`` and ``required`` by stream name, ``sending_time_s`` from the start to the
             moment the last frame had left, ``lateness_s`` of the latest batch.
         """
         weights = [s.stream.weight for s in self._sources]
-        frames = pace.frames
+        frames, most = pace.frames, TIMED_BATCH if timed else BATCH
         lateness = 0.0
         done = 0
         skipped = [0] * len(weights)
@@ -174,7 +177,7 @@ class Sender:
             if now > give_up:
                 break
             lateness = max(lateness, now - start - pace.time_of(done))
-            room = self._ring.room(min(due - done, BATCH))
+            room = self._ring.room(min(due - done, most))
             count = len(room)
             lengths: int | NDArray[np.uint32]
             if len(weights) == 1:
@@ -256,7 +259,7 @@ class Sender:
             seq=seq,
             stream_id=source.stream.stream_id,
             nonce=nonce,
-            time_ns=time.time_ns(),
+            time_ns=np.fromiter((time.time_ns() for _ in rows), np.int64, len(rows)),
         )
 
 

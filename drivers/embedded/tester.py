@@ -179,7 +179,11 @@ class EmbeddedTester:
         start = time.monotonic() + LEAD_S
         for direction in directions:
             self._sender(direction).tell(
-                "send", pace=Pace.of(trial), start=start, nonce=self._nonce
+                "send",
+                pace=Pace.of(trial),
+                start=start,
+                nonce=self._nonce,
+                timed=bool(trial.delays),
             )
         deadline = trial.sending_s * 2 + DEADLINE_S
         sent = {d: self._sender(d).answer(deadline) for d in directions}
@@ -232,6 +236,7 @@ class EmbeddedTester:
             "engine": "AF_PACKET TPACKET_V2 rings on veth pairs in network namespaces",
             "kernel": platform.release(),
             "cores": len(os.sched_getaffinity(0)),
+            "clock_source": clock.source(),
             "loopback": self._loopback,
             "answers_on": [s for s in (LEFT, RIGHT) if hosts_on(getattr(self._links, s))],
             "device": self._bed.describe(),

@@ -101,7 +101,7 @@ def class_times(wanted: Wanted, required: Sequence[int]) -> list[ClassTimes]:
         return []
     if not asked.tags:
         return [ClassTimes(n, None, asked.ipdv) for n in required]
-    places = np.array([wanted.trial.tag_frame(i) for i in range(asked.tags)], dtype=np.int64)
+    places = np.array(wanted.trial.tag_frames, dtype=np.int64)
     which, index = _class_of(places, wanted.weights)
     return [ClassTimes(n, index[which == c], False) for c, n in enumerate(required)]
 

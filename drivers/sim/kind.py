@@ -21,6 +21,7 @@ class Sim(TesterKind):
     title = "tester and device in virtual time, for rehearsals"
     options_model = SimOptions
     simulates = True
+    stamps = "from the frame sent to the frame received, in simulated time without error"
 
     @property
     def timeout_s(self) -> float | None:

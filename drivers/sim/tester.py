@@ -366,8 +366,7 @@ def _tagged(
     found: dict[str, Counter[int]] = {name: Counter() for name in back}
     lost: Counter[str] = Counter()
     total, limit = trial.frames, trial.frame_timeout_s
-    for number, delay in enumerate(delays):
-        place = trial.tag_frame(number)
+    for place, delay in zip(trial.tag_frames, delays, strict=True):
         name = names[kinds[place % len(kinds)]]
         if name not in found:
             continue

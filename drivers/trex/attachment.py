@@ -30,6 +30,9 @@ VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap
 _names = itertools.count()
 
 
+_OF_PORT = ("index", "driver", "hw_mac", "speed", "link", "numa", "prom")
+
+
 class Attachment:
     """A worker with TRex's client, connected to a server whose ports are taken.
 
@@ -120,10 +123,8 @@ class Attachment:
             "version": self.facts.get("version", {}),
             "processor": self.facts.get("core_type"),
             "data_path_cores": self.facts.get("dp_core_count"),
-            "ports": [
-                {k: p.get(k) for k in ("index", "driver", "hw_mac", "speed", "link", "numa")}
-                for p in self.facts.get("port_info", [])
-            ],
+            "ports": [{k: p.get(k) for k in _OF_PORT} for p in self.facts.get("port_info", [])],
+            "clock_source": self.client.get("clock"),
             "client": {k: self.client.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
             "reached_by": self._reached_by(),

@@ -94,6 +94,7 @@ class Worker(object):
             "executable": sys.executable,
             "pid": os.getpid(),
             "cpus": sorted(os.sched_getaffinity(0)),
+            "clock": read(CLOCK),
             "scapy": scapy.__file__,
             "zmq": getattr(zmq, "__file__", ""),
         }

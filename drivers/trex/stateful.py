@@ -201,12 +201,12 @@ class Connecting:
             return streams
         return self._list(streams, "linear", None)
 
-    def timed(self, direction: Direction) -> tuple[int, int] | None:
-        """Connections whose frames carry TRex's stamp, and all; None: every frame does."""
+    def timed_share(self, direction: Direction) -> float | None:
+        """Share of the connections whose frames carry TRex's stamp; None: all of them do."""
         listed = self._listed.get(direction)
         if listed is None or listed.timed == listed.count:
             return None
-        return listed.timed, listed.count
+        return listed.timed / listed.count
 
     def program(self, direction: Direction, stream: Stream) -> Mapping[str, Any]:
         """A stream as the worker gives it to TRex."""

@@ -463,6 +463,9 @@ class TrexTester:
             mismatch=compared.mismatch,
             behaviour=compared.seen or None,
             delay_us=counting.delay_summary(counted.histograms),
+            timed_share=self._connecting.timed_share(streams.direction)
+            if asked and trial.connections
+            else None,
             delays=None
             if asked is None
             else counting.distributions(counted, sent, tags=bool(asked.tags)),

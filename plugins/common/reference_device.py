@@ -1,7 +1,7 @@
 """The frame of every reference device: frames in, packets by direction and version, frames out.
 
 A technology supplies one handler per direction and IP version. What is not addressed to the
-device, or of a version without a handler, is dropped here.
+device, or of a version without a handler, is dropped here, and what no device forwards.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.plugins.base import Expected, Links
+from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import ETHERTYPE, decrement_ttl, side_of
 
 if TYPE_CHECKING:
@@ -98,8 +99,16 @@ class ReferenceDevice:
             mine &= frames[:, here.l3] >> 4 == version
             if frames.shape[1] < here.l3 + _HEADER[version] or not mine.any():
                 continue
+            packets = frames[:, here.l3 :]
+            if not mine.all():
+                packets = packets[mine]
+            good = sound(packets, version)
+            if not good.all():
+                mine[mine] = good
+                packets = packets[good]
+                if not len(packets):
+                    continue
             rows = np.flatnonzero(mine)
-            packets = frames[:, here.l3 :] if len(rows) == count else frames[rows, here.l3 :]
             handled = handler(packets)
             reason[rows] = handled.reason
             found += [(rows[part.rows], part) for part in handled.leaving]

@@ -38,6 +38,9 @@ class HostRange(PluginParams):
     first: IPv4Address
     last: IPv4Address | None = Field(None, description="none: one host only")
     policy: Policy = "random"
+    only_mapped: bool = Field(
+        default=False, description="leave out hosts that are not mapped there and back"
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> HostRange:
@@ -164,7 +167,15 @@ def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host
     back, found = table.to_ipv4(ipv6)
     good = mapped & found & (back == octets).all(axis=1)
     chosen = np.flatnonzero(good).tolist()
-    if not 0 < len(chosen) <= MAX_LIST:
+    if not chosen or (len(chosen) < count and not wanted.only_mapped):
+        lacking = IPv4Address(int(numbers[int(np.argmin(good))]))
+        raise UsageError(
+            f"{count - int(good.sum())} of the {count} hosts {wanted.first} to {wanted.top} are "
+            f"not mapped there and back, {lacking} is the first",
+            "choose a range that is mapped whole, add mappings, or set only_mapped of the range to "
+            "leave such hosts out",
+        )
+    if len(chosen) > MAX_LIST:
         raise UsageError(
             f"{len(chosen)} of the hosts {wanted.first} to {wanted.top} are mapped there and back; "
             f"1 to {MAX_LIST} can be listed where several mappings take part",

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from v6t.plugins.base import Expected, Technology
+from v6t.plugins.common.discards import sound
 from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
 from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
 from v6t.plugins.common.reference_device import (
     EXHAUSTED,
     FORWARDED,
+    NOT_FORWARDED,
     NOT_OURS,
     ReferenceDevice,
     route_all,
@@ -177,6 +179,8 @@ class StatefulTechnology(Technology):
         out[:, : len(head)] = head
         out[:, len(head) :] = made.packets
         reason = made.reason.copy()
+        version = self.ip_versions[0 if direction == "forward" else 1]
+        reason[~sound(frames[:, here.l3 :], version)] = NOT_FORWARDED
         reason[~here.ours(frames)] = NOT_OURS
         reason[(reason == FORWARDED) & _exhausted(frames, out)] = EXHAUSTED
         length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)

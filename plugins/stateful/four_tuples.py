@@ -18,11 +18,9 @@ from ipaddress import IPv4Address, IPv6Address
 from itertools import product
 
 from v6t.profiles.compiler.instructions import MAX_LIST
+from v6t.profiles.compiler.mixing import LISTED_BITS
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Variable
-
-_LISTED_BITS = 15
-"""So many bits and fewer are a shuffled list; more are enumerated by the compiler."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,10 @@ def shuffled_tuples(fields: Sequence[Field], seed: int) -> Varied:
     """
     varying = [_Split.of(f) for f in fields if f.count > 1]
     even = sum(s.even for s in varying)
+    bits = even + sum(s.low for s in varying)
     variables, bindings = _bits([s for s in varying if s.low], even, seed)
     for number, group in enumerate(_groups([s for s in varying if s.rest > 1])):
-        more, bound = _listed(group, f"{seed}/{number}")
+        more, bound = _listed(group, bits, f"{seed}/{number}")
         variables += more
         bindings += bound
     return variables, bindings
@@ -151,8 +150,8 @@ def _bits(splits: Sequence[_Split], even: int, seed: int) -> Varied:
     if not width:
         return [], []
     period = width + even
-    if period > _LISTED_BITS:
-        variable = Variable("tuple_bits", period, Kind.PERMUTATION)
+    if period > LISTED_BITS:
+        variable = Variable("tuple_bits", width, Kind.PERMUTATION, apart=even, order=2)
     else:
         variable = Variable("tuple_bits", width, Kind.LIST, values=_shuffled(width, even, seed))
     bindings, used = [], 0
@@ -191,7 +190,10 @@ def _rows(counts: tuple[int, ...], seed: str) -> Sequence[tuple[int, ...]]:
     return rows
 
 
-def _listed(group: Sequence[_Split], seed: str) -> Varied:
+def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
+    """A group's values; where ``bits`` of the frame number are known from the rest, they are listed
+    as often as fits, each time in another order, or a few values would only rotate.
+    """
     length = math.prod(s.rest for s in group)
     if length > MAX_LIST:
         names = " and ".join(f"{s.field.count} values of {s.field.name}" for s in group)
@@ -202,15 +204,26 @@ def _listed(group: Sequence[_Split], seed: str) -> Varied:
             "common divisor",
         )
     rows = _rows(tuple(s.rest for s in group), seed)
+    even = sum(s.even for s in group)
+    doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
+    order = 2 if doublings > even else 1
+    if order > 1:
+        chance = random.Random(f"{seed}/passes")  # noqa: S311
+        passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
+        rows = [
+            row
+            for place in zip(*(chance.sample(p, len(p)) for p in passes), strict=True)
+            for row in place
+        ]
     variables, bindings = [], []
     for place, s in enumerate(group):
         f = s.field
         first = f.first >> s.low
-        bits = (first ^ (first + s.rest - 1)).bit_length()
-        ones = (1 << bits) - 1
+        width = (first ^ (first + s.rest - 1)).bit_length()
+        ones = (1 << width) - 1
         name = f"tuple_{f.name}"
         values = [(first + row[place]) & ones for row in rows]
-        variables.append(Variable(name, bits, Kind.LIST, values=values))
+        variables.append(Variable(name, width, Kind.LIST, values=values, order=order))
         low = f.last - s.low
-        bindings.append(Binding(name, f.field, low - bits + 1, low, 0, bits - 1))
+        bindings.append(Binding(name, f.field, low - width + 1, low, 0, width - 1))
     return variables, bindings

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import UDP, decrement_ttl, set_tos, u16
 from v6t.profiles.headerpolicy import combined_ecn
 
@@ -74,12 +75,12 @@ def _traffic_class(packets: U8) -> U8:
 
 
 def carries_udp(packets: U8) -> Mask:
-    """Rows that are a whole UDP packet in IPv4 in IPv6, nothing behind it."""
+    """Rows that are a whole UDP packet in IPv4 in IPv6, nothing behind it, and may be forwarded."""
     count, length = packets.shape
     if length < 68:
         return np.zeros(count, dtype=bool)
     good: Mask = (packets[:, 6] == IPIP) & (u16(packets[:, 4:6]) == length - 40)
-    return good & is_udp(packets[:, 40:])
+    return good & is_udp(packets[:, 40:]) & sound(packets[:, 40:], 4)
 
 
 def is_udp(packets: U8) -> Mask:

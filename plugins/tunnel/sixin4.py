@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import u16
 from v6t.profiles import inet
 from v6t.profiles.headerpolicy import combined_ecn
@@ -23,7 +24,9 @@ _ECN, _CE = 0x03, 3
 
 
 def carries_ipv6(packets: U8) -> Mask:
-    """Rows that are one whole IPv6 packet in an IPv4 header without options, and no fragment."""
+    """Rows that are one whole IPv6 packet in an IPv4 header without options, no fragment, and
+    may be forwarded.
+    """
     count, length = packets.shape
     if length < _OUTER + _INNER:
         return np.zeros(count, dtype=bool)
@@ -31,7 +34,7 @@ def carries_ipv6(packets: U8) -> Mask:
     good &= (packets[:, 6] & 0x3F == 0) & (packets[:, 7] == 0)
     good &= (u16(packets[:, 2:4]) == length) & (packets[:, _OUTER] >> 4 == 6)
     good &= u16(packets[:, _OUTER + 4 : _OUTER + 6]) == length - _OUTER - _INNER
-    return good
+    return good & sound(packets[:, _OUTER:], 6)
 
 
 def encapsulate(packets: U8, source: U8, destination: U8) -> U8:

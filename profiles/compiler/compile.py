@@ -77,7 +77,7 @@ def compile_traffic(
     ):
         stream_id = first_stream_id + number
         seed = _seed(traffic.seed, stream_id)
-        template, program, notes = _program(traffic_class, seed)
+        template, program, notes, order = _program(traffic_class, seed)
         share = None if shares is None else shares[number]
         mode = _mode(rate_fps * traffic_class.weight / sum(weights), share)
         notes += _core_notes(traffic_class, cores, share)
@@ -99,15 +99,15 @@ def compile_traffic(
         role, weight = traffic_class.role, traffic_class.weight
         checksum = final_checksum(template.layout)
         streams.append(
-            Stream(traffic_class.name, role, stream_id, weight, trex, checksum, tuple(notes))
+            Stream(traffic_class.name, role, stream_id, weight, trex, checksum, tuple(notes), order)
         )
     return StreamSet(traffic.direction, tuple(streams))
 
 
 def _program(
     traffic_class: TrafficClass, seed: int
-) -> tuple[Template, list[ins.Instruction], list[str]]:
-    """Template, instructions and notes of one class."""
+) -> tuple[Template, list[ins.Instruction], list[str], int]:
+    """Template, instructions, notes and order of one class."""
     template = build(traffic_class.layers, traffic_class.frame_size)
     _check(traffic_class)
     _check_room(traffic_class, template)
@@ -116,6 +116,7 @@ def _program(
     constants: list[tuple[int, int, int]] = []
     notes: list[str] = []
     taken: dict[int, Binding] = {}
+    order = 1
     for variable in traffic_class.variables:
         bindings = [b for b in traffic_class.bindings if b.variable == variable.name]
         if not bindings:
@@ -127,6 +128,7 @@ def _program(
         supply = _supply(demand)
         parts += supply.parts
         notes += supply.notes
+        order = max(order, variable.order, supply.order)
         for binding, (_, last) in zip(bindings, spans, strict=True):
             _place(supply, variable, binding, last, pieces, constants)
     template = template.with_bits(constants)
@@ -137,7 +139,7 @@ def _program(
     _check_limits(traffic_class, template, program)
     if not program:
         notes.append("every frame is the same")
-    return template, program, [*notes, *plan.notes]
+    return template, program, [*notes, *plan.notes], order
 
 
 def _supply(demand: Demand) -> Supply:
@@ -162,14 +164,14 @@ def _place(
     carry = trailing_zeros(binding.add, variable.width)
     free = set(range(low, high))
     for part in supply.parts:
-        start, end = max(low, part.low), min(high, part.high)
-        if start >= end:
-            continue
-        free.difference_update(range(start, end))
         add = part.add + (binding.add >> part.low if carry < part.high else 0)
         add <<= part.raised
-        first = last - (end - 1 - low)
-        pieces.append(Piece(part.name, first, end - start, start - part.low + part.raised, add))
+        for at, place, width in part.supplied:
+            start, end = max(low, at), min(high, at + width)
+            if start < end:
+                free.difference_update(range(start, end))
+                first = last - (end - 1 - low)
+                pieces.append(Piece(part.name, first, end - start, start - at + place, add))
     constants += [(last - (bit - low), 1, supply.constant >> bit & 1) for bit in free]
 
 

@@ -8,9 +8,10 @@ the range to a multiple of the step, so every range here is one. Split over core
 
 from __future__ import annotations
 
-from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from v6t.profiles.compiler.instructions import MAX_LIST, Op
+from v6t.profiles.compiler.mixing import LISTED_BITS, mixed, spread
 from v6t.profiles.compiler.variables import (
     Demand,
     Part,
@@ -24,52 +25,59 @@ from v6t.profiles.compiler.variables import (
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Kind
 
+if TYPE_CHECKING:
+    import numpy as np
+
 LEAST_SHUFFLED_BITS = 12
 """Below a slow counter at least so many bits have to be in pseudorandom order."""
-ONE_STRIDE_BITS = 20
-"""Up to here the stride of a single counter (below ``2^(32 - n)``) still looks random."""
+ONE_STRIDE_BITS = 31
+"""Up to here one counter of 4 octets takes all values at an odd stride below ``2^(32 - n)``."""
 
 
 def permutation(demand: Demand) -> Supply:
     """Every value of ``low..high`` exactly once per cycle, in pseudorandom order.
 
-    Up to 65,535 values are a shuffled list. ``2^n`` values are a Weyl sequence: the low n bits of
-    ``stride * j`` for an odd stride (TRex counts in steps of ``stride`` modulo
-    ``stride * 2^n``, a multiple of the step). More than 20 bits are cut: a part above bit ``c`` is
-    ``floor(stride * j / 2^c)``, which for given low bits is a bijection of the high ones.
-    ``odd * 2^k`` values are a list for the odd factor and a Weyl sequence for the other: the
-    periods are coprime, so every pair comes once; other multiples of ``2^k`` count their high bits.
+    Up to 65,535 values are a shuffled list, ``2^n`` values are mixed from a list and counters (see
+    :mod:`v6t.profiles.compiler.mixing`). ``odd * 2^k`` values are a list for the odd factor and a
+    permutation of the low bits: together they take every pair once. Other multiples of ``2^k``
+    count their high bits.
 
     Raises:
         UsageError: TRex has no such enumeration.
     """
+    import numpy as np
+
     variable = demand.variable
     low, high = variable.low, variable.top
     count = high - low + 1
-    if count <= MAX_LIST:
+    if count <= MAX_LIST and not variable.apart:
         parts, constant = list_parts(variable.name, shuffled(low, high, demand.seed), demand)
         text = f"{variable.name}: a shuffled list of all {count} values"
         return Supply(parts, constant, (text,) if parts else ())
     bits, constant = fold(low, high, demand)
     low, high = low - constant, high - constant
     if low == 0 and count == 1 << bits:
-        return Supply(_weyl(demand, bits), constant, (_weyl_note(demand, bits),))
+        order = 1 if demand.carry < bits else 2
+        return Supply(_low_bits(demand, bits), constant, (_note(demand, bits),), order)
     zeros = min(trailing_zeros(low, bits), trailing_zeros(count, bits))
     odd, name = count >> zeros, f"{variable.name}.{zeros}"
     if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= demand.carry:
-        values = shuffled(low >> zeros, high >> zeros, demand.seed)
+        once = shuffled(low >> zeros, high >> zeros, demand.seed)
+        values = spread(once, zeros, np.random.default_rng(demand.seed + 2))
         sizes = sizes_for(high >> zeros)
         above = Part(name, zeros, bits - zeros, "inc", values=values, sizes=sizes)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
         below = _low_bits(demand, zeros)
-        return Supply((above, *below), constant, (text, _weyl_note(demand, zeros)))
+        order = 2 if zeros > LISTED_BITS or len(values) > odd else 1
+        return Supply((above, *below), constant, (text, _note(demand, zeros)), order)
     if LEAST_SHUFFLED_BITS <= zeros <= min(demand.carry, 32) and high >> zeros < 1 << 30:
         least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
         step = 1 << 32 - zeros
         above = Part(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
         text = f"{name}: counts up once per 2^{zeros} frames, only the bits below are shuffled"
         below = _low_bits(demand, zeros)
-        return Supply((above, *below), constant, (text, _weyl_note(demand, zeros)))
+        order = 2 if zeros > LISTED_BITS else 1
+        return Supply((above, *below), constant, (text, _note(demand, zeros)), order)
     raise UsageError(
         f"variable '{variable.name}' cannot enumerate {count} values from {variable.low} on: "
         f"a list of TRex ends at {MAX_LIST} entries and its counters enumerate 2^n values",
@@ -133,51 +141,47 @@ def listed(demand: Demand) -> Supply:
 
 
 def _low_bits(demand: Demand, bits: int) -> tuple[Part, ...]:
-    """All values of the low ``bits``, below a list."""
-    if bits < 16:
-        name = f"{demand.variable.name}.0"
-        values = shuffled(0, (1 << bits) - 1, demand.seed + 1)
-        return (Part(name, 0, bits, "inc", values=values, sizes=sizes_for(max(values))),)
-    return _weyl(demand, bits)
-
-
-def _weyl(demand: Demand, bits: int) -> tuple[Part, ...]:
-    """Parts whose bits together take all ``2^bits`` values once."""
+    """All values of the low ``bits``."""
     import numpy as np
 
+    name, apart = demand.variable.name, demand.variable.apart
+    if bits + apart <= LISTED_BITS:
+        values = shuffled(0, (1 << bits) - 1, demand.seed + 1)
+        return (Part(f"{name}.0", 0, bits, "inc", values=values, sizes=sizes_for(max(values))),)
     rng = np.random.default_rng(demand.seed)
-    edges = [0, *_weyl_cuts(demand, bits), bits]
-    parts = []
-    for start, end in pairwise(edges):
-        # TRex writes 32 bits of a variable: those of the low word, or of an 8-octet one's high
-        # word, whose low word then holds the fraction of stride * j / 2^start; the range stays
-        # below 2^62 so that its server's products of step and cores do not overflow
-        word = 64 if start else 32
-        limit = 1 << (30 - (end - start) if start else 32 - end)
-        stride = int(rng.integers(limit // 2, limit)) | 1
-        step = stride << (32 - start if start else 0)
-        most = (step << end) - 1
-        name = demand.variable.name if len(edges) == 2 else f"{demand.variable.name}.{start}"
-        part = Part(name, start, end - start, "inc", 0, most, step, sizes=(word // 8,), clean=False)
-        parts.append(part)
-    return tuple(reversed(parts))
+    if demand.carry < bits:
+        return _one_counter(demand, bits, rng)
+    return mixed(name, bits, apart, demand.cuts, rng)
 
 
-def _weyl_cuts(demand: Demand, bits: int) -> tuple[int, ...]:
-    if bits <= ONE_STRIDE_BITS:
-        return ()
-    if bits <= 2 * ONE_STRIDE_BITS:
-        least, most = max(8, bits - ONE_STRIDE_BITS), min(ONE_STRIDE_BITS, bits - 4)
-        ways = sorted(range(least, most + 1), key=lambda cut: abs(cut - 16))
-        return tuple(demand.best_cut([(cut,) for cut in ways], "a permutation"))
-    return tuple(demand.best_cut([(16, 32)], "a permutation"))
+def _one_counter(demand: Demand, bits: int, rng: np.random.Generator) -> tuple[Part, ...]:
+    """All values of the low ``bits`` where an addition has to carry through them.
+
+    Raises:
+        UsageError: a counter that can carry would repeat itself too soon.
+    """
+    if bits > ONE_STRIDE_BITS:
+        raise UsageError(
+            f"variable '{demand.variable.name}' enumerates 2^{bits} values and has a constant "
+            f"added, which TRex carries through 2^{ONE_STRIDE_BITS} values",
+            "bind it without 'add', or narrow it",
+        )
+    limit = 1 << 32 - bits
+    stride = int(rng.integers(limit // 2, limit)) | 1
+    most = (stride << bits) - 1
+    return (Part(demand.variable.name, 0, bits, "inc", 0, most, stride, clean=False),)
 
 
-def _weyl_note(demand: Demand, bits: int) -> str:
+def _note(demand: Demand, bits: int) -> str:
     name = demand.variable.name
-    if bits < 16:
+    if bits <= LISTED_BITS:
         return f"{name}: a shuffled list of 2^{bits} values in the low bits"
-    return f"{name}: a Weyl sequence, each of 2^{bits} values once per cycle on any number of cores"
+    if demand.carry < bits:
+        return f"{name}: each of 2^{bits} values once per cycle, at a fixed stride (it is added to)"
+    return (
+        f"{name}: each of 2^{bits} values once per cycle on any number of cores, mixed from a "
+        "shuffled list and counters"
+    )
 
 
 def _wide_counter(demand: Demand, bits: int) -> tuple[Part, ...]:

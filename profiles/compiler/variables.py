@@ -34,6 +34,8 @@ class Part:
         sizes: octets it may have, best first. Of 8 octets TRex's masked writes read the upper
             four, of the others everything.
         raised: bit of the TRex variable at which the part's lowest bit stands.
+        runs: where it supplies only some of those bits: (bit of the model's variable, bit of the
+            TRex variable, how many) each.
         add: constant that makes the TRex value (without the bits below) the variable's.
         clean: no other bits in value + add, so it may be stored as a whole.
     """
@@ -50,6 +52,12 @@ class Part:
     raised: int = 0
     add: int = 0
     clean: bool = True
+    runs: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def supplied(self) -> tuple[tuple[int, int, int], ...]:
+        """Its runs, one if it supplies all its bits."""
+        return self.runs or ((self.low, self.raised, self.width),)
 
     @property
     def high(self) -> int:
@@ -76,11 +84,13 @@ class Supply:
         parts: TRex variables, most significant bits first, disjoint.
         constant: value of the bits no part supplies.
         notes: what the user should know about it, in words.
+        order: see :class:`~v6t.profiles.model.Variable`.
     """
 
     parts: tuple[Part, ...]
     constant: int = 0
     notes: tuple[str, ...] = ()
+    order: int = 1
 
 
 @dataclass(frozen=True)
@@ -215,7 +225,7 @@ def shuffled(low: int, high: int, seed: int) -> list[int]:
 
 def complement(part: Part, name: str) -> Part | None:
     """A part that always holds the bits of ``part`` inverted; None if TRex cannot make it."""
-    ones = (1 << part.width) - 1
+    ones = (1 << max(place + width for _, place, width in part.supplied)) - 1
     if len(part.values):
         values = [ones - v for v in part.values]
         return replace(part, name=name, values=values, sizes=sizes_for(ones))

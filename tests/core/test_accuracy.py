@@ -130,7 +130,7 @@ def test_the_error_of_a_delay_is_read_less_true():
 
 def test_of_tagged_frames_the_truth_is_that_of_the_tags():
     trial = a_trial(delays=DelayRequest(tags=100, first_tag_s=0.2))
-    places = [trial.tag_frame(i) for i in range(100)]
+    places = list(trial.tag_frames)
     true = np.full(1000, 900_000)
     true[places] = 50_000
     row = comparing.timed(CHECK, trial, a_result([60_000] * 100), a_truth(true))

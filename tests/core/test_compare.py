@@ -90,8 +90,11 @@ def test_few_repetitions_are_said(tmp_path):
     made(tmp_path / "a", **two)
     made(tmp_path / "b", device={"capacity_fps": 500_000}, **two)
     line = lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
-    assert line.verdict == "less"
-    assert "too few repetitions: the interval covers 67% only" in line.words
+    assert (line.verdict, line.improved) == ("undecided", None)
+    assert "no difference can be shown with 2 repetitions" in line.words
+    assert "the interval covers 67% only" in line.words
+    said = v6t("compare", tmp_path / "a", tmp_path / "b").out
+    assert said.startswith("1 quantity against a: 1 cannot be told.")
 
 
 def test_a_coarse_search_claims_no_small_difference(tmp_path):

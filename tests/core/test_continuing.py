@@ -13,10 +13,14 @@ from pathlib import Path
 import pytest
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
+from v6t.core.runs.continuing import check_order
 from v6t.core.runs.journal import Journal, JournaledMeasure
+from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.trial import Trial, TrialResult
 from v6t.profiles.errors import TesterError, UsageError
+from v6t.profiles.model import Role
+from v6t.profiles.streams import ORDER, Stream, StreamSet
 
 from .support import bound_by_permissions, complaint, tree, v6t, v6t_process
 from .test_run import comparable, journal_keys, results, simulated
@@ -235,3 +239,32 @@ def test_a_marked_journal_in_a_run_of_the_first_version_is_foreign(tmp_path, com
     shutil.copy(complete / "journal.jsonl", tmp_path / "run")
     with pytest.raises(UsageError, match="another run"):
         resume(tmp_path / "run", Silent())
+
+
+@pytest.mark.parametrize(
+    ("known", "order", "refused"), [(None, 2, True), (1, 2, True), (2, 2, False), (None, 1, False)]
+)
+def test_frames_that_now_come_in_another_order_are_not_mixed_with_those_of_before(
+    known, order, refused, begun
+):
+    manifest = json.loads((begun / "manifest.json").read_text())
+    manifest.pop("order")
+    if known is not None:
+        manifest["order"] = known
+    (begun / "manifest.json").write_text(json.dumps(manifest))
+    stream = Stream("fg", Role.FOREGROUND, 0, 1, {}, None, (), order)
+    directory = RunDir(begun, new=False)
+    before = tree(begun)
+    try:
+        if refused:
+            with pytest.raises(UsageError, match="in the order of an earlier version"):
+                check_order(directory, [StreamSet("forward", (stream,))])
+        else:
+            check_order(directory, [StreamSet("forward", (stream,))])
+    finally:
+        directory.close()
+    assert tree(begun) == before
+
+
+def test_a_new_run_keeps_which_order_its_frames_come_in(begun):
+    assert json.loads((begun / "manifest.json").read_text())["order"] == ORDER

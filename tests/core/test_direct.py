@@ -35,7 +35,7 @@ def test_it_is_the_tester_that_is_measured(tmp_path):
     assert found["throughput"]["upper_bound"] > 1_200_000
     assert found["throughput"]["conditions"]["ceiling"] == NO_DEVICE
     delays = found["latency"]["directions"]["forward"]["tl"]
-    assert delays["median"] == pytest.approx(0.003)
+    assert delays["median"] == pytest.approx(0.003, rel=0.01)
     assert any("there is no device" in c for c in results(tmp_path / "out")["caveats"])
 
 

@@ -9,17 +9,21 @@ import sys
 import time
 
 import pytest
+from pydantic import ValidationError
 from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs import hooks
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.hooks import DuringTrial, run_hook
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
+from v6t.drivers.duts.options import Hook
+from v6t.drivers.duts.reference import ReferenceOptions
 from v6t.procedures.trial import Event, Trial
 from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError
 from v6t.tests.core.support import SIM, v6t
@@ -366,7 +370,7 @@ def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
 def test_hooks_run_beside_the_trial(tmp_path):
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                   event=Event("software-reset", 0.01))  # fmt: skip
-    with DuringTrial(asked, {"software-reset": f"touch {tmp_path / 'done'}"}):
+    with DuringTrial(asked, {"software-reset": Hook(command=f"touch {tmp_path / 'done'}")}):
         assert not (tmp_path / "done").exists()
         deadline = time.monotonic() + 30
         while not (tmp_path / "done").exists() and time.monotonic() < deadline:
@@ -382,16 +386,42 @@ def test_hooks_run_beside_the_trial(tmp_path):
 )
 def test_hooks_that_fail(command, says):
     with pytest.raises(DutError, match=says):
-        run_hook("software-reset", command)
+        run_hook("software-reset", Hook(command=command))
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                   event=Event("software-reset", 0.0))  # fmt: skip
-    with pytest.raises(DutError, match=says), DuringTrial(asked, {"software-reset": command}):
+    with (
+        pytest.raises(DutError, match=says),
+        DuringTrial(asked, {"software-reset": Hook(command=command)}),
+    ):
         pass
 
 
 def test_a_hook_that_hangs():
     with pytest.raises(DutError, match="longer than"):
-        run_hook("software-reset", "sleep 60", timeout_s=0.05)
+        run_hook("software-reset", Hook(command="sleep 60", timeout_s=0.05))
+
+
+def test_a_hook_is_tried_again_as_often_as_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(hooks, "RETRY_AFTER_S", 0.0)
+    script = tmp_path / "third.sh"
+    script.write_text(f"echo x >> {tmp_path / 'tries'}; test $(wc -l < {tmp_path / 'tries'}) = 3\n")
+    with pytest.raises(DutError, match="failed with status 1, tried 2 times"):
+        run_hook("flush", Hook(command=f"sh {script}", tries=2))
+    (tmp_path / "tries").unlink()
+    run_hook("flush", Hook(command=f"sh {script}", tries=5))
+    assert (tmp_path / "tries").read_text() == "x\n" * 3
+
+
+def test_a_testbed_names_a_hook_by_its_command_or_with_limits():
+    given = {"flush": "ssh dut flush", "reset": {"command": "reboot", "timeout_s": 300, "tries": 2}}
+    read = ReferenceOptions.model_validate({"hooks": given}).hooks
+    assert read == {
+        "flush": Hook(command="ssh dut flush", timeout_s=120.0, tries=1),
+        "reset": Hook(command="reboot", timeout_s=300.0, tries=2),
+    }
+    for wrong in ({"flush": " "}, {"flush": {"command": "x", "tries": 0}}, {"flush": 7}):
+        with pytest.raises(ValidationError):
+            ReferenceOptions.model_validate({"hooks": wrong})
 
 
 def said_of(values):

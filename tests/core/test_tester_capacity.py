@@ -64,6 +64,79 @@ def test_every_run_measures_unless_told_otherwise(directory):
         assert (source, trials > 3) == (THIS_RUN, True)
 
 
+class Hasty:
+    """A tester that keeps up for a moment only, and what it was asked for."""
+
+    def __init__(self, limit_fps, lasting_fps):
+        self.limits, self.asked = (limit_fps, lasting_fps), []
+
+    def __call__(self, trial):
+        self.asked.append(trial)
+        return limited(self.limits[trial.duration_s > 10])(trial)
+
+
+def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
+    """A tester that does 2 Mfps for 5 s and 1 Mfps for a minute is one of 1 Mfps (SELF-01)."""
+    run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
+    plugin = bind(run).technology
+    sizes = plugin.frame_pair(104)
+    spec, door = capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
+    streams = compile_point(plugin, sizes, run.seed)
+    found, source = find_capacity(bind(run), streams, spec, door, directory)
+    assert source == THIS_RUN
+    assert 0.85e6 < found.rate_fps <= 1e6
+    last = door.asked[-1]
+    p = run.procedure
+    assert (last.rate_fps, last.duration_s) == (found.rate_fps, p.trial_duration_s)
+    assert last.residual_wait_s == p.residual_wait_s == 2.0
+    assert spec.rules.sending_time_tolerance == p.sending_time_tolerance == 1.00001
+    short = [t for t in door.asked if t.duration_s == 5.0]
+    assert 1.8e6 < max(t.rate_fps for t in short[-4:]) <= 2.5e6
+
+
+def test_sending_late_is_judged_as_in_the_benchmark(directory):
+    """1 % longer than asked passes while looking, but no trial of the rfc preset."""
+    run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
+    sizes = bind(run).technology.frame_pair(104)
+    spec = capacity_spec(run, sizes, "forward", MEDIA)
+
+    def slow(trial):
+        made = limited(1e9)(trial)
+        late = trial.duration_s * (1.01 if trial.rate_fps > 4e6 else 1.0)
+        ways = {w: replace(d, sending_time_s=late) for w, d in made.directions.items()}
+        return replace(made, directions=ways)
+
+    found = tester_capacity.tester_capacity(spec, slow)
+    assert 3.5e6 < found.rate_fps <= 4e6
+    assert tester_capacity.tester_capacity(replace(spec, rules=None), slow).rate_fps == MEDIA
+
+
+def test_the_plan_has_the_time_of_one_trial_under_the_rules():
+    for preset, takes in (("rfc", 62.0), ("quick", 0.85)):
+        run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset=preset))
+        sizes = bind(run).technology.frame_pair(104)
+        spec = capacity_spec(run, sizes, "forward", MEDIA)
+        assert spec.confirmation_s == pytest.approx(takes)
+        assert replace(spec, rules=spec.looking).confirmation_s == 0.0
+
+
+def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
+    """Found with the quick preset, asked for by the rfc preset, where ports cannot be joined."""
+    quick = a_run()
+    trex = quick.tester.model_copy(update={"kind": "trex", "options": {}})
+    quick = quick.model_copy(update={"tester": trex})
+    rfc = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
+    rfc = rfc.model_copy(update={"tester": trex})
+    sizes = bind(quick).technology.frame_pair(104)
+    streams = compile_point(bind(quick).technology, sizes, 1)
+    spec = capacity_spec(quick, sizes, "forward", MEDIA)
+    remember(bind(quick), spec, streams, TesterCapacity("forward", 123.0, (), ()))
+    rate, source, trials = look(rfc, directory)
+    assert (rate, trials) == (MEDIA, 0)
+    assert "not known under this run's rules" in source
+    assert "123 fps" in source
+
+
 def test_what_was_found_is_good_for_the_next_run(directory, tmp_path):
     first, source, trials = look(a_run(), directory)
     assert (source, trials > 3) == (THIS_RUN, True)

@@ -17,7 +17,7 @@ from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.phases import judge_connections
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
 from v6t.profiles import trailer
 from v6t.profiles.expand import Expander
@@ -185,3 +185,17 @@ def test_phase_two_is_proven_or_invalid(server, way, late_s, valid):
     verdict = assess_trial(asked, result, sending_time_tolerance=TOLERANCE)
     assert verdict.valid is valid
     assert valid or (len(verdict.reasons) == 1 and f"{way}: sending took" in verdict.reasons[0])
+
+
+@pytest.mark.parametrize(("rows", "share"), [(50, None), (20, 21 * 20 / COUNT)])
+def test_which_share_of_the_connections_is_timed_is_told(server, monkeypatch, rows, share):
+    monkeypatch.setattr(tables, "MOST_ROWS", rows)
+    prepared, _, _ = established(server)
+    asked = Connections(COUNT, RATE, 0.1, 0.0, keep=True)
+    for delays in (DelayRequest(tags=100), DelayRequest(tags=0)):
+        result = prepared.measure(trial(asked, delays=delays))
+        # the initiator's own program enumerates all, whatever lists the table needs
+        told = {way: counted.timed_share for way, counted in result.directions.items()}
+        assert told == {"forward": None, "reverse": share}
+    result = prepared.measure(trial(asked))
+    assert {counted.timed_share for counted in result.directions.values()} == {None}

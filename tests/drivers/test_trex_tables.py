@@ -23,6 +23,7 @@ from v6t.profiles.compiler.instructions import MAX_OFFSET
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import StreamSet
+from v6t.tests.core.support import v6t
 
 RUN = resolve(flags=Flags(plugin="nat44", tester="sim"))
 PLUGIN = bind(RUN).technology
@@ -255,6 +256,41 @@ def test_what_can_be_is_planned_with_its_memory():
     assert "688,128 of 4,000,000" in delays
     assert "GiB of its server's memory" in memory
     assert len(list(tables.said(4_000_000, frozenset()))) == 1
+
+
+WIDE = {
+    "initiator_ports.min": "1024",
+    "initiator_ports.max": "65535",
+    "responder_ports.min": "1",
+    "responder_ports.max": "5000",
+}
+"""More than 268 million four-tuples."""
+
+
+@pytest.mark.parametrize(
+    ("tester", "count", "said"),
+    [
+        (
+            "embedded",
+            "16000000",
+            "16,000,000 connections take up to 1.8 GiB of memory, this machine",
+        ),
+        ("embedded", "268000000", "268,000,000 connections take up to 30.0 GiB of memory, this"),
+        ("trex", "16000000", "16,000,000 connections on TRex take about 1.8 GiB of its server's"),
+        ("trex", "16000000", "688,128 of 16,000,000 connections"),
+        ("trex", "268000000", "at most 16,777,216 rows; 268,000,000 connections are more"),
+    ],
+)
+def test_what_many_connections_take_is_said_before_traffic(tester, count, said):
+    done = v6t(
+        *("run", "--plugin", "nat44", "--tester", tester, "--dut", "nftables", "--dry-run"),
+        *(("--set-tester", "lab=true") if tester == "trex" else ()),
+        *("--measure", "throughput,latency", "--mode", "reverse"),
+        *(w for name, value in WIDE.items() for w in ("--set", f"{name}={value}")),
+        *("--set-procedure", f"connections.count={count}"),
+    )
+    assert said in " ".join((done.out + done.err).split())
+    assert done.status == (2 if "are more" in said else 0)
 
 
 def test_a_dry_run_refuses_and_plans():

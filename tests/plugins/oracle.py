@@ -12,6 +12,7 @@ from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
+from scapy.utils import checksum
 from v6t.plugins.base import Link, Links
 
 NOT_OURS = "not addressed to this device"
@@ -111,6 +112,8 @@ class Oracle:
             return b"", {NOT_OURS}
         if ethertype != 0x86DD:
             return b"", {NO_TUNNEL}
+        if not may_be_forwarded(rest):
+            return b"", {NO_TUNNEL}
         outer = IPv6(rest)
         if IPv6Address(outer.dst) != IPv6Address(self.br):
             return self._route(rest, self.links.right)
@@ -131,10 +134,10 @@ class Oracle:
         rest, ethertype = arrived(frame, self.links.right)
         if rest is None:
             return b"", {NOT_OURS}
+        if ethertype not in (0x0800, 0x86DD) or not may_be_forwarded(rest):
+            return b"", {NO_TUNNEL}
         if ethertype == 0x86DD:
             return self._route(rest, self.links.left)
-        if ethertype != 0x0800:
-            return b"", {NO_TUNNEL}
         packet = IP(rest)
         faults = {TTL} if packet.ttl < 2 else set()
         faults |= set() if whole_udp(rest) else {NO_TUNNEL}
@@ -198,7 +201,28 @@ def whole_udp(packet: bytes) -> bool:
         and (inner.ihl, inner.proto, inner.frag) == (5, 17, 0)
         and "MF" not in inner.flags
         and inner.len == len(packet)
+        and may_be_forwarded(packet)
     )
+
+
+def may_be_forwarded(packet: bytes) -> bool:
+    """What RFC 1812 sections 5.2.2 and 5.3.7 and RFC 4291 leave of all packets, by scapy."""
+    if packet[0] >> 4 == 6:
+        read = IPv6(packet)
+        ends = [IPv6Address(a) for a in (read.src, read.dst)]
+        wrong = any(
+            a.is_multicast or a.is_loopback or a.is_unspecified or a.is_link_local for a in ends
+        )
+        return not wrong and len(packet) >= 40 and read.plen <= len(packet) - 40
+    header = 4 * (packet[0] & 15)
+    if packet[0] >> 4 != 4 or not 20 <= header <= len(packet):
+        return False
+    length = int.from_bytes(packet[2:4], "big")
+    ends = [IPv4Address(packet[at : at + 4]) for at in (12, 16)]
+    bad = [IPv4Network(n) for n in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4")]
+    if any(a in net for a in ends for net in bad) or not header <= length <= len(packet):
+        return False
+    return checksum(packet[:header]) == 0
 
 
 def aged(packet: IP) -> IP:

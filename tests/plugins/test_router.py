@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 from v6t.plugins.router.params import Ipv4RouterParams, Ipv6RouterParams
 from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
+from v6t.profiles import inet
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
@@ -82,6 +83,7 @@ def test_no_route_no_frame():
     plugin = Ipv4Router()
     rows = frames(plugin, "forward", 2)
     rows[0, 31] ^= 1
+    inet.finish_ipv4(rows, 14)
     answer = plugin.expect("forward", rows)
     assert [plugin.drop_reasons[r] for r in answer.reason] == [
         "no route to the destination", "forwarded",

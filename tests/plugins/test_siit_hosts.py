@@ -61,14 +61,20 @@ def test_every_host_behind_a_prefix_is_met(length):
     assert {str(IPv6Address(m)) for m in met} == wanted
 
 
-def test_a_host_that_is_not_mapped_back_is_left_out():
+def test_a_host_that_is_not_mapped_back_is_left_out_where_that_is_asked():
     """Its IPv6 address falls under a longer prefix, which is another host's."""
     table = [
         {"ipv4": "10.0.0.0/29", "ipv6": "2001:db8::/125"},
         {"ipv4": "192.0.2.9/32", "ipv6": "2001:db8::2/128"},
         {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
     ]
-    chosen = {"first": "10.0.0.0", "last": "10.0.0.3"}
+    chosen = {"first": "10.0.0.0", "last": "10.0.0.3", "only_mapped": True}
+    with pytest.raises(UsageError, match=r"1 of the 4 hosts .* not mapped .* 10\.0\.0\.2 is"):
+        Siit(
+            SiitParams.model_validate(
+                {"eam": table, "ipv6_hosts": {**chosen, "only_mapped": False}}
+            )
+        )
     plugin = Siit(SiitParams.model_validate({"eam": table, "ipv6_hosts": chosen}))
     met = hosts(plugin, "reverse", slice(30, 34))
     assert met == {IPv4Address(f"10.0.0.{n}").packed for n in (0, 1, 3)}
@@ -77,13 +83,24 @@ def test_a_host_that_is_not_mapped_back_is_left_out():
     assert len(hosts(plugin, "forward", slice(22, 38))) == 4
 
 
+def test_a_range_is_not_halved_in_silence():
+    """A range twice as long as its mapping was sent in half, without a word."""
+    table = [
+        {"ipv4": "198.18.0.0/24", "ipv6": "2001:db8:1::/96"},
+        {"ipv4": "198.19.0.0/23", "ipv6": "2001:db8:2::/70"},
+    ]
+    chosen = {"first": "198.19.0.1", "last": "198.19.3.254"}
+    with pytest.raises(UsageError, match=r"511 of the 1022 hosts .* 198\.19\.2\.0 is the first"):
+        SiitParams.model_validate({"eam": table, "ipv4_hosts": chosen})
+
+
 def test_a_range_over_many_mappings_leaves_out_what_is_not_mapped(tmp_path):
     table = tmp_path / "eam.txt"
     lines = [f"10.0.{n}.0/28 2001:db8:{n:x}::/124" for n in range(40)]
     table.write_text("# forty\n" + "\n".join(lines) + "\n2001:2:0:1000::/120, 198.19.0.0/24\n")
     assert len(read_pairs(table)) == 41
     for policy in ("random", "inc", "dec"):
-        chosen = {"first": "10.0.3.8", "last": "10.0.8.255", "policy": policy}
+        chosen = {"first": "10.0.3.8", "last": "10.0.8.255", "policy": policy, "only_mapped": True}
         given = {"eam": (), "eam_file": str(table), "ipv6_hosts": chosen}
         plugin = Siit(SiitParams.model_validate(given))
         seen = hosts(plugin, "forward", slice(22, 38))

@@ -9,6 +9,7 @@ import pytest
 from v6t.core.config.resolve import Flags, resolve
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import Nat64, Nat64Params
+from v6t.plugins.nat.nat66 import Nat66
 from v6t.plugins.stateful.four_tuples import Field, combinations, linear_tuples, shuffled_tuples
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.errors import UsageError
@@ -158,14 +159,47 @@ SHUFFLED = [
 ]
 
 
-@pytest.mark.parametrize("first", [0, 1, 2, 24])
-@pytest.mark.parametrize("counts", SHUFFLED)
+LARGE = [(2, 3, 64, 1024), (1, 12, 16, 4096), (1, 5, 64, 2048), (1, 1, 512, 1024)]
+"""More bits than a list: with counters, and with the even list of ranges that are not aligned."""
+
+
+@pytest.mark.parametrize(
+    ("counts", "first"),
+    [*product(SHUFFLED, [0, 1, 2, 24]), *product(LARGE, [0, 24])],
+)
 def test_all_combinations_once_and_again_in_the_same_order(counts, first):
     fields = fields_of(*counts, first=first)
     found = enumerated(fields, shuffled_tuples(fields, 5))
     assert len(set(found)) == combinations(fields)
     for column, f in enumerate(fields):
         assert {row[column] for row in found} == set(range(f.first, f.first + f.count))
+
+
+@pytest.mark.parametrize(
+    ("plugin", "counts"),
+    [
+        (Nat66, {"initiator_ports": (32768, 65535), "responder_ports": (1024, 2047)}),
+        (Nat44, {"initiator_ports": (16384, 32767), "responder_ports": (64, 127)}),
+        (Nat44, {"initiator_ports": (1024, 41023), "responder_ports": (1, 100)}),
+        (Nat64, {"initiator_ports": (1024, 65535), "responder_ports": (5000, 5002)}),
+        (Nat66, {"initiator_ports": (1024, 65535), "responder_ports": (5000, 5004)}),
+    ],
+)
+def test_steps_between_connections_look_random(plugin, counts):
+    """A field does not go on by a fixed stride, nor rotate, whatever its range (ST-02)."""
+    ports = {name: {"min": low, "max": high} for name, (low, high) in counts.items()}
+    made = plugin(plugin.params_model(**ports))
+    frames = Expander(of(made)).frames(0, 60_000)
+    at = 54 if plugin is not Nat44 else 34
+    columns = [number(frames, at + k, 2).astype(np.int64) for k in (0, 2)]
+    joint = np.stack([np.diff(c) for c in columns], axis=1)
+    assert len(np.unique(joint, axis=0)) > 30_000
+    for column, (low, high) in zip(columns, counts.values(), strict=True):
+        count = high - low + 1
+        steps, often = np.unique(np.diff(column) % count, return_counts=True)
+        assert len(steps) > 0.9 * count or len(steps) > 4000
+        assert often.max() < 4 * len(column) / count + 60
+        assert abs(np.corrcoef(column[1:], column[:-1])[0, 1]) < 0.05
 
 
 @pytest.mark.parametrize("down", [False, True])

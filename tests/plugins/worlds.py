@@ -14,7 +14,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from v6t.plugins.base import Links
 
-from .oracle import OracleRule, aged, arrived, sent
+from .oracle import OracleRule, aged, arrived, may_be_forwarded, sent
 
 
 def embedded(prefix: str, ipv4: str) -> str:
@@ -75,7 +75,7 @@ class World:
         if direction == "reverse":
             here, there = there, here
         rest, ethertype = arrived(frame, here)
-        if rest is None:
+        if rest is None or not may_be_forwarded(rest):
             return b""
         packet = {0x0800: IP, 0x86DD: IPv6}[ethertype](rest)
         out = getattr(self, direction)(packet)

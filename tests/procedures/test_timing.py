@@ -4,11 +4,20 @@ import math
 
 import pytest
 from v6t.analysis.records.timing import timing_record, timing_rows
+from v6t.drivers.testers import kind_of
 from v6t.procedures.distribution import Distribution, differences
 from v6t.procedures.ipdv import ipdv_figures, ipdv_spec, measure_ipdv
 from v6t.procedures.latency import latency_figures, latency_spec, measure_latency, misfit
 from v6t.procedures.pdv import measure_pdv, pdv_figures, pdv_spec
-from v6t.procedures.trial import ClassCount, DelayRequest, DirectionResult, Trial, TrialResult
+from v6t.procedures.trial import (
+    ClassCount,
+    DelayRequest,
+    DirectionResult,
+    Trial,
+    TrialResult,
+    result_from_json,
+    result_to_json,
+)
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, sim
 
 pytestmark = pytest.mark.slow
@@ -86,7 +95,7 @@ def test_tags_are_spread_over_the_time_after_the_first():
         "latency", "k", 104, 64, "forward", 1000.0, 120.0,
         delays=DelayRequest(tags=500, first_tag_s=60.0),
     )  # fmt: skip
-    places = [trial.tag_frame(n) for n in range(500)]
+    places = list(trial.tag_frames)
     assert places[0] == 60_000
     assert len(set(places)) == 500
     assert [p // 120 for p in places] == list(range(500, 1000))
@@ -99,7 +108,7 @@ def test_tags_do_not_beat_with_the_mixture():
         delays=DelayRequest(tags=500, first_tag_s=60.0),
     )  # fmt: skip
     for period in (2, 3, 4, 10, 12, 120):
-        share = sum(trial.tag_frame(n) % period == 0 for n in range(500)) / 500
+        share = sum(place % period == 0 for place in trial.tag_frames) / 500
         assert share == pytest.approx(1 / period, abs=0.01)
 
 
@@ -216,6 +225,45 @@ def test_a_sample_is_never_called_pdv():
     assert entry["share"] == 0.25
     full = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), sampled)
     assert timing_record(full, loopback=None, conditions={}).to_json()["title"] == "PDV"
+
+
+def test_a_sample_is_never_called_ipdv():
+    """TRex times runs of neighbours only: least and largest are those of a sample (IPDV-01)."""
+    counted = DirectionResult(
+        {"fg": ClassCount("foreground", 600_001, 600_001, 600_001)}, 1.0,
+        delays={"fg": Distribution.of([5])}, ipdv={"fg": Distribution.of(range(30_000))},
+    )  # fmt: skip
+    result = measure_ipdv(every_frame(ipdv_spec), lambda _: TrialResult({"forward": counted}))
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    assert entry["title"] == "sampled IPDV (not all pairs: 5.00%)"
+    assert entry["sampled"]
+
+
+@pytest.mark.parametrize("kind", ["embedded", "trex", "sim"])
+def test_a_delay_says_between_which_moments_it_was_taken(kind):
+    stamps = kind_of(kind, {}).stamps
+    result = measure_pdv(every_frame(pdv_spec), with_delays(Distribution.of([10, 11, 12])))
+    entry = timing_record(result, loopback=None, conditions={}, stamps=stamps).to_json()
+    assert entry["definition"].startswith("one way, from ")
+    assert "RFC 1242 section 3.8" in entry["definition"]
+    assert "time stamp counter, kept in steps of 1 us" in stamps or kind != "trex"
+    assert "read for each frame" in stamps or kind != "embedded"
+
+
+def test_latency_of_some_connections_is_titled_so_with_their_share():
+    times = Distribution.of(range(1000))
+    for share, title in (
+        (0.1640625, "Latency of a subset (16.41% of the connections)"),
+        (None, "Latency"),
+    ):
+        door = with_delays(times, timed_share=share)
+        result = measure_latency(latency(tags=1000), door)
+        assert result.sampled is (share is not None)
+        entry = timing_record(result, loopback=None, conditions={}).to_json()
+        assert (entry["title"], entry["share"]) == (title, share or 1.0)
+        assert entry["sampled"] is result.sampled
+        counted = door(None)
+        assert result_from_json(result_to_json(counted)) == counted
 
 
 def test_negative_delays_are_counted():

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.compiler.mixing import LISTED_BITS
 from v6t.profiles.compiler.uniform import FILLED, FILLED_BIAS, FILLED_BITS, bias
 from v6t.profiles.errors import UsageError
+from v6t.profiles.expand import Expander
 from v6t.profiles.model import Binding, Kind, Role, Traffic, TrafficClass, Variable
 
 from .traffics import ETHER, FOUR_IN_SIX, IPV6, OVER_SIX, VLAN, background, mape, one
@@ -322,25 +324,69 @@ def test_the_order_is_not_the_natural_one_and_depends_on_the_seed():
     assert len(set(orders)) == len(orders)
 
 
-@pytest.mark.parametrize("width", [22, 24, 32, 36, 40, 44, 48])
-def test_wide_enumerations_are_bijections(width):
-    """Each part is a bijection of its bits given those below it: checked at their carries."""
-    stream = compile_traffic(bound(Variable("v", width, Kind.PERMUTATION))).streams[0]
-    variables = [i for i in stream.trex["vm"]["instructions"] if i["type"] == "flow_var"]
-    variables.sort(key=lambda i: int(i["name"].partition(".")[2]))
-    starts = [int(i["name"].partition(".")[2]) for i in variables] + [width]
-    for i, start, end in zip(variables, starts, starts[1:], strict=False):
-        bits, word = end - start, 32 if i["size"] == 8 else 0
-        span = i["max_value"] + 1
-        assert span == i["step"] << end  # repeats after 2^end frames
-        assert span < 1 << (62 if word else 33)
-        # frames 2^start apart, same low bits: the part has to take all its values
-        for offset in (0, 1, 12345):
-            frames = [offset + (k << start) for k in range(1 << min(bits, 16))]
-            seen = {(f * i["step"] % span >> word) % (1 << bits) for f in frames}
-            stride = ((frames[1] - frames[0]) * i["step"] >> word) % (1 << bits)
-            assert stride % 2 == 1
-            assert len(seen) == len(frames)
+@pytest.mark.parametrize("apart", [0, 3])
+@pytest.mark.parametrize("width", [17, 22, 24, 28, 31, 32, 36, 40, 44, 45])
+def test_wide_enumerations_are_bijections(width, apart):
+    """Bit t of the frame number decides one bit of the value, given the bits below it."""
+    variable = Variable("v", width, Kind.PERMUTATION, apart=apart)
+    source = Expander(compile_traffic(bound(variable)).streams[0])
+
+    def value(frame: int) -> int:
+        (octets,) = source.frames(frame, 1)
+        return int.from_bytes(octets[38:54].tobytes(), "big") & ((1 << width) - 1)
+
+    period, ours = width + apart, 0
+    frames = [0, 1, 12345, (1 << period) - 3, (1 << period) // 3]
+    assert [value(f + (1 << period)) for f in frames] == [value(f) for f in frames]
+    for t in reversed(range(LISTED_BITS, period)):
+        changed = [value(f) ^ value(f + (1 << t)) for f in frames]
+        own = {c & ~ours for c in changed}  # the bits of higher t may change, too
+        assert len(own) == 1
+        (bit,) = own
+        assert bit.bit_count() == 1
+        ours |= bit
+    listed = source.frames(0, 1 << LISTED_BITS)[:, 48:54].astype(np.int64)
+    low = sum(listed[:, k] << 8 * (5 - k) for k in range(6)) & ((1 << width) - 1) & ~ours
+    for r in range(1 << apart):
+        assert len(np.unique(low[r :: 1 << apart])) == 1 << LISTED_BITS - apart
+
+
+@pytest.mark.parametrize("width", [16, 17, 20, 24, 28])
+def test_the_steps_of_an_enumeration_look_random(width):
+    """Not a fixed stride: differences of successive values, of the whole and of its octets."""
+    cuts = tuple(
+        Binding("v", WIDE, 128 - high, 127 - low, width - high, width - low - 1)
+        for low, high in ((0, width // 2), (width // 2, width))
+    )
+    traffic = one(Variable("v", width, Kind.PERMUTATION), bind=cuts)
+    frames = Expander(compile_traffic(traffic).streams[0]).frames(0, 60_000)
+    whole = sum(frames[:, 50 + k].astype(np.int64) << 8 * (3 - k) for k in range(4))
+    whole &= (1 << width) - 1
+    steps = np.diff(whole) % (1 << width)
+    _, often = np.unique(steps, return_counts=True)
+    assert often.max() < 30
+    for low, high in ((0, width // 2), (width // 2, width)):
+        field = whole >> low & ((1 << high - low) - 1)
+        values, often = np.unique(np.diff(field) % (1 << high - low), return_counts=True)
+        assert len(values) > 0.9 * (1 << high - low) or len(values) > 4000
+        assert often.max() < 4 * len(steps) / (1 << high - low) + 60
+        assert abs(np.corrcoef(field[1:], field[:-1])[0, 1]) < 0.1
+
+
+def test_fields_in_a_stride_would_be_noticed():
+    """What the test above is for: an addition must carry, so this one counts by one stride."""
+    bind = (Binding("v", WIDE, 112, 127, add=3),)
+    stream = compile_traffic(one(Variable("v", 16, Kind.PERMUTATION), bind=bind)).streams[0]
+    assert any("fixed stride" in note for note in stream.notes)
+    values = column(stream, 16, 200)
+    assert len(set(np.diff(values) % (1 << 16))) == 1
+    assert stream.order == 1
+
+
+@pytest.mark.parametrize(("count", "order"), [(65535, 1), (3 << 14, 1), (3 << 16, 2), (1 << 16, 2)])
+def test_a_stream_says_whether_its_order_is_that_of_earlier_versions(count, order):
+    variable = Variable("v", 18, Kind.PERMUTATION, 0, count - 1)
+    assert compile_traffic(bound(variable)).streams[0].order == order
 
 
 def test_uneven_bursts_over_cores_are_noted():

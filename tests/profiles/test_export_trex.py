@@ -80,6 +80,14 @@ def traffics():
         "neutral": one(
             Variable("v", 16, Kind.PERMUTATION), bind=(Binding("v", "UDP.sport", 0, 15),)
         ),
+        "mixed": one(
+            Variable("v", 31, Kind.PERMUTATION, apart=2),
+            bind=(
+                Binding("v", "IPv6.src", 104, 119, 0, 15),
+                Binding("v", "UDP.sport", 0, 14, 16, 30),
+            ),
+            layers=FOUR_IN_SIX,
+        ),
         "wide": one(Variable("v", 48, Kind.DEC), bind=(Binding("v", "IPv6.src", 79, 126),)),
     }
 

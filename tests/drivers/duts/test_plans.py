@@ -227,6 +227,27 @@ def test_thousands_of_neighbours_get_room():
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
+@pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
+def test_a_device_that_asks_gets_no_neighbours(name):
+    """Nothing else changes; a program without neighbour discovery of its own keeps being told."""
+    (case, *_) = [c for c in CASES if c.driver == name and "neighbours" not in c.options]
+    plans = []
+    for way in ("static", "resolved"):
+        driver = make_driver(name, {**case.options, "neighbours": way})
+        plans.append(
+            [
+                s.command + s.text
+                for s in driver.plan(case.intent, driver.example(case.intent)).steps
+            ]
+        )
+    told, asks = plans
+    entries = [c for c in told if c not in asks]
+    assert [c for c in told if c in asks] == asks
+    hosts = {a for side in (case.intent.left, case.intent.right) for a in side["neighbours"]}
+    assert bool(entries) is (name != "snabb-lwaftr")
+    assert all(any(host in c for host in hosts) for c in entries)
+
+
 def test_a_missing_program_names_its_package():
     sections = {
         "system": "Linux 6.1", "links": "[]", "programs": "ip\nsysctl", "user": "0",

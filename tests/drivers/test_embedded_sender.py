@@ -1,0 +1,73 @@
+"""When the embedded tester stamps its frames: each by itself, few before the first has left."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from v6t.drivers.embedded import sender
+from v6t.drivers.embedded.sender import BATCH, TIMED_BATCH, Pace, Sender
+from v6t.plugins.map.mape_br import MapEBorderRelay
+from v6t.procedures.trial import Trial
+from v6t.profiles import inet, trailer
+from v6t.profiles.compiler.compile import compile_traffic
+
+
+class Ring:
+    """A ring that keeps what is committed, and when."""
+
+    refused = 0
+
+    def __init__(self, _interface, octets):
+        self.room_of = lambda count: np.zeros((count, octets), dtype=np.uint8)
+        self.batches, self.left_ns = [], []
+
+    def room(self, most):
+        self._room = self.room_of(most)
+        return self._room
+
+    def commit(self, count, _lengths):
+        self.left_ns.append(time.time_ns())
+        self.batches.append(self._room[:count].copy())
+
+    def unsent(self):
+        return 0
+
+
+@pytest.fixture
+def sending(monkeypatch):
+    monkeypatch.setattr(sender, "TxRing", Ring)
+    plugin = MapEBorderRelay()
+    streams = compile_traffic(plugin.traffic("forward", plugin.frame_pair(128), 1))
+    made = Sender("none", 124)
+    made.load(streams)
+
+    def send(rate_fps, *, timed):
+        trial = Trial("latency", "k", 128, 88, "forward", rate_fps, 1500 / rate_fps)
+        start = time.monotonic()
+        answer = made.send(pace=Pace.of(trial), start=start, nonce=3, timed=timed)
+        return made._ring, sum(answer["sent"].values())
+
+    return send
+
+
+@pytest.mark.parametrize(("timed", "most"), [(True, TIMED_BATCH), (False, BATCH)])
+def test_a_batch_of_timed_frames_is_small(sending, timed, most):
+    """At any rate at once: all 1500 frames are due, so batches are as large as they may be."""
+    ring, sent = sending(1e9, timed=timed)
+    assert sent == 1500
+    assert max(len(b) for b in ring.batches) == most
+
+
+def test_every_frame_has_a_stamp_of_its_own_before_it_leaves(sending):
+    ring, _ = sending(1e9, timed=True)
+    stamps = []
+    for batch, left in zip(ring.batches, ring.left_ns, strict=True):
+        marks = trailer.read(batch)
+        assert marks.magic_ok.all()
+        assert inet.verify(batch).all()
+        assert (marks.time_ns <= left).all()
+        stamps += marks.time_ns.astype(np.int64).tolist()
+    assert stamps == sorted(stamps)
+    assert len(set(stamps)) > 0.9 * len(stamps)
