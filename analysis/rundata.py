@@ -126,5 +126,13 @@ class RunData:
         by_key = self._by_key()
         return (by_key[key] for key in record.trials if key in by_key)
 
+    def counted(self, records: Sequence[Record]) -> list[RunTrial]:
+        """The trials behind records in which the tester did its part."""
+        found = []
+        for record in records:
+            invalid = {t.key for t in record.invalid_trials}
+            found += [t for t in self.of(record) if t.key not in invalid]
+        return found
+
     def _by_key(self) -> dict[str, RunTrial]:
         return {t.key: t for t in self.trials}

@@ -8,6 +8,7 @@ from typing import Any
 _PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 _HOSTS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
 _TUPLES = ("initiator_ports", "responder_ports")
+_SHUFFLED = 3
 _WORDS = {"fixed": "fixed", "random": "random"}
 
 
@@ -53,7 +54,12 @@ def hosts_per_side(params: Mapping[str, Any]) -> int | None:
 
 
 def random_ports(params: Mapping[str, Any]) -> bool | None:
-    """Whether every port is pseudorandom (RFC 4814); None where the technology has no ports."""
+    """Whether every port is pseudorandom (RFC 4814); None where the technology has no ports.
+
+    Connections take every pair of ports once, in an order that can be pseudorandom.
+    """
+    if "enumerate_ports" in params:
+        return bool(params["enumerate_ports"] == _SHUFFLED)
     found = [_policy(params[n]) for n in _PORTS if n in params]
     return all(policy == "random" for policy in found) if found else None
 

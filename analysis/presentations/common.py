@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from v6t.analysis.presentation import Clause, clause
 from v6t.analysis.records.base import Interval, Record
+from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, count
 
@@ -49,17 +50,30 @@ def repeated(name: str, records: Sequence[Record]) -> Clause:
                   None if least is None else least >= REPETITIONS)  # fmt: skip
 
 
-def at_throughput(name: str, given: float | None, data: RunData) -> Clause:
-    """Streams at the throughput (LAT-01); ``given``: or at this rate [fps]."""
-    done = (
-        f"{given:,.0f} fps, given"
-        if given
-        else f"the {data.procedure['rate_from']} of the throughput"
-    )
-    return clause(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput", done, not given)
+def at_throughput(name: str, data: RunData, records: Sequence[Record]) -> Clause:
+    """Streams at the throughput of the same point, its median or the P1 of it (LAT-01)."""
+    found = {
+        (r.sizes, r.direction): (r.median, r.p1)
+        for r in data.records
+        if isinstance(r, ThroughputRecord) and r.measured and r.frame_timeout_s is None
+    }
+    offered = [(r, t.asked["rate_fps"]) for r in records for t in data.counted([r])]
+    right = [fps in found.get((r.sizes, r.direction), ()) for r, fps in offered]
+    return clause(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
+                  f"{sum(right)} of {len(right)} streams at the throughput found in this run",
+                  all(right) if right else None)  # fmt: skip
 
 
-def long_enough(name: str, length_s: float, asked: str = "60 s") -> Clause:
+def long_enough(name: str, data: RunData, records: Sequence[Record]) -> Clause:
     """Trials of 60 s (GEN-16)."""
-    return clause(f"RFC 2544 section 24 (GEN-16), {name}", asked, f"{length_s:g} s",
-                  length_s >= TRIAL_S)  # fmt: skip
+    return clause(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {TRIAL_S:g} s",
+                  *at_least(TRIAL_S, (t.asked["duration_s"] for t in data.counted(records)))
+                  )  # fmt: skip
+
+
+def at_least(wanted: float, found: Iterable[float], unit: str = "s") -> tuple[str, bool | None]:
+    """The smallest of what was found, and whether it is as much as wanted."""
+    least = min(found, default=None)
+    if least is None:
+        return "no trial is kept", None
+    return f"{least:g} {unit}", least >= wanted

@@ -12,6 +12,7 @@ from v6t.analysis.presentations.common import (
     POINT,
     TRIAL_S,
     at,
+    at_least,
     at_throughput,
     interval,
     repeated,
@@ -135,20 +136,20 @@ class DelayPresentation(Presentation[DelayRecord]):
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The stream, the rate, repetitions."""
         yield from self.stream(data)
-        yield at_throughput(self.name, data.procedure[self.settings_at]["rate_fps"], data)
+        yield at_throughput(self.name, data, self.measured(data))
         yield repeated(self.name, self.measured(data))
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Every frame of 60 s."""
-        length = data.procedure[self.settings_at]["duration_s"]
-        sampled = any(r.sampled for r in self.measured(data))
+        records = self.measured(data)
+        lengths = (t.asked["duration_s"] for t in data.counted(records))
+        said, enough = at_least(TRIAL_S, lengths)
+        sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
-        yield clause(self.source, "60 s, every frame timed", f"{length:g} s, {timed}",
-                     length >= TRIAL_S and not sampled)  # fmt: skip
+        yield clause(self.source, "60 s, every frame timed", f"{said}, {timed}",
+                     enough and not sampled)  # fmt: skip
 
     source: ClassVar[str] = "RFC 8219 section 7.3"
-    settings_at: ClassVar[str] = "delay_variation"
-    """Where its settings stand."""
 
 
 class LatencyPresentation(DelayPresentation):
@@ -157,7 +158,6 @@ class LatencyPresentation(DelayPresentation):
     name = "latency"
     title = "Latency"
     record = LatencyRecord
-    settings_at = "latency"
     metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
     words: ClassVar = {"tl": "TL", "wcl": "WCL"}
     spread = ("tl", "wcl")
@@ -173,15 +173,23 @@ class LatencyPresentation(DelayPresentation):
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Tags and their figures."""
-        s = data.procedure[self.settings_at]
-        subset = any(r.sampled for r in self.measured(data))
-        yield clause("RFC 8219 section 7.2 (LAT-01, LAT-02)",
-                     "120 s, at least 500 tagged frames from 60 s on",
-                     f"{s['duration_s']:g} s, {s['tags']:,} tags from {s['first_tag_s']:g} s on"
-                     + (", of a subset of the connections" if subset else ""),
-                     bool(s["duration_s"] >= 120 and s["tags"] >= 500 and s["first_tag_s"] >= 60)
-                     and not subset
-                     )  # fmt: skip
+        asked = [t.asked for t in data.counted(self.measured(data))]
+        yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
+                     *at_least(120.0, (a["duration_s"] for a in asked)))  # fmt: skip
+        yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
+                     *at_least(60.0, (a["delays"]["first_tag_s"] for a in asked)))  # fmt: skip
+        counts = [
+            sum(both)
+            for r in self.measured(data)
+            for f in r.directions.values()
+            for both in zip(f.timed, f.lost, strict=True)
+        ]
+        yield clause("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
+                     *at_least(500, counts, "tags"))  # fmt: skip
+        if any(r.sampled for r in self.measured(data)):
+            shares = [r.share for r in self.measured(data) if r.sampled and r.share is not None]
+            yield clause("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
+                         f"among {min(shares, default=0.0):.2%} of the connections", False)  # fmt: skip
         tagged = [f for r in self.measured(data) for f in r.directions.values()]
         undefined = sum(None in f.figures[key].values for f in tagged for key in self.words)
         yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
@@ -248,11 +256,8 @@ def _merged(
     distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
 ) -> dict[str, Distribution]:
     """Delays (or their differences) of all valid trials of a record, by direction."""
-    invalid = {t.key for t in record.invalid_trials}
     found: dict[str, Distribution] = {}
-    for trial in data.of(record):
-        if trial.key in invalid:
-            continue
+    for trial in data.counted([record]):
         for way, counted in trial.result.directions.items():
             for one in (distributions(counted) or {}).values():
                 found[way] = found[way].merged(one) if way in found else one

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from v6t.analysis.presentation import Clause, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, TRIAL_S, at
+from v6t.analysis.presentations.common import POINT, TRIAL_S, at, at_least
 from v6t.analysis.records.outages import OutageRecord, RecoveryRecord, ResetRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, seconds, sheet
@@ -49,10 +50,23 @@ class RecoveryPresentation(OutagePresentation):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The overload."""
-        s = data.procedure["system_recovery"]
-        yield clause("RFC 2544 section 26.5 (REC-01)", "overload for 60 s, then half the rate",
-                     f"{s['overload_s']:g} s, then half for {s['afterwards_s']:g} s",
-                     s["overload_s"] >= TRIAL_S)  # fmt: skip
+        records = [r for r in self.measured(data) if isinstance(r, RecoveryRecord)]
+        asked = [t.asked for t in data.counted(records)]
+        yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
+                     *at_least(TRIAL_S, (a["duration_s"] for a in asked)))  # fmt: skip
+        halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in asked]
+        yield clause("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
+                     f"half in {sum(halves)} of {len(halves)} trials",
+                     all(halves) if halves else None)  # fmt: skip
+        loaded = [
+            math.isclose(t.asked["rate_fps"], 1.1 * r.throughput)
+            for r in records
+            for t in data.counted([r])
+            if r.throughput
+        ]
+        yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
+                     f"so much in {sum(loaded)} of {len(loaded)} trials",
+                     all(loaded) if loaded else None)  # fmt: skip
 
 
 class ResetPresentation(OutagePresentation):
@@ -73,7 +87,12 @@ class ResetPresentation(OutagePresentation):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The hook."""
-        s = data.procedure["reset"]
-        yield clause("RFC 6201 section 4 (RST-01, RST-02)",
-                     "reset under traffic, frame-loss method",
-                     f"{s['hook']}, {s['repetitions']} times", None)  # fmt: skip
+        records = self.measured(data)
+        asked = [t.asked for t in data.counted(records)]
+        under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in asked]
+        hooks = ", ".join(sorted({a["event"]["hook"] for a in asked if a["event"]}))
+        yield clause("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
+                     f"{hooks or 'no reset'}, in {sum(under)} of {len(under)} trials",
+                     all(under) if under else None)  # fmt: skip
+        yield clause("RFC 6201 section 1.4 (RST-02)", "several trials are averaged",
+                     *at_least(2, (r.repetitions for r in records), "trials"))  # fmt: skip

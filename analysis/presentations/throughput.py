@@ -11,9 +11,10 @@ from v6t.analysis.figures import rates
 from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
 from v6t.analysis.presentations.common import (
     POINT,
+    TRIAL_S,
     at,
+    at_least,
     interval,
-    long_enough,
     marked,
     matched,
     repeated,
@@ -140,9 +141,23 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """Length, repetitions, search, and the tester's own limit."""
         p, records = data.procedure, self.measured(data)
-        longest = max(p["trial_duration_s"], p["final_duration_s"] or 0.0)
-        yield long_enough(self.name, longest, "the result held for 60 s")
+        decisive = {key for r in records for key in r.decisive_trials}
+        deciding = [t for t in data.counted(records) if t.key in decisive]
+        yield clause(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
+                     *at_least(TRIAL_S, (t.asked["duration_s"] for t in deciding)))  # fmt: skip
         yield repeated(self.name, records)
+        lost = sum(
+            count.required > count.received
+            for t in deciding
+            for way in t.result.directions.values()
+            for count in way.classes.values()
+            if count.role != "negative"
+        )
+        tolerated = max((r.loss_tolerance for r in records), default=0.0)
+        yield clause(f"RFC 2544 section 26.1 (GEN-22), {self.name}", "no frame may be lost",
+                     f"frames lost in {lost} classes of {len(deciding)} deciding trials"
+                     + (f", {tolerated:.4%} tolerated" if tolerated else ""),
+                     not lost and not tolerated if deciding else None)  # fmt: skip
         if records:
             given_up = sum(r.unresolved for r in records)
             yield clause("RFC 2544 section 26.1 (TP-02)",

@@ -29,27 +29,36 @@ def cautions(bound: BoundRun) -> list[str]:
 def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
     """What the opened tester says against its own figures, and against the testbed (SELF-05).
 
-    Its ports' speed and the line rate, NUMA nodes, promiscuity, the clock, and whom it displaced.
+    Its ports' speed, addresses, NUMA nodes and promiscuity, the clock, and whom it displaced.
 
     Args:
         run: the run.
         tester: what the tester says of itself.
     """
-    displaced = [
+    found = [
         f"port {port} was taken by force from {owner}"
         for port, owner in ((tester or {}).get("displaced") or {}).items()
     ]
     ports = (tester or {}).get("ports") or []
-    displaced += _of_hosts(run, ports, (tester or {}).get("clock_source"))
+    found += _of_hosts(run, ports, (tester or {}).get("clock_source"))
+    found += [
+        f"port {p['index']} of the tester has the MAC address {p['hw_mac']}, but links say tester_mac "
+        f"{p['tester_mac']}: a NIC may drop frames to another address than its own"
+        for p in ports
+        if p.get("tester_mac")
+        and p.get("hw_mac")
+        and p.get("driver") not in VIRTUAL
+        and p["hw_mac"].lower() != p["tester_mac"].lower()
+    ]
     speeds = [p["speed"] * 1e9 for p in ports if p.get("speed") and p.get("driver") not in VIRTUAL]
     slowest = min(speeds, default=run.line_rate_bps)
     if slowest < run.line_rate_bps:
         return [
-            *displaced,
+            *found,
             f"line_rate is {run.line_rate_bps / 1e9:g} Gbit/s, but a port of the tester has "
             f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium",
         ]
-    return displaced
+    return found
 
 
 def _of_hosts(run: ResolvedRun, ports: Sequence[Mapping[str, Any]], clock: object) -> Iterator[str]:

@@ -36,6 +36,7 @@ class Holder:
     """Keeps a new network namespace, or one that is there, alive and runs commands in it."""
 
     def __init__(self, namespace: int | None) -> None:
+        self._sees_own = False
         if namespace is None:
             netns.unshare(netns.CLONE_NEWNET)
         else:
@@ -59,6 +60,33 @@ class Holder:
             except FileNotFoundError:
                 absent.append(name)
         return absent
+
+    def steer(self, mask: str) -> tuple[list[str], str]:
+        """Have the CPUs of a mask take in what comes to this namespace's interfaces (RPS).
+
+        Queues that somebody gave CPUs already keep them.
+
+        Returns:
+            Interfaces steered now, and why no more could be; empty: they could.
+        """
+        found = []
+        try:
+            if not self._sees_own:
+                netns.show_in_sys()
+                self._sees_own = True
+            for queues in sorted(Path("/sys/class/net").glob("*/queues")):
+                name = queues.parent.name
+                mine = [q for q in queues.glob("rx-*/rps_cpus") if not _given(q)]
+                for queue in mine if name != "lo" else ():
+                    queue.write_text(mask)
+                    found.append(name)
+        except OSError as exc:
+            return found, exc.strerror or str(exc)
+        return sorted(set(found)), ""
+
+
+def _given(queue: Path) -> bool:
+    return bool(queue.read_text().strip("0,\n"))
 
 
 def _make(spec: dict[str, Any]) -> Role:

@@ -73,6 +73,29 @@ class Lab:
             holder.close()
         self._holders.clear()
 
+    def steer(self, cpus: Sequence[int]) -> tuple[list[str], str]:
+        """Have these CPUs take in and forward frames, whichever CPU sent them (RPS).
+
+        A veth device hands a frame over on the CPU that sends it: without this the kernel's part
+        of a device works on the sender's. Interfaces that somebody steered already stay so.
+
+        Args:
+            cpus: their numbers.
+
+        Returns:
+            Interfaces steered now, and why no more could be; empty: they could.
+        """
+        bits = f"{sum(1 << cpu for cpu in set(cpus)):x}"
+        # the kernel reads groups of 32 bits
+        mask = ",".join(reversed([bits[max(0, n - 8) : n] for n in range(len(bits), 0, -8)]))
+        steered: list[str] = []
+        for holder in self._holders:
+            found, why = holder.ask("steer", mask=mask)
+            steered += [f"{holder.role}: {name}" for name in found]
+            if why:
+                return steered, why
+        return steered, ""
+
     def _namespace(self, role: str, pid: int | None = None) -> Worker:
         holder = Worker(role, {"kind": "holder", "namespace": pid})
         self._holders.append(holder)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
+CLONE_NEWNS = 0x00020000
+MS_PRIVATE_REC = 0x00044000
 _PR_SET_PDEATHSIG = 1
 
 
@@ -59,6 +61,17 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0) -> None:
     what = None if kind is None else kind.encode()
     status = _libc().mount(source.encode(), target.encode(), what, ctypes.c_ulong(flags), None)
     _check(status, f"mounting {kind or target}")
+
+
+def show_in_sys() -> None:
+    """Show the interfaces of this process's network namespace below its own /sys.
+
+    Raises:
+        OSError: not permitted.
+    """
+    unshare(CLONE_NEWNS)
+    mount("none", "/", None, MS_PRIVATE_REC)
+    mount("sysfs", "/sys", "sysfs")
 
 
 def die_with(parent: int) -> None:

@@ -16,6 +16,7 @@ from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.server_config import (
     PortConfig,
     core_plan,
+    forwarding_cpus,
     full_address,
     is_pci,
     joined,
@@ -44,6 +45,7 @@ class Attachment:
         answering: ports on which ARP and neighbour solicitations are answered.
         started: arguments of a server that was started here.
         directory: the installation, on the host the server runs on.
+        steered: CPUs that forward between the lab's interfaces, and which interfaces.
     """
 
     def __init__(self, options: TrexOptions, links: Any, bed: Bed | None, *, delays: bool) -> None:
@@ -68,6 +70,8 @@ class Attachment:
         self.displaced: dict[str, str] = {}
         self.answering: list[int] = []
         self.directory = ""
+        self.steered: dict[str, Any] = {}
+        self._plan: list[int] = []
         self._flags: list[str] | None = None
 
     def open(self) -> None:
@@ -119,29 +123,52 @@ class Attachment:
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
+        options = self._options
+        macs = dict(zip(sorted(options.all_ports), options.all_macs(self._links), strict=True))
         found: dict[str, Any] = {
             "version": self.facts.get("version", {}),
             "processor": self.facts.get("core_type"),
             "data_path_cores": self.facts.get("dp_core_count"),
-            "ports": [{k: p.get(k) for k in _OF_PORT} for p in self.facts.get("port_info", [])],
             "clock_source": self.client.get("clock"),
+            "ports": [
+                {
+                    **{k: p.get(k) for k in _OF_PORT},
+                    "tester_mac": macs.get(p.get("index"), ("",))[0],
+                }
+                for p in self.facts.get("port_info", [])
+            ],
             "client": {k: self.client.get(k) for k in ("python", "executable")},
             "started_by_v6t": self.server is not None,
             "reached_by": self._reached_by(),
             "server_arguments": self.started,
             "answers_on": self.answering,
         }
+        if self._plan:
+            master, latency, *sending = self._plan
+            found["cpus"] = {"master": master, "latency": latency, "data path": sending}
+        if self._bed is not None:
+            found["receive_packet_steering"] = self.steered or "off"
         if self.displaced:
             found["displaced"] = self.displaced
         return found
+
+    @property
+    def _linux(self) -> bool:
+        """Whether the ports are interfaces of Linux."""
+        return {self.facts["ports"][p]["driver"] for p in self._options.all_ports} == {LINUX_DRIVER}
+
+    @property
+    def marks(self) -> bool:
+        """Whether frames that nobody times are told by marks of v6t's own, not by TRex's stamps."""
+        asked = self._options.marks
+        return self._linux if asked is None else asked
 
     @property
     def cpu_limit(self) -> float:
         """A data path busier than this says nothing about the device [%]."""
         if self._options.cpu_limit is not None:
             return self._options.cpu_limit
-        drivers = {self.facts["ports"][p]["driver"] for p in self._options.all_ports}
-        return 100.0 if drivers == {LINUX_DRIVER} else 85.0
+        return 100.0 if self._linux else 85.0
 
     def _reached_by(self) -> str:
         """Who can command the server, which asks nobody for a password."""
@@ -205,7 +232,7 @@ class Attachment:
             )
         mtu = max(self._links.left.mtu, self._links.right.mtu)
         pairs = 1 + len(options.pairs)
-        plan = core_plan(
+        plan = self._plan = core_plan(
             options.cores * pairs,
             self.client["cpus"],
             options.core_list,
@@ -256,6 +283,23 @@ class Attachment:
         if shared(plan):
             master, latency, *sending = plan
             self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)
+        if self._bed is not None and not options.interfaces:
+            self._steer(forwarding_cpus(plan, self.client["cpus"]))
+
+    def _steer(self, cpus: list[int]) -> None:
+        """Forward on CPUs that the options name, or on these where that is allowed."""
+        asked = self._options.rps_cpus
+        cpus = cpus if asked is None else list(asked)
+        lab = self._bed.lab if self._bed is not None else None
+        if lab is None or not cpus:
+            return
+        steered, why = lab.steer(cpus)
+        if why and asked is not None:
+            raise EnvironmentLacking(
+                f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {why}",
+                "run as root with CPUs that are there, or leave out rps_cpus",
+            )
+        self.steered = {"cpus": cpus, "interfaces": steered, **({"trouble": why} if why else {})}
 
     def _answers(self) -> bool:
         try:
@@ -300,15 +344,24 @@ class Attachment:
         total = self.facts.get("dp_core_count", 1)
         return int(self.facts.get("dp_core_count_per_port", total))
 
+    def compares(self) -> bool:
+        """Whether some frames can be stamped and captured, where not all are."""
+        options = self._options
+        some = bool(options.sample) and not options.cache and options.by_trailer is None
+        return self.trailer or (some and self._software())
+
     def _stamps(self) -> bool:
-        """Whether this server finds the trailer whatever the headers became."""
+        """Whether this server can tell all frames by their trailers."""
+        return self._cores == 1 and self._software()
+
+    def _software(self) -> bool:
+        """Whether it finds trailers whatever the headers became."""
         facts = self.facts
         virtual = all(
             facts["ports"][p].get("is_virtual") or facts["ports"][p]["driver"] in VIRTUAL_DRIVERS
             for p in self._options.all_ports
         )
-        software = virtual or (self._flags is not None and "--software" in self._flags)
-        return self._cores == 1 and software
+        return virtual or (self._flags is not None and "--software" in self._flags)
 
     def _trouble(self) -> str:
         """Why the server cannot give the measurement; empty if it can, or nobody can tell."""

@@ -77,7 +77,7 @@ class Worker(object):
         self.streams: Dict[str, Any] = {}
         self.ports: List[int] = []
         self.address = ("", 0)
-        self.service = False
+        self.service = self.several_queues = False
         self.directory = ""
         self.answering: Any = None
 
@@ -143,6 +143,7 @@ class Worker(object):
     def facts(self):
         """Versions, cores and ports of the server."""
         info = self.client.get_server_system_info()
+        self.several_queues = bool(info.get("is_multiqueue_mode"))
         info["version"] = self.client.get_server_version()
         info["ports"] = sorted(info["ports"], key=lambda p: p["index"])
         info["port_info"] = [self.port_facts(p["index"]) for p in info["ports"]]
@@ -473,8 +474,12 @@ class Worker(object):
             return 0
 
     def _need_service(self):
-        """Recording on hardware queues needs TRex's service mode; virtual ports do not."""
-        if self.service or all(self.client.ports[p].is_virtual() for p in self.ports):
+        """Recording on hardware queues needs TRex's service mode; virtual ports do not.
+
+        With several data path cores in software mode these receive, and drop what is no ARP or ICMP.
+        """
+        virtual = all(self.client.ports[p].is_virtual() for p in self.ports)
+        if self.service or (virtual and not self.several_queues):
             return
         self.client.set_service_mode(ports=self.ports, enabled=True)
         self.service = True

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from v6t.drivers.trex.histogram import Histogram, decode
-from v6t.drivers.trex.marking import class_of, is_marked
+from v6t.drivers.trex.marking import class_of, is_marked, nonce_of
 from v6t.drivers.trex.stamping import Burst
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import ClassCount
@@ -79,6 +79,12 @@ class Sent:
         for burst in self.marked_bursts:
             found.setdefault(class_of(self.streams.streams[burst.index]), []).append(burst)
         return found
+
+    @property
+    def marks(self) -> set[tuple[int, int]]:
+        """Classes that marks tell, with the octet that their frames have of the trial's own."""
+        streams = self.streams.streams
+        return {(n, nonce_of(streams[b.index])) for n, found in self.marked.items() for b in found}
 
     @property
     def frames(self) -> int:

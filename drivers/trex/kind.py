@@ -73,9 +73,20 @@ class Trex(TesterKind):
     def caveats(self) -> Iterator[str]:
         """How frames are told apart, which is decided before a search (GEN-24)."""
         if self.options.by_trailer is False or self.options.cores > 1:
+            some = (
+                self.options.by_trailer is None and self.options.sample and not self.options.cache
+            )
+            compared = "some are" if some and self.options.in_software else "none is"
             yield (
                 "frames are counted by TRex's ports, less control frames: classes are not told "
-                "apart, and none is compared with the reference translation"
+                f"apart, and {compared} compared with the reference translation"
+            )
+            return
+        if self.options.marks or (self.options.marks is None and self.options.on_linux):
+            yield (
+                "TRex tells frames apart by a trailer in each; where nothing times them it is a mark, "
+                "which TRex counts but does not put in order: one lost frame and one duplicate of its "
+                "class look like none (marks: false has every frame stamped)"
             )
             return
         yield (

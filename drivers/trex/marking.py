@@ -32,7 +32,7 @@ COUNTED = f"ether[len - 16] = {trailer.MAGIC} and ether[len - 13] & 128 != 0"
 STAMPED = f"ether[len - 16] = {trailer.MAGIC} and ether[len - 13] & 128 = 0"
 """Capture filter for those that TRex stamped."""
 _NUMBER = "mark-number"
-_OCTETS = 4
+NUMBER_OCTETS = 4
 
 
 def is_marked(stream: Stream) -> bool:
@@ -45,10 +45,28 @@ def class_of(stream: Stream) -> int:
     return (stream.stream_id - FIRST) // CLASS
 
 
-def counted(number: int) -> str:
-    """Capture filter for the marked frames of one of eight classes."""
+def counted(number: int, nonce: int = 0) -> str:
+    """Capture filter for the marked frames of one of eight classes in a trial with a nonce."""
     high = FIRST + number * CLASS >> 8
-    return f"ether[len - 16] = {trailer.MAGIC} and ether[len - 13] & 240 = {high}"
+    return (
+        f"ether[len - 16] = {trailer.MAGIC} and ether[len - 15] = {nonce} "
+        f"and ether[len - 13] & 240 = {high}"
+    )
+
+
+def nonce_of(stream: Stream) -> int:
+    """The octet of a marked stream's frames that is their trial's own; 0: none is."""
+    return base64.b64decode(stream.trex["packet"]["binary"])[-trailer.LENGTH + 1]
+
+
+def with_nonce(stream: Stream, nonce: int) -> Stream:
+    """A marked stream whose frames carry an octet of their trial's own."""
+    packet = bytearray(base64.b64decode(stream.trex["packet"]["binary"]))
+    packet[-trailer.LENGTH + 1] = nonce
+    binary = base64.b64encode(packet).decode()
+    return replace(
+        stream, trex={**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
+    )
 
 
 def far_of(streams: StreamSet) -> int:
@@ -62,7 +80,7 @@ def far_of(streams: StreamSet) -> int:
 def distance(length: int) -> int:
     """Octets from the number to the end of a frame that is sent with so many octets."""
     reach = length - trailer.LENGTH + 4
-    if reach + _OCTETS <= ins.MAX_OFFSET:
+    if reach + NUMBER_OCTETS <= ins.MAX_OFFSET:
         return length - reach
     return length - (ins.MAX_OFFSET - trailer.LENGTH)
 
@@ -78,7 +96,7 @@ def marked(stream: Stream) -> Stream:
     packet[end - trailer.LENGTH :] = bytes(trailer.LENGTH)
     packet[end - trailer.LENGTH] = trailer.MAGIC
     packet[end - 14 : end - 12] = stream.stream_id.to_bytes(2, "little")
-    count = ins.flow_var(_NUMBER, _OCTETS, "inc", 0, (1 << 32) - 1)
+    count = ins.flow_var(_NUMBER, NUMBER_OCTETS, "inc", 0, (1 << 32) - 1)
     place = ins.write(_NUMBER, end - distance(end))
     vm: Mapping[str, Any] = stream.trex["vm"]
     trex = {
@@ -103,7 +121,7 @@ def read(frames: U8, far: int) -> tuple[NDArray[np.bool_], I64, I64]:
     tail = np.ascontiguousarray(frames[:, length - trailer.LENGTH :])
     stream = tail[:, 2:4].view("<u2")[:, 0].astype(np.int64)
     at = length - far
-    number = np.ascontiguousarray(frames[:, at : at + _OCTETS]).view(">u4")[:, 0]
+    number = np.ascontiguousarray(frames[:, at : at + NUMBER_OCTETS]).view(">u4")[:, 0]
     mine = (tail[:, 0] == trailer.MAGIC) & (stream >= FIRST)
     return mine, stream, number.astype(np.int64)
 
@@ -138,7 +156,7 @@ def put_number(frames: U8, numbers: I64, checksum: Checksum | None) -> None:
     first = at if checksum is None else at - (at - checksum.header) % 2
     window = frames[:, first : first + 6]
     before = _sum(window)
-    frames[:, at : at + _OCTETS] = numbers.astype(">u4")[:, None].view(np.uint8)
+    frames[:, at : at + NUMBER_OCTETS] = numbers.astype(">u4")[:, None].view(np.uint8)
     if checksum is None:
         return
     field = frames[:, checksum.field : checksum.field + 2]

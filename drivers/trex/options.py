@@ -14,7 +14,7 @@ from pydantic import (
 )
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.remote import Remote
-from v6t.drivers.trex.server_config import RING_FRAMES
+from v6t.drivers.trex.server_config import RING_FRAMES, is_linux, is_pci
 from v6t.profiles.intent import hosts_on
 from v6t.profiles.strict_model import StrictModel
 
@@ -113,10 +113,16 @@ class TrexOptions(StrictModel):
     core_list: tuple[int, ...] = ()
     """CPU numbers: master, latency, then the data path cores; empty: chosen. With one data path
     core a CPU may stand for several threads."""
+    rps_cpus: tuple[Annotated[int, Field(ge=0, le=1023)], ...] | None = None
+    """``lab: true``: CPUs on which the kernel takes in and forwards what TRex sends (RPS); none: where
+    TRex's threads share CPUs, those without its data path; ``[]``: the CPU that sends."""
     socket: int = Field(default=0, ge=0, le=7)
     """NUMA node of the interfaces."""
     counting: Counting = "auto"
     """How test frames are told apart: by their trailer (one core), or by port counters."""
+    marks: bool | None = None
+    """Frames that nothing times are told by marks that their programs write: sent up to 32 at a time,
+    those that TRex stamps one by one; none: so on interfaces of Linux."""
     restart: bool = False
     """Restart a server whose mode cannot give the requested measurement."""
     force: bool = False
@@ -146,6 +152,10 @@ class TrexOptions(StrictModel):
             raise ValueError("lab: true starts TRex here")
         if self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()):
             raise ValueError("lab: true has interfaces of its own; only memif ports replace them")
+        if self.rps_cpus and (not self.lab or self.interfaces):
+            raise ValueError(
+                "rps_cpus is for the lab's interfaces; a device's own are its driver's"
+            )
         if self.lab and self.pairs:
             raise ValueError("the lab has one pair of cables")
         if len(set(self.all_ports)) < len(self.all_ports):
@@ -160,6 +170,11 @@ class TrexOptions(StrictModel):
             )
         if self.core_list and len(self.core_list) != self.cores * (1 + len(self.pairs)) + 2:
             raise ValueError("core_list names master, latency and each data path core")
+        if self.cores > 1 and self.on_linux:
+            raise ValueError(
+                "TRex serves interfaces of Linux with one data path core: cores: 1, or memif or PCI "
+                "addresses as interfaces"
+            )
         if self.cores > 1 and len(set(self.core_list)) < len(self.core_list):
             raise ValueError("threads can share a CPU with cores: 1 only")
         return self
@@ -179,6 +194,21 @@ class TrexOptions(StrictModel):
                 return None
             found += both
         return tuple(name for _, name in sorted(zip(self.all_ports, found, strict=True)))
+
+    @property
+    def in_software(self) -> bool:
+        """Whether a server that v6t starts finds trailers whatever the headers became."""
+        named = self.all_interfaces or ()
+        virtual = self.lab or (bool(named) and not any(map(is_pci, named)))
+        return virtual or self.cores == 1 or "--software" in self.extra_arguments
+
+    @property
+    def on_linux(self) -> bool:
+        """Whether the ports are interfaces of Linux, as far as they are named here."""
+        named = self.all_interfaces
+        if named is None:
+            return self.lab and not self.interfaces
+        return all(is_linux(name) for name in named)
 
     def all_macs(self, links: Any) -> list[tuple[str, str]]:
         """Own and device's MAC address by port, in the order of TRex's port numbers.

@@ -36,6 +36,11 @@ def is_pci(interface: str) -> bool:
     return _PCI.fullmatch(interface) is not None
 
 
+def is_linux(interface: str) -> bool:
+    """Whether an interface is one of Linux, which TRex has through af_packet."""
+    return not (is_pci(interface) or interface.startswith("--") or interface == "dummy")
+
+
 def full_address(interface: str) -> str:
     """A PCI address with its domain, as the kernel writes it."""
     return (interface if interface.count(":") == 2 else f"0000:{interface}").lower()
@@ -53,7 +58,7 @@ def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int
         ring: frames of the receive ring, and of the send ring.
         mtu: octets of IP packet; longer frames need larger slots in the ring.
     """
-    if is_pci(interface) or interface.startswith("--") or interface == "dummy":
+    if not is_linux(interface):
         return interface
     slot = _FRAME_OCTETS if mtu <= _FRAME_OCTETS - 256 else _LONG_FRAME_OCTETS
     return (
@@ -104,6 +109,21 @@ def core_plan(
 def shared(plan: Sequence[int]) -> bool:
     """Whether threads share a CPU: TRex can do that in its ``low_end`` mode only."""
     return len(set(plan)) < len(plan)
+
+
+def forwarding_cpus(plan: Sequence[int], available: Sequence[int]) -> list[int]:
+    """CPUs where the kernel should forward what TRex sends on interfaces of the lab; empty: any.
+
+    A veth device hands frames over on the CPU that sends them, which has most to do already where
+    TRex's threads share CPUs.
+
+    Args:
+        plan: see :func:`core_plan`.
+        available: CPU numbers this process may use.
+    """
+    if not shared(plan):
+        return []
+    return [cpu for cpu in available if cpu not in plan[2:]]
 
 
 def server_config(

@@ -32,6 +32,8 @@ _FIRST_OCTETS = {4: 8, 6: 4}
 """Version to identification, version to flow label."""
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
+MAX_FRAMES = (1 << 32) - 1
+"""TRex reads the number of frames of a burst as 32 bits."""
 GROUPS_PER_DIRECTION = 64
 MAX_TIMED_CLASSES = 21
 """TRex has 128 latency groups, 64 for each direction: three for a class with tags."""
@@ -168,6 +170,7 @@ def bursts(
     trial: Trial,
     *,
     stamp: bool,
+    all_of: bool = True,
     part: int = 0,
     parts: int = 1,
     marks: int = 0,
@@ -183,6 +186,7 @@ def bursts(
         streams: of one direction.
         trial: what is asked of the direction.
         stamp: frames carry TRex's trailer as far as TRex can.
+        all_of: not only some that are to be compared.
         part, parts: which of several pairs of ports this is, and how many there are.
         marks: so many frames of each class are tagged where TRex cannot stamp every frame and
             nothing is to be timed, so that some can be compared.
@@ -199,7 +203,7 @@ def bursts(
     limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
     # one way of counting within a search: its highest rate decides for all of its trials
     most_fps = max(trial.rate_fps, trial.bound_fps or 0.0)
-    every = stamp and most_fps <= limit_fps
+    every = stamp and all_of and most_fps <= limit_fps
     if stamp and not every and trial.frame_timeout_s is not None:
         raise UsageError(
             f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, which a timeout for "
@@ -229,7 +233,27 @@ def bursts(
             found += _timed(whole, stream, tagged, math.ceil(first_s * rate))
         else:
             found.append(whole)
-    return found
+    return [part for burst in found for part in _within(burst)]
+
+
+def _within(burst: Burst) -> list[Burst]:
+    """A burst of more frames than TRex takes, as equal groups without a pause, and the rest.
+
+    100 Gbit/s make that of a trial of 60 s.
+    """
+    if burst.frames // burst.times <= MAX_FRAMES:
+        return [burst]
+    if burst.pg_id is not None:
+        raise UsageError(
+            f"TRex stamps at most {MAX_FRAMES:,} frames of a stream in a trial, not "
+            f"{burst.frames:,}",
+            "choose shorter trials or a lower rate",
+        )
+    groups = -(-burst.frames // MAX_FRAMES)
+    frames, slot_us = burst.frames // groups * groups, 1e6 / burst.pps
+    whole = replace(burst, frames=frames, times=groups, gap_us=slot_us)
+    rest = replace(burst, frames=burst.frames - frames, isg=burst.isg + frames * slot_us)
+    return [whole, rest] if rest.frames else [whole]
 
 
 def _timed(whole: Burst, stream: Stream, tags: int, first: int) -> list[Burst]:

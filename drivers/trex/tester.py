@@ -24,6 +24,7 @@ from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache,
 from v6t.drivers.trex.stateful import Connecting
 from v6t.drivers.trex.successive import successive
 from v6t.drivers.trex.tables import IDS_PER_DIRECTION
+from v6t.drivers.trex.unstamped import Unstamped
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult, directions_of
 from v6t.profiles.errors import TesterError
@@ -98,6 +99,8 @@ class TrexTester:
         self._bed = Bed(links, None if loopback else device) if options.lab else None
         self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
+        self._unstamped = Unstamped()
+        self._nonce = 0
         self._installed: dict[int, StreamSet] = {}
         self._oracle: Oracle | None = None
         self._ticks_hz: float | None = None
@@ -122,16 +125,17 @@ class TrexTester:
         """Make streams ready; a trial installs those it sends."""
         self._oracle = None if self._loopback else oracle
         self._streams = {}
+        self._unstamped.clear()
         self._installed.clear()
         for direction, stream_set in streams.items():
             listed = with_rows(stream_set, self._options.rows)
-            ready = stamped(listed) if self._trailer else listed
+            ready = stamped(listed) if self.attachment.compares() else listed
             if not self._trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
                 raise TesterError(
                     "port counters cannot tell frames that must be dropped from others",
                     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
                 )
-            if not self._trailer:  # TRex keeps no cache of frames it stamps
+            if not self.attachment.compares():  # TRex keeps no cache of frames it stamps
                 ready = with_cache(ready, self._options.cache)
             if len(ready.streams) * len(self._cables[direction]) > IDS_PER_DIRECTION:
                 raise TesterError(
@@ -139,6 +143,8 @@ class TrexTester:
                     f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers"
                 )
             self._streams[direction] = ready
+            if self._trailer and self.attachment.marks:
+                self._unstamped.load(listed)
         self._connecting.load(self._streams, oracle, loopback=self._loopback)
 
     def measure(self, trial: Trial) -> TrialResult:
@@ -148,6 +154,7 @@ class TrexTester:
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         self._pause(trial)
         self._flows.clear()
+        self._nonce = self._nonce % 255 + 1  # 0 is that of connections
         if trial.connections is not None:
             sent = [self._in_connections(d, trial, trial.connections) for d in directions]
         else:
@@ -291,7 +298,15 @@ class TrexTester:
             streams, burst = segmented(streams, trial)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         if len(cables) == 1:
-            burst = bursts(streams, trial, stamp=self._trailer, marks=self._options.sample)
+            if not trial.needs:
+                streams = self._unstamped.streams(direction, self._nonce) or streams
+            burst = bursts(
+                streams,
+                trial,
+                stamp=self.attachment.compares(),
+                all_of=self._trailer,
+                marks=self._options.sample,
+            )
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         found = []
         for part, cable in enumerate(cables):
@@ -366,7 +381,8 @@ class TrexTester:
             samples=self._samples(sent, ipdv),
             recordings=dict(recording or {}),
             marked=[
-                [n, marking.counted(n)] for n in sorted({n for one in sent for n in one.marked})
+                [n, marking.counted(n, nonce)]
+                for n, nonce in sorted({found for one in sent for found in one.marks})
             ],
         )
         answered = time.monotonic()
@@ -423,7 +439,7 @@ class TrexTester:
             started=started,
             tester={
                 "counting": "trailer" if stamp else "ports",
-                "timed": "every frame" if stamp else "tagged frames",
+                "timed": _timed(sent),
                 "cpu": [round(c, 1) for c in raw["cpu"]],
                 "rx_cpu": [round(c, 1) for c in raw["rx_cpu"]],
                 "queue_full": raw["global"].get("queue_full", 0),
@@ -484,8 +500,12 @@ class TrexTester:
         by_core, direction = _sources(sent), sent[0].streams.direction
 
         def source(stream: Stream) -> FrameSource | None:
-            flow = self._flows.get(direction, {}).get(stream.stream_id)
-            return flow or self._connecting.source(direction, stream) or by_core(stream)
+            return (
+                self._flows.get(direction, {}).get(stream.stream_id)
+                or self._connecting.source(direction, stream)
+                or self._unstamped.source(direction, stream)
+                or by_core(stream)
+            )
 
         return source
 
@@ -522,6 +542,12 @@ class TrexTester:
             for one in sent
         )
         return max(took, key=lambda t: t.most_s)
+
+
+def _timed(sent: Sequence[counting.Sent]) -> str:
+    if all(one.stamped for one in sent):
+        return "every frame"
+    return "tagged frames" if any(one.stamped_bursts for one in sent) else "none"
 
 
 def _overtime_s(trial: Trial) -> float:

@@ -124,6 +124,16 @@ def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
     assert said == "port 0 was taken by force from somebody"
 
 
+def test_a_mac_address_that_is_not_the_nics_is_told():
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    port = {"index": 1, "driver": "net_i40e", "hw_mac": "3C:FD:FE:00:00:03"}
+    (said,) = of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:13"}]})
+    assert "port 1 of the tester has the MAC address 3C:FD:FE:00:00:03, but links say" in said
+    assert of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:03"}]}) == []
+    virtual = {**port, "driver": "net_memif", "tester_mac": "3c:fd:fe:00:00:13"}
+    assert of_medium(run, {"ports": [virtual]}) == []
+
+
 @pytest.mark.parametrize(
     ("tester", "words"),
     [

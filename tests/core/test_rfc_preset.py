@@ -122,15 +122,16 @@ def test_bursts_of_30_s_can_be_searched():
 @pytest.mark.slow
 def test_trials_are_asked_for_with_these_values(tmp_path):
     """What reaches the tester, not only what is set; two repetitions, because 20 are the same."""
+    testbed = tmp_path / "testbed.yaml"
+    testbed.write_text("line_rate: 5M\n")
     flags = Flags(
         plugin="mape-br", preset="rfc", tester="sim", modes=("bidirectional",), frame_sizes=(104,),
         benchmarks=("throughput", "frame-loss", "back-to-back", "latency", "pdv", "ipdv",
                     "system-recovery", "reset"),
-        tester_options={"capacity_fps": "1500", "buffer_frames": "100"}, procedure={"repetitions": 2, "latency": {"tags": 500}},
+        tester_options={"capacity_fps": "1100", "buffer_frames": "100"},
+        procedure={"repetitions": 2, "latency": {"tags": 500}},
     )  # fmt: skip
-    testbed = tmp_path / "testbed.yaml"
-    testbed.write_text("line_rate: 10M\n")
-    execute(bind(resolve(None, testbed, flags)), tmp_path / "run", Silent())
+    execute(bind(resolve(testbed_path=testbed, flags=flags)), tmp_path / "run", Silent())
     trials: dict[str, list] = {}
     for trial in write.load(tmp_path / "run").trials:
         trials.setdefault(trial.asked["benchmark"], []).append(trial.asked)

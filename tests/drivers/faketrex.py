@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 API = """
-import json, os, time
+import base64, json, os, re, time
 
 class TRexError(Exception):
     pass
@@ -17,6 +17,9 @@ class STLStream(object):
     def __init__(self, data): self.data = data
     @staticmethod
     def from_json(data): return STLStream(data)
+
+def frames(mode):
+    return mode.get("total_pkts") or mode["pkts_per_burst"] * mode["count"]
 
 class _Port(object):
     owner = ""
@@ -40,10 +43,10 @@ class _Port(object):
     def took(self):
         # how long sending takes, FAKE_SLOW times as long as it was asked to
         modes = [s.data["mode"] for s in self.added]
-        due = max([m["total_pkts"] / m["rate"]["value"] for m in modes] or [0])
+        due = max([frames(m) / m["rate"]["value"] for m in modes] or [0])
         return due * float(os.environ.get("FAKE_SLOW", 1))
     def sent(self):
-        total = sum(s.data["mode"]["total_pkts"] for s in self.added)
+        total = sum(frames(s.data["mode"]) for s in self.added)
         since = time.monotonic() - self.began
         share = min(1.0, since / (self.took() or 1)) if self.began and since > 0 else 0
         return int(total * share)
@@ -70,10 +73,11 @@ class _Rpc(object):
     def create_batch(self): return _Batch(self.client)
 
 SERVER = os.environ.get("FAKE_SERVER", "up")
+MULTIQUEUE = bool(os.environ.get("FAKE_MULTIQUEUE"))
 
 class STLClient(object):
     def __init__(self, **kwargs):
-        self.ports = {0: _Port(), 1: _Port()}
+        self.ports, self.captures, self.service = {0: _Port(), 1: _Port()}, [], False
         self.global_stats = self.pgid_stats = _Stats()
         self.conn = _Rpc(self)
         if os.environ.get("FAKE_OWNER"):
@@ -84,7 +88,8 @@ class STLClient(object):
     def disconnect(self, **kwargs): pass
     def is_connected(self): return True
     def get_server_system_info(self):
-        return {"dp_core_count": 1, "core_type": "fake", "ports": [
+        return {"dp_core_count": 2 if MULTIQUEUE else 1, "core_type": "fake",
+                "is_multiqueue_mode": MULTIQUEUE, "ports": [
             {"index": i, "driver": "net_af_packet", "is_virtual": True} for i in (1, 0)]}
     def get_server_version(self):
         return {"version": "v3.08", "mode": os.environ.get("FAKE_MODE", "STL")}
@@ -103,7 +108,7 @@ class STLClient(object):
         for p in ports: self.ports[p].added += streams
     def clear_stats(self, ports): pass
     def wait_on_traffic(self, **kwargs): pass
-    def _sent(self, p): return sum(s.data["mode"]["total_pkts"] for s in self.ports[p].added)
+    def _sent(self, p): return sum(frames(s.data["mode"]) for s in self.ports[p].added)
     def get_stats(self, ports):
         stats = {p: {"opackets": self._sent(p), "ipackets": self._sent(1 - p),
                      "oerrors": 0, "ierrors": 0} for p in (0, 1)}
@@ -114,12 +119,26 @@ class STLClient(object):
         for p in (0, 1):
             for s in self.ports[p].added:
                 if "flow_stats" not in s.data or "stream_id" not in s.data["flow_stats"]: continue
-                n = s.data["mode"]["total_pkts"]
+                n = frames(s.data["mode"])
                 flows[s.data["flow_stats"]["stream_id"]] = {
                     "tx_pkts": {p: n}, "rx_pkts": {1 - p: n}}
         return {"flow_stats": flows, "latency": {}}
-    def start_capture(self, **kwargs): return {"id": 1, "ts": 0}
-    def get_capture_status(self): return {1: {"matched": 0, "count": 0}}
+    def start_capture(self, rx_ports, bpf_filter, **kwargs):
+        self.captures.append((rx_ports[0], bpf_filter))
+        if MULTIQUEUE and not self.service: raise TRexError("no service mode")
+        return {"id": len(self.captures), "ts": 0}
+    def get_capture_status(self):
+        return {n + 1: {"matched": self._matching(p, f), "count": 0}
+                for n, (p, f) in enumerate(self.captures)}
+    def _matching(self, port, pattern):
+        # frames whose own mark the pattern of a class wants
+        wanted = re.match(r".* - 15. = ([0-9]+) and .* & 240 = ([0-9]+)$", pattern)
+        ends = [(base64.b64decode(s.data["packet"]["binary"])[-16:], frames(s.data["mode"]))
+                for s in self.ports[1 - port].added]
+        return sum(n for end, n in ends
+                   if wanted and end[0] == 0xAB and end[1] == int(wanted.group(1))
+                   and end[3] & 240 == int(wanted.group(2)))
+    def set_service_mode(self, ports, enabled): self.service = enabled
     def fetch_capture_packets(self, number, frames, pkt_count): pass
     def stop_capture(self, number, endpoint_cb=None): pass
 """

@@ -131,6 +131,19 @@ def test_duplicates_and_order(raw):
     assert (count.received, count.surplus, count.out_of_order) == (1800, 7, 2)
 
 
+def test_a_group_without_errors_has_no_surplus(raw):
+    del raw["groups"]["latency"]["0"]["err_cntrs"]
+    count = counting.by_trailer(raw, SENT["forward"]).classes["fg"]
+    assert (count.surplus, count.out_of_order) == (0, 0)
+
+
+def test_runs_of_neighbours_are_told_by_the_higher_octets_of_their_number():
+    """Its lowest octet, 12 before the end, counts through each run."""
+    assert counting.neighbours_filter(1 << 20, 1 << 8) == (
+        "ether[len - 16] = 0xab and ether[len - 11] & 255 = 0 and ether[len - 10] & 15 = 0"
+    )
+
+
 def test_control_frames_are_what_is_left(raw):
     raw["ports"]["1"]["ipackets"] += 11
     assert counting.by_trailer(raw, SENT["forward"]).control == 11
@@ -224,6 +237,22 @@ def test_a_program_without_room_keeps_the_marks(direction):
             assert frames[0, l3 + 4 : l3 + 6].tobytes().hex() == "ffff"
         assert np.array_equal(Expander(marked(made)).frames(0, 3), frames)
         assert verify(frames).all()
+
+
+@pytest.mark.parametrize("rate", [1e8 - 1 / 3, 100_806_451.0, 71_582_788.25, 71_582_790.0])
+def test_a_minute_of_100_gigabits_is_more_frames_than_a_burst_of_trex(rate):
+    asked = trial(rate, 60.0)
+    found = bursts(StreamSet("forward", STREAMS["forward"].streams[:1]), asked, stamp=False)
+    assert sum(b.frames for b in found) == asked.frames
+    assert all(b.frames % b.times == 0 and b.frames // b.times < 1 << 32 for b in found)
+    ends_us = 0.0
+    for burst in found:  # one after the other, and no pause within
+        assert burst.isg == pytest.approx(ends_us)
+        assert burst.times == 1 or burst.gap_us == pytest.approx(1e6 / burst.pps)
+        ends_us = burst.isg + burst.frames * 1e6 / burst.pps
+    assert ends_us == pytest.approx(60e6)
+    with pytest.raises(UsageError, match="4,294,967,295 frames of a stream"):
+        bursts(STREAMS["forward"], trial(2.4e6, 4000.0), stamp=True)
 
 
 def test_bursts_are_exact_and_share_the_rate():

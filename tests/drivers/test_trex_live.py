@@ -285,7 +285,7 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
     from v6t.drivers.trex import stamping
 
     monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", 4000.0)
-    tester = opened(loopback=True)
+    tester = opened(loopback=True, options={"marks": "false"})
     try:
         asked = trial(rate=4000.0, duration=1.0)
         result = valid(tester, asked)
@@ -300,6 +300,24 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
         for counted in result.directions.values():
             assert sum(d.frames for d in counted.delays.values()) == 2000
         assert result.tester["timed"] == "tagged frames"
+    finally:
+        tester.close()
+
+
+def test_frames_that_nothing_times_are_told_by_marks_and_compared():
+    tester = opened()
+    try:
+        asked = trial(rate=4000.0, duration=1.0)
+        result = valid(tester, replace(asked, bound_fps=1e8))
+        assert (result.tester["counting"], result.tester["timed"]) == ("trailer", "none")
+        for counted in result.directions.values():
+            assert counted.total("received") == counted.total("sent") == 4000
+            assert counted.checked == counted.matched > 50
+        steered = tester.describe()["receive_packet_steering"]
+        alone = set(os.sched_getaffinity(0)) - set(tester.describe()["cpus"]["data path"])
+        assert steered == "off" or set(steered["cpus"]) == alone
+        timed = valid(tester, replace(asked, rate_fps=1000.0, delays=DelayRequest()))
+        assert timed.tester["timed"] == "every frame"
     finally:
         tester.close()
 

@@ -211,7 +211,8 @@ def test_flows_are_told_apart_by_class_and_number():
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
     patterns = {marking.counted(n) for n in sent.marked}
     assert patterns == {
-        f"ether[len - 16] = 171 and ether[len - 13] & 240 = {high}" for high in (128, 144)
+        f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
+        for high in (128, 144)
     }
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.server_config import PortConfig, core_plan, joined, linux_port, server_config
+from v6t.drivers.trex.server_config import (
+    PortConfig,
+    core_plan,
+    forwarding_cpus,
+    joined,
+    linux_port,
+    server_config,
+)
 from v6t.profiles.errors import EnvironmentLacking
 
 
@@ -73,6 +80,13 @@ def test_several_data_path_cores_share_no_cpu():
     assert TrexOptions(core_list=(0, 0, 1)).core_list == (0, 0, 1)
 
 
+def test_interfaces_of_linux_have_one_queue():
+    for named in ({"lab": True}, {"interfaces": ("eth1", "eth2")}):
+        with pytest.raises(ValidationError, match="one data path core: cores: 1"):
+            TrexOptions(cores=2, **named)
+    assert TrexOptions(cores=2, interfaces=("03:00.0", "03:00.1")).cores == 2
+
+
 def test_the_lab_has_its_own_interfaces_or_memif_ones():
     memif = ("--vdev=net_memif0,id=0,role=client", "--vdev=net_memif1,id=1,role=client")
     assert TrexOptions(lab=True, interfaces=memif).all_interfaces == memif
@@ -86,3 +100,24 @@ def test_memif_ports_are_joined_for_the_self_test():
     one, other = (dict(w.split("=") for w in p.split(",")[1:]) for p in joined(memif))
     assert (one.pop("role"), other.pop("role")) == ("server", "client")
     assert one == other and one["socket"] != "/run/vpp/memif.sock" and one["rsize"] == "13"
+
+
+@pytest.mark.parametrize(
+    ("plan", "cpus"),
+    [
+        ([0, 0, 1], [0]),  # the data path sends, the other CPU forwards
+        ([1, 1, 1], [0]),
+        ([4, 4, 4], [0, 1]),
+        ([0, 1, 2], []),  # every thread has its own
+    ],
+)
+def test_another_cpu_than_the_data_paths_forwards_where_threads_share(plan, cpus):
+    assert forwarding_cpus(plan, [0, 1]) == cpus
+
+
+def test_steering_is_for_interfaces_of_the_lab():
+    assert TrexOptions(lab=True, rps_cpus=(0,)).rps_cpus == (0,)
+    memif = ("--vdev=net_memif0,id=0,role=client", "--vdev=net_memif1,id=1,role=client")
+    for wrong in ({}, {"interfaces": ("eth1", "eth2")}, {"lab": True, "interfaces": memif}):
+        with pytest.raises(ValidationError, match="rps_cpus is for the lab's interfaces"):
+            TrexOptions(rps_cpus=(0,), **wrong)

@@ -207,6 +207,35 @@ def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, o
         made.close()
 
 
+@pytest.mark.parametrize(
+    ("options", "compared"),
+    [({}, True), ({"sample": 0}, False), ({"cache": 100}, False), ({"counting": "ports"}, False)],
+)
+def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
+    """Counted by ports; captures of several queues need the service mode."""
+    monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
+    made = a_tester(installation, **options)
+    made.open()
+    try:
+        run = resolve(flags=Flags(plugin="mape-br"))
+        plugin = bind(run).technology
+        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+        asked, ask = [], made.attachment.ask
+        monkeypatch.setattr(
+            made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
+        )
+        result = made.measure(TRIAL)
+        assert (result.tester["counting"], made.abilities) == ("ports", frozenset())
+        (trial,) = [a for op, a in asked if op == "trial"]
+        for bursts in trial["bursts"].values():
+            stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
+            assert sum(b["frames"] for b in bursts) == 500
+            assert stamped == (made._options.sample if compared else 0)
+        assert bool(any(trial["samples"].values())) == compared
+    finally:
+        made.close()
+
+
 def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, installation):
     assert opened.attachment.cpu_limit == 100
     opened.attachment.facts["ports"][1]["driver"] = "net_i40e"

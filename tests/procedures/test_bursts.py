@@ -47,6 +47,11 @@ def test_formula_of_rfc_9004():
     assert buffer_time(100, 10.0, 10.0).corrected_s == 0.0
 
 
+def test_no_buffer_is_negative():
+    """A throughput above the burst rate, as rounding may have it."""
+    assert buffer_time(100, 1000.0, 1500.0).corrected_s == 0.0
+
+
 def test_deviation_is_that_of_a_sample():
     assert deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.138, abs=1e-3)
     assert deviation([5]) is None
@@ -136,7 +141,7 @@ def test_nothing_passes():
 def test_bursts_the_tester_could_not_send_say_nothing_about_the_device():
     tester = sim(capacity_fps=4e6, buffer_frames=4096, tester_fps=5e6)
     result = measure_back_to_back(bursts(repetitions=2), tester.measure)
-    assert [r.valid for r in result.repetitions] == [False, False]
+    assert [(r.valid, r.hit_longest) for r in result.repetitions] == [(False, False)] * 2
     assert result.average_frames is None
     entry = burst_record(result, refused=None, conditions={}).to_json()
     assert "could not send" in entry["not_measured"]
@@ -158,6 +163,7 @@ def test_no_burst_is_shorter_than_what_can_be_proven(shortest, found):
     assert min(seen) >= shortest
     assert result.bursts == (() if found is None else (found,))
     if found is None:
+        assert not result.repetitions[0].hit_longest
         entry = burst_record(result, refused=None, conditions={}).to_json()
         assert f"even the shortest burst lost frames ({shortest:,})" in entry["not_measured"]
 

@@ -248,6 +248,29 @@ def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
     assert [s.phase for s in result.steps[:4]] == ["first", *["exponential"] * 3]
 
 
+def test_where_the_tester_falters_lower_rates_tell_of_the_table():
+    """From 2,000 connections on, whatever is faster than 20,000 a second is the tester's limit."""
+
+    def measure(trial):
+        asked = trial.connections
+        found = PhaseOneResult(
+            asked.count, asked.count, asked.count, validation_sent=asked.count,
+            validated=asked.count,
+        )  # fmt: skip
+        faltered = asked.count >= 2000 and asked.rate_cps > 20_000
+        return TrialResult({}, ("its ring overflowed",) if faltered else (), connections=found)
+
+    result = capacity_of(measure, most=8000)
+    assert (result.capacity, result.first_failed) == (8000, None)
+    assert 10_000 < result.rate_cps <= 20_000
+    assert [s.carried for s in result.steps] == [True] * 4
+
+
+def test_connections_that_are_not_validated_take_no_time_for_it():
+    assert Connections(1000, 500.0).validation_s == 0.0
+    assert Connections(1000, 500.0, alpha=0.5).validation_s == 4.0
+
+
 def test_a_tester_that_falters_says_nothing_of_the_table():
     """Above 50,000 connections per second every trial is invalid."""
     tester = door(table_entries=70_001, tester_fps=50_000.0)
@@ -342,7 +365,9 @@ def test_a_verdict_tells_tester_and_device_apart(words):
 
 def test_a_trial_without_connections_is_the_testers_fault():
     trial = Trial("connection-rate", "k", 84, 64, "forward", 1000.0, 0.1)
-    assert not judge_connections(trial, TrialResult({})).valid
+    verdict = judge_connections(trial, TrialResult({}))
+    assert not verdict.valid
+    assert not verdict.passed
 
 
 def test_connections_survive_the_journal():

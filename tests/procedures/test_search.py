@@ -55,6 +55,7 @@ def test_a_steady_device_is_found_within_the_resolution(search, capacity, buffer
     assert truth - RESOLUTION - 1 <= result.rate_fps <= truth + 1
     if search != "mlrsearch":
         assert result.search.first_failed_fps - result.rate_fps <= RESOLUTION + 1e-6
+        assert not result.search.hit_upper_bound
 
 
 @settings(max_examples=25, derandomize=True, deadline=None)

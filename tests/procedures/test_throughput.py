@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.records.throughput import throughput_record
-from v6t.procedures.repetition import Adaptive, median_interval
+from v6t.procedures.repetition import Adaptive, MedianInterval, median_interval
 from v6t.procedures.search.binary import halvings
 from v6t.procedures.tester_rate import CapacitySpec, usable_fps
 from v6t.procedures.tester_rate import tester_capacity as capacity_of
@@ -105,6 +105,62 @@ def test_a_final_trial_is_as_long_as_asked():
     # two seconds hide 1250 fps of overload in the buffer, sixty seconds only 42
     assert repetition.rate_fps <= LIMIT + 42
     assert repetition.rate_fps > LIMIT - 10_000
+
+
+def test_a_final_trial_a_little_longer_is_made_too():
+    spec = searching(duration_s=40.0, final_duration_s=60.0)
+    (repetition,) = measure_throughput(spec, limited(LIMIT)).repetitions
+    assert repetition.attempts[-1].trial.duration_s == 60.0
+    same = searching(duration_s=60.0, final_duration_s=60.0)
+    (repetition,) = measure_throughput(same, limited(LIMIT)).repetitions
+    assert len(repetition.attempts) == same.steps
+
+
+def test_where_no_passed_rate_stands_lower_ones_are_tried_each_under_its_own_key():
+    """A device that hides overload from short trials: only far below does a long one pass."""
+
+    def received(_way, trial):
+        limit = 33_000 if trial.duration_s < 60 else 28_000
+        return min(trial.frames, int(limit * trial.duration_s))
+
+    door = Recorded(by_rule(received))
+    spec = searching(upper_bound_fps=64_000.0, duration_s=2.0, final_duration_s=60.0)
+    (repetition,) = measure_throughput(spec, door).repetitions
+    keys = [t.key for t in door.trials]
+    assert len(set(keys)) == len(keys)
+    descent = [(t.key.split("/")[4], t.rate_fps) for t in door.trials if "/d" in t.key]
+    assert descent == [("d01-final", 32_000), ("d02-final", 30_000), ("d03-final", 26_000)]
+    assert repetition.rate_fps == 26_000
+
+
+def test_who_watches_is_told_how_the_last_attempt_ended():
+    said = []
+    tries = iter([True, False])
+
+    def falters(trial):
+        result = limited(1e9)(trial)
+        return replace(result, faults=("its ring overflowed",)) if next(tries) else result
+
+    at_once = searching(upper_bound_fps=1000.0)
+    measure_throughput(at_once, falters, said.append)
+    before, after = said
+    assert before.verdict is None
+    assert after.verdict.passed
+    assert after.step == 1
+
+
+def test_a_middle_of_nothing_has_no_relative_width():
+    assert MedianInterval(-1.0, 1.0, 0.95, (1, 6)).relative_width is None
+    assert MedianInterval(1.0, float("inf"), 0.95, (1, 6)).relative_width is None
+    assert MedianInterval(9.0, 11.0, 0.95, (1, 6)).relative_width == pytest.approx(0.2)
+
+
+def test_a_tester_slower_than_the_first_rate_has_its_capacity():
+    spec = CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
+    capacity = capacity_of(spec, sim(tester_fps=6_000.0).measure)
+    assert 5_000 < capacity.rate_fps <= 6_150
+    assert capacity.faults
+    assert capacity_of(spec, sim(tester_fps=10.0).measure).rate_fps == 0.0
 
 
 def test_a_rate_above_a_failed_one_is_noted():

@@ -42,6 +42,24 @@ def test_a5_duplicates_fail_with_their_reason():
     assert "surplus" in verdict.reasons[0]
 
 
+def test_more_than_required_is_surplus_in_frames_and_no_negative_loss():
+    verdict = assess_trial(trial(), TrialResult({"forward": counted(1000, 1003)}))
+    assert verdict.reasons == ("forward: surplus of 3 frames of fg",)
+    assert verdict.loss == {"forward": 0.0}
+
+
+@pytest.mark.parametrize(("received", "surplus"), [(0, 0), (2, 0), (0, 1)])
+def test_frames_that_must_be_dropped_pass_only_if_none_came(received, surplus):
+    negative = ClassCount("negative", 100, 100, received, surplus)
+    counts_of_both = {"fg": ClassCount("foreground", 900, 900, 900), "spoofed": negative}
+    result = TrialResult({"forward": DirectionResult(counts_of_both, 60.0)})
+    verdict = assess_trial(trial(), result)
+    assert verdict.valid
+    assert verdict.passed is (received + surplus == 0)
+    if not verdict.passed:
+        assert verdict.reasons[0].startswith(f"forward: {received + surplus} frames of spoofed")
+
+
 @pytest.mark.parametrize(("took_s", "valid"), [(60.0006, True), (60.0007, False)])
 def test_a6_sending_that_took_too_long_is_invalid(took_s, valid):
     verdict = assess_trial(trial(), TrialResult({"forward": counted(1000, 1000, sending_s=took_s)}))

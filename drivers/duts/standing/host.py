@@ -15,8 +15,7 @@ from pathlib import Path
 
 from v6t.drivers.lab import netns
 
-_CLONE_NEWNS, _CLONE_NEWPID = 0x00020000, 0x20000000
-_MS_PRIVATE_REC = 0x00040000 | 0x4000
+_CLONE_NEWPID = 0x20000000
 
 
 def start(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
@@ -53,7 +52,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if bound:
         netns.die_with(os.getppid())
-    netns.unshare(netns.CLONE_NEWNET | _CLONE_NEWNS | _CLONE_NEWPID)
+    netns.unshare(netns.CLONE_NEWNET | netns.CLONE_NEWNS | _CLONE_NEWPID)
     told, tell = os.pipe()
     child = os.fork()
     if child:
@@ -65,7 +64,7 @@ def main() -> None:
 
 def _init(outer_pid: bytes) -> None:
     netns.die_with(0)  # a parent outside the process namespace is seen as 0
-    netns.mount("none", "/", None, _MS_PRIVATE_REC)
+    netns.mount("none", "/", None, netns.MS_PRIVATE_REC)
     netns.mount("proc", "/proc", "proc")
     with contextlib.suppress(OSError):  # some containers forbid it; nothing needs it for certain
         netns.mount("sysfs", "/sys", "sysfs")

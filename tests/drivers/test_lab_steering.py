@@ -1,0 +1,57 @@
+"""Receive packet steering of the lab's interfaces: every namespace's, and nobody else's."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from v6t.drivers.lab.namespaces import Lab
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the kernel lets root alone steer"),
+]
+QUEUES = "cd /sys/class/net; for n in *; do echo $n $(cat $n/queues/rx-*/rps_cpus); done"
+
+
+def masks(holder):
+    status, output = holder.ask("run", command=["sh", "-c", QUEUES])
+    assert status == 0
+    return {
+        words[0]: {int(m.replace(",", ""), 16) for m in words[1:]}
+        for words in map(str.split, output.splitlines())
+    }
+
+
+def test_all_cables_of_the_lab_are_steered_and_nothing_else():
+    here = set(os.listdir("/sys/class/net"))
+    lab = Lab(1500, 1500)
+    try:
+        steered, why = lab.steer([0])
+        assert (len(steered), why) == (4, "")
+        for holder in (lab.tester, lab.device):
+            assert masks(holder) == {"left": {1}, "right": {1}, "lo": {0}}
+        assert set(os.listdir("/sys/class/net")) == here  # the /sys of others is as it was
+    finally:
+        lab.close()
+
+
+def test_what_somebody_steered_already_stays():
+    lab = Lab(1500, 1500)
+    try:
+        lab.steer([0])
+        last = max(os.sched_getaffinity(0))
+        assert lab.steer([last]) == ([], "")
+        assert masks(lab.device)["left"] == {1}
+    finally:
+        lab.close()
+
+
+def test_a_cpu_that_is_not_there_is_told():
+    lab = Lab(1500, 1500)
+    try:
+        steered, why = lab.steer([1000])
+        assert steered == [] and why
+        assert masks(lab.tester)["left"] == {0}
+    finally:
+        lab.close()

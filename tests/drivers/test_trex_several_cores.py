@@ -1,0 +1,117 @@
+"""A real TRex with several data path cores over memif, on however few CPUs there are.
+
+TRex wants a CPU for each of its threads. Where the machine has fewer, a library that is loaded before it
+shows more than there are and lets threads share those there are: slow, and right all the same. So
+nothing here looks at times or at a trial's verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.drivers.lab.privilege import available
+from v6t.procedures.trial import Trial
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.slow,
+    pytest.mark.trex,
+    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler"),
+    pytest.mark.skipif(
+        not os.environ.get("TREX_DIR"),
+        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
+    ),
+]
+
+MORE_CPUS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int there(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
+
+static const char *folded(const char *path, char *room, size_t size)
+{
+    int cpu, end = 0;
+    if (sscanf(path, "/sys/devices/system/cpu/cpu%d/%n", &cpu, &end) < 1 || !end || cpu >= 16)
+        return path;
+    snprintf(room, size, "/sys/devices/system/cpu/cpu%d/%s", cpu % there(), path + end);
+    return room;
+}
+
+int access(const char *path, int mode)
+{
+    int (*real)(const char *, int) = dlsym(RTLD_NEXT, "access");
+    char room[256];
+    return real(folded(path, room, sizeof room), mode);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    FILE *(*real)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen");
+    char room[256];
+    return real(folded(path, room, sizeof room), mode);
+}
+
+int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
+{
+    int (*real)(pthread_t, size_t, const cpu_set_t *) =
+        dlsym(RTLD_NEXT, "pthread_setaffinity_np");
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    for (size_t cpu = 0; cpu < 8 * size && cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET_S(cpu, size, set)) CPU_SET(cpu % there(), &mine);
+    return real(thread, sizeof mine, &mine);
+}
+"""
+
+
+@pytest.fixture
+def more_cpus(tmp_path, monkeypatch):
+    source, library = tmp_path / "more_cpus.c", tmp_path / "more_cpus.so"
+    source.write_text(MORE_CPUS)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"], check=True
+    )
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+def test_every_core_sends_its_share_and_samples_are_compared(more_cpus, cores):
+    ends = "role=client,socket=/run/v6t-cores.sock,socket-abstract=no,rsize=13"
+    memif = [f"--vdev=net_memif{n},id={n},{ends}" for n in (0, 1)]
+    settings = {
+        "lab": "true",
+        "cores": str(cores),
+        "core_list": str(list(range(cores + 2))),
+        "interfaces": "[" + ", ".join(f'"{name}"' for name in memif) + "]",
+    }
+    bound = bind(resolve(flags=Flags(plugin="mape-br", tester="trex", tester_options=settings)))
+    tester = make_tester(bound, loopback=True)
+    try:
+        tester.open()
+        assert tester.describe()["data_path_cores"] == cores
+        sizes = bound.technology.frame_pair(104)
+        tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
+        for mode in ("forward", "bidirectional"):
+            asked = Trial("throughput", "t", 104, 64, mode, 500.0, 4.0, 1.0, 0.1)
+            for _ in range(5):  # a busy machine may not get round to all frames
+                result = tester.measure(asked)
+                if all(d.total("sent") == asked.frames for d in result.directions.values()):
+                    break
+            assert (result.tester["counting"], result.tester["timed"]) == ("ports", "tagged frames")
+            for counted in result.directions.values():
+                assert counted.total("required") == counted.total("received") == asked.frames
+                assert counted.checked == counted.matched > 50
+    finally:
+        tester.close()

@@ -1,0 +1,115 @@
+"""Streams told by marks of their own: what they count, compare and leave to TRex's stamps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point
+from v6t.drivers.trex import counting, marking, samples
+from v6t.drivers.trex.kind import Trex
+from v6t.drivers.trex.stamping import bursts
+from v6t.drivers.trex.unstamped import CLASSES, Unstamped
+from v6t.procedures.trial import Trial
+from v6t.profiles.expand import Expander
+from v6t.profiles.model import Role
+from v6t.profiles.streams import StreamSet
+
+
+def compiled(plugin="mape-br", size=104, params=None):
+    run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
+    made = bind(run).technology
+    return made, compile_point(made, made.frame_pair(size), run.seed)
+
+
+def loaded(streams):
+    made = Unstamped()
+    made.load(streams)
+    return made
+
+
+@pytest.mark.parametrize("size", [104, 600, 1518])
+@pytest.mark.parametrize("way", ["forward", "reverse"])
+@pytest.mark.parametrize("plugin", ["mape-br", "ipv6-router", "nat64"])
+def test_what_their_programs_send_is_what_is_compared(plugin, way, size):
+    _, both = compiled(plugin, size)
+    made = loaded(both[way])
+    streams = made.streams(way, 7)
+    frames = [
+        (0.0, row.tobytes()) for s in streams.streams for row in Expander(s).frames(70_000, 40)
+    ]
+    found = samples.compare(
+        frames, streams, lambda stream: None, lambda stream: made.source(way, stream)
+    )
+    assert (found.checked, found.matched) == (len(frames), len(frames))
+    spoilt = [(0.0, f[:30] + bytes([f[30] ^ 1]) + f[31:]) for _, f in frames]
+    found = samples.compare(
+        spoilt, streams, lambda stream: None, lambda stream: made.source(way, stream)
+    )
+    assert found.matched == 0
+
+
+def test_a_trial_is_counted_class_by_class():
+    _, both = compiled("mape-br")
+    own = both["reverse"].streams[0]
+    two = StreamSet("reverse", (own, replace(own, stream_id=65, role=Role.NEGATIVE, name="bad")))
+    streams = loaded(two).streams("reverse", 7)
+    trial = Trial("throughput", "t", 104, 64, "reverse", 1000.0, 1.0, 0.1, 0.1, bound_fps=1e8)
+    burst = bursts(streams, trial, stamp=True, marks=200)
+    assert all(b.pg_id is None and not b.tags for b in burst)
+    sent = counting.Sent(streams, burst, 1, (0,))
+    assert sent.told_apart and not sent.stamped
+    assert sent.marks == {(0, 7), (1, 7)}
+    assert "ether[len - 15] = 7 " in marking.counted(1, 7)  # late frames of others are not counted
+    for stream in streams.streams:
+        assert (Expander(stream).frames(0, 5)[:, -15] == 7).all()
+    captures = [
+        {"kind": "marked", "port": 0, "class": 0, "matched": 499},
+        {"kind": "marked", "port": 0, "class": 1, "matched": 3},
+        {"kind": "marked", "port": 1, "class": 1, "matched": 77},
+    ]
+    ports = {"0": {"ipackets": 505}, "1": {"opackets": 1000}}
+    counted = counting.by_trailer({"ports": ports, "captures": captures, "groups": {}}, sent)
+    good, bad = counted.classes[own.name], counted.classes["bad"]
+    assert (good.sent, good.received, bad.role, bad.received) == (500, 499, "negative", 3)
+    assert counted.control == 3
+
+
+def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps():
+    _, both = compiled("mape-br")
+    own = both["forward"].streams[0]
+    many = [replace(own, stream_id=n, name=f"c{n}") for n in range(CLASSES + 1)]
+    assert loaded(StreamSet("forward", tuple(many))).streams("forward", 7) is None
+    assert loaded(StreamSet("forward", tuple(many[:-1]))).streams("forward", 7) is not None
+    _, long = compiled("mape-br", 1518)
+    _, longer = compiled("mape-br", 1280)
+    mixed = StreamSet("forward", (long["forward"].streams[0], longer["forward"].streams[0]))
+    assert loaded(mixed).streams("forward", 7) is None
+
+
+def test_they_are_no_other_streams():
+    _, both = compiled("mape-br")
+    made = loaded(both["forward"])
+    own = both["forward"].streams[0]
+    assert made.source("forward", own) is None
+    assert made.source("reverse", replace(own, stream_id=marking.FIRST)) is None
+    made.clear()
+    assert made.streams("forward", 7) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "marks"),
+    [
+        ({"lab": True}, True),
+        ({"interfaces": ["eth1", "eth2"]}, True),
+        ({"lab": True, "marks": False}, False),
+        ({"interfaces": ["03:00.0", "03:00.1"]}, False),
+        ({"interfaces": ["03:00.0", "03:00.1"], "marks": True}, True),
+        ({}, False),
+    ],
+)
+def test_the_user_is_told_what_marks_do_not_see(options, marks):
+    said = " ".join(Trex(options).caveats())
+    assert ("one lost frame and one duplicate" in said) == marks
