@@ -1,0 +1,47 @@
+"""What the opened tester says against its own figures and against the testbed."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.config.cautions import of_medium
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve
+
+
+def test_a_mac_address_that_is_not_the_nics_is_told():
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    port = {"index": 1, "driver": "net_i40e", "hw_mac": "3C:FD:FE:00:00:03"}
+    (said,) = of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:13"}]})
+    assert "port 1 of the tester has the MAC address 3C:FD:FE:00:00:03, but links say" in said
+    assert of_medium(run, {"ports": [{**port, "tester_mac": "3c:fd:fe:00:00:03"}]}) == []
+    virtual = {**port, "driver": "net_memif", "tester_mac": "3c:fd:fe:00:00:13"}
+    assert of_medium(run, {"ports": [virtual]}) == []
+
+
+@pytest.mark.parametrize(
+    ("tester", "words"),
+    [
+        ({"ports": [{"numa": 0}, {"numa": 1}]}, "NUMA nodes 0 and 1"),
+        (
+            {"ports": [{"index": 1, "prom": "off", "hw_mac": "3c:fd:fe:00:00:03"}]},
+            "not promiscuous",
+        ),
+        ({"clock_source": "hpet"}, "clock source is hpet"),
+    ],
+)
+def test_what_spoils_a_testers_figures_is_said_in_the_run(tester, words):
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    (said,) = of_medium(run, tester)
+    assert words in said
+
+
+def test_a_sound_tester_is_not_remarked_on():
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))
+    own = run.links_left.tester_mac.upper()
+    ports = [
+        {"index": 0, "numa": 0, "prom": "off", "hw_mac": own},
+        {"index": 1, "numa": 0, "prom": "on", "hw_mac": "3c:fd:fe:00:00:03"},
+        {"index": 2, "numa": -1, "prom": "N/A", "hw_mac": "3c:fd:fe:00:00:04"},
+    ]
+    for clock in ("tsc", "kvm-clock", None, ""):
+        assert of_medium(run, {"ports": ports, "clock_source": clock}) == []
