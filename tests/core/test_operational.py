@@ -127,7 +127,7 @@ def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["run"], "which technology?"),
+        (["run", "--dut", "vpp"], "which technology?"),
         ([*SIM, "--measure", "throughput-frame-timeout"], "needs a deadline"),
         (["run", "--plugin", "mape-br", "--measure", "reset"], "has no hook 'software-reset'"),
         (["campaign", "nope.yaml"], "nope.yaml"),
@@ -150,7 +150,7 @@ def test_initial_setup_6_help_in_context():
     assert {"plugin", "tester.options.cores", "links.left.vlan"} <= {r["name"] for r in everything}
     assert "did you mean 'tags'?" in complaint(v6t("explain", "tagz"))
     inner = v6t("explain", "procedure.latency").out
-    assert inner.count("procedure.latency") == 5
+    assert inner.count("procedure.latency") == 6
     of_plugin = v6t("explain", "--plugin", "siit", "eam").out
     assert "params.eam" in of_plugin
 
