@@ -14,6 +14,7 @@ from v6t.plugins.conformance.suite import assert_conforms, check
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.nat.nat44 import Nat44
+from v6t.profiles import inet
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import FramePair, Layer, Traffic
 from v6t.tests.core.support import v6t
@@ -249,7 +250,9 @@ class ForwardsAll(Nat44):
 
     def connected(self, direction, frames, initial, learned):
         alive = frames.copy()
-        alive[:, 22] = 64
+        at = 14 if tuple(alive[0, 12:14]) == (8, 0) else 18
+        alive[:, at + 8] = 64
+        inet.finish_ipv4(alive, at)
         return super().connected(direction, alive, initial, learned)
 
 

@@ -170,7 +170,7 @@ CASES = {
     "siit many": (
         "siit", siit,
         {"eam": [*EAMS, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}],
-         "ipv6_hosts": {"first": "10.24.0.0", "last": "10.31.0.255"}},
+         "ipv6_hosts": {"first": "10.24.0.0", "last": "10.31.0.255", "only_mapped": True}},
     ),
     "mapt-br": ("mapt-br", mapt, {"negative_percent": 5, "n": 2, "m": 1}),
     "mapt-br paper": (
