@@ -160,8 +160,7 @@ class Attachment:
     @property
     def marks(self) -> bool:
         """Whether frames that nobody times are told by marks of v6t's own, not by TRex's stamps."""
-        asked = self._options.marks
-        return self._linux if asked is None else asked
+        return self._options.marks
 
     @property
     def cpu_limit(self) -> float:

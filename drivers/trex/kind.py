@@ -82,11 +82,11 @@ class Trex(TesterKind):
                 f"apart, and {compared} compared with the reference translation"
             )
             return
-        if self.options.marks or (self.options.marks is None and self.options.on_linux):
+        if self.options.marks:
             yield (
                 "TRex tells frames apart by a trailer in each; where nothing times them it is a mark, "
                 "which TRex counts but does not put in order: one lost frame and one duplicate of its "
-                "class look like none (marks: false has every frame stamped)"
+                "class look like none (marks: true asks for it)"
             )
             return
         yield (

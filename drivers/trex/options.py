@@ -120,9 +120,9 @@ class TrexOptions(StrictModel):
     """NUMA node of the interfaces."""
     counting: Counting = "auto"
     """How test frames are told apart: by their trailer (one core), or by port counters."""
-    marks: bool | None = None
+    marks: bool = False
     """Frames that nothing times are told by marks that their programs write: sent up to 32 at a time,
-    those that TRex stamps one by one; none: so on interfaces of Linux."""
+    those that TRex stamps one by one; order and delays are not known of them."""
     restart: bool = False
     """Restart a server whose mode cannot give the requested measurement."""
     force: bool = False

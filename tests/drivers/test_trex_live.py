@@ -285,7 +285,7 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
     from v6t.drivers.trex import stamping
 
     monkeypatch.setattr(stamping, "MAX_STAMPED_FPS", 4000.0)
-    tester = opened(loopback=True, options={"marks": "false"})
+    tester = opened(loopback=True)
     try:
         asked = trial(rate=4000.0, duration=1.0)
         result = valid(tester, asked)
@@ -305,7 +305,7 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
 
 
 def test_frames_that_nothing_times_are_told_by_marks_and_compared():
-    tester = opened()
+    tester = opened(options={"marks": "true"})
     try:
         asked = trial(rate=4000.0, duration=1.0)
         result = valid(tester, replace(asked, bound_fps=1e8))

@@ -102,9 +102,9 @@ def test_they_are_no_other_streams():
 @pytest.mark.parametrize(
     ("options", "marks"),
     [
-        ({"lab": True}, True),
-        ({"interfaces": ["eth1", "eth2"]}, True),
-        ({"lab": True, "marks": False}, False),
+        ({"lab": True}, False),
+        ({"interfaces": ["eth1", "eth2"], "marks": True}, True),
+        ({"lab": True, "marks": True}, True),
         ({"interfaces": ["03:00.0", "03:00.1"]}, False),
         ({"interfaces": ["03:00.0", "03:00.1"], "marks": True}, True),
         ({}, False),
