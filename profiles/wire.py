@@ -48,6 +48,16 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: int, overhead: int = 0)
     return int(Fraction(line_rate_bps) // (8 * (frame_size + overhead + GAP_OCTETS)))
 
 
+def frame_rate_fps(rate_bps: float, octets: int) -> float:
+    """Frames of so many octets in a rate in bit/s that counts preamble and gap of each."""
+    return rate_bps / (8 * (octets + GAP_OCTETS))
+
+
+def bit_rate_bps(rate_fps: float, octets: int) -> float:
+    """Bits per second that frames of so many octets take, preamble and gap included."""
+    return rate_fps * (octets + GAP_OCTETS) * 8
+
+
 def parse_line_rate(text: str) -> float:
     """Bits per second from ``"10G"``, ``"25Gbps"``, ``"100M"`` or ``"1e9"``.
 

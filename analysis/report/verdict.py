@@ -9,7 +9,7 @@ from v6t.analysis.presentations.common import marked
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import count, sheet
-from v6t.profiles.wire import GAP_OCTETS, max_frame_rate_fps
+from v6t.profiles.wire import bit_rate_bps, max_frame_rate_fps
 
 LOSSLESS = "throughput"
 
@@ -98,7 +98,7 @@ def _share(data: RunData, record: ThroughputRecord) -> float:
 
 
 def _gigabits(rate_fps: float, octets: int) -> float:
-    return rate_fps * (octets + GAP_OCTETS) * 8 / 1e9
+    return bit_rate_bps(rate_fps, octets) / 1e9
 
 
 def _bits(rate: float) -> str:

@@ -20,7 +20,7 @@ from v6t.procedures.timing import TimingResult, TimingSpec
 from v6t.procedures.trial import Measure, Trial, TrialResult
 from v6t.profiles.errors import UsageError
 from v6t.profiles.strict_model import StrictModel
-from v6t.profiles.wire import GAP_OCTETS, max_frame_rate_fps
+from v6t.profiles.wire import frame_rate_fps, max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -38,7 +38,7 @@ class DelaySettings(StrictModel):
         """The rate that was given, for frames of so many octets on the link where they are larger."""
         if self.rate_bps is None:
             return self.rate_fps
-        return self.rate_bps / (8 * (longest + GAP_OCTETS))
+        return frame_rate_fps(self.rate_bps, longest)
 
 
 class LatencySettings(DelaySettings):

@@ -32,6 +32,7 @@ def write_summary(
     output: Path | None = None,
     *,
     figures: bool = True,
+    runs: Sequence[CampaignRun] | None = None,
 ) -> list[Path]:
     """Write the report of a campaign, finished or not.
 
@@ -40,6 +41,7 @@ def write_summary(
         formats: some of :data:`FILES`.
         output: another directory for the files.
         figures: whether to draw.
+        runs: of :func:`runs_of`, where they are read already.
 
     Raises:
         UsageError: no campaign, or the files cannot be written.
@@ -50,7 +52,7 @@ def write_summary(
     from v6t.core.benchmarks.registry import presentations
 
     campaign = opened(directory)
-    runs = _runs(directory, campaign)
+    runs = runs_of(directory, campaign) if runs is None else runs
     head = (campaign.name, campaign.title, campaign.paper)
     known = presentations()
     content = summary(*head, runs, known)
@@ -77,12 +79,11 @@ def write_summary(
     return written
 
 
-def tables(directory: Path) -> list[Sheet]:
-    """The tables of a campaign, for its screen."""
+def tables(runs: Sequence[CampaignRun]) -> list[Sheet]:
+    """The tables of a campaign's runs, for its screen."""
     from v6t.analysis.report.campaign import campaign_tables
     from v6t.core.benchmarks.registry import presentations
 
-    runs = _runs(directory, opened(directory))
     return [
         sheet
         for experiment in dict.fromkeys(run.experiment for run in runs)
@@ -92,7 +93,8 @@ def tables(directory: Path) -> list[Sheet]:
     ]
 
 
-def _runs(directory: Path, campaign: Campaign) -> list[CampaignRun]:
+def runs_of(directory: Path, campaign: Campaign) -> list[CampaignRun]:
+    """What each run of a campaign has found so far, read from its directory."""
     from v6t.analysis.report.campaign_run import CampaignRun
 
     found = []

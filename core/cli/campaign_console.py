@@ -110,18 +110,19 @@ def _report(directory: Path, runs: Sequence[CampaignRun], watch: Any) -> None:
 
 
 def _conclude(directory: Path, campaign: Campaign, status: int) -> int:
-    from v6t.core.campaigns.summary import tables, write_summary
+    from v6t.core.campaigns.summary import runs_of, tables, write_summary
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
 
     done = sum(status_of(directory, run) == "complete" for run in campaign.runs)
     for run in campaign.runs:
         print(in_one_line(f"{run.directory}: {status_of(directory, run)}"))
+    runs = runs_of(directory, campaign)
     console = console_for_tables()
-    for sheet in tables(directory):
+    for sheet in tables(runs):
         print_table(console, sheet)
     print(f"{done} of {len(campaign.runs)} runs complete")
-    written = write_summary(directory)
+    written = write_summary(directory, runs=runs)
     print(f"Summary: {written[0]}")
     return status
 

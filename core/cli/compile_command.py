@@ -12,7 +12,7 @@ import click
 from v6t.core.cli.options import assignments, plugin_names
 from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of, is_bit_rate
-from v6t.profiles.wire import GAP_OCTETS
+from v6t.profiles.wire import frame_rate_fps
 
 FORMATS = ("stl-json", "stl-py", "pcap", "text")
 
@@ -141,7 +141,7 @@ def _frame_rate(text: str, octets: int) -> float:
     """Frames per second of a rate as somebody wrote it, for frames of so many octets."""
     try:
         if is_bit_rate(text):
-            rate_fps = float(in_unit_of("rate_bps", text)) / (8 * (octets + GAP_OCTETS))
+            rate_fps = frame_rate_fps(float(in_unit_of("rate_bps", text)), octets)
         else:
             rate_fps = float(in_unit_of("rate_fps", text))
     except ValueError:

@@ -158,11 +158,6 @@ class Attachment:
         return {self.facts["ports"][p]["driver"] for p in self._options.all_ports} == {LINUX_DRIVER}
 
     @property
-    def marks(self) -> bool:
-        """Whether frames that nobody times are told by marks of v6t's own, not by TRex's stamps."""
-        return self._options.marks
-
-    @property
     def cpu_limit(self) -> float:
         """A data path busier than this says nothing about the device [%]."""
         if self._options.cpu_limit is not None:

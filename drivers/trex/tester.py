@@ -143,7 +143,7 @@ class TrexTester:
                     f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers"
                 )
             self._streams[direction] = ready
-            if self._trailer and self.attachment.marks:
+            if self._trailer and self._options.marks:
                 self._unstamped.load(listed)
         self._connecting.load(self._streams, oracle, loopback=self._loopback)
 
