@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.options import Hook
-from v6t.drivers.duts.reference import Reference
+from v6t.drivers.duts.reference import Unconfigured
 from v6t.profiles.strict_model import StrictModel
 
 
@@ -19,7 +14,7 @@ class CableOptions(StrictModel):
     """
 
 
-class Cable(Reference):
+class Cable(Unconfigured):
     """Nothing between the tester's ports."""
 
     name = "cable"
@@ -27,18 +22,3 @@ class Cable(Reference):
     executed = "with real frames"
     options_model = CableOptions
     absent = True
-
-    @property
-    def hooks(self) -> Mapping[str, Hook]:
-        """Nothing has to be emptied."""
-        return {}
-
-    @property
-    def overrides(self) -> Mapping[str, Any]:
-        """Nobody believes anything."""
-        return {}
-
-    @classmethod
-    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        """It has no options."""
-        return Driver.from_flags(given, flags)

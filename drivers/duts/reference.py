@@ -43,16 +43,41 @@ class ReferenceOptions(StrictModel):
         return given
 
 
-class Reference(WithoutCommands):
-    """Nothing to configure."""
+class Unconfigured(WithoutCommands):
+    """What stands between the ports as it is: there is nothing to configure, and nobody drives it."""
 
-    name = "reference"
     noun = "device"
-    title = "the plugin's own reference translation behind two interfaces of the lab"
     technologies = ()
     executed = "with real frames of every technology"
-    options_model: ClassVar[type[StrictModel]] = ReferenceOptions
     configures = False
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """There is no plan for it."""
+        raise UsageError(
+            f"the {self.name} device needs no configuration", "name a driver with --driver"
+        )
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """None."""
+        return Plan(self.name, "", (), ())
+
+    def emptying(self, intent: Intent) -> str:
+        """By the user's command, or by hand."""
+        return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
+
+    def session(
+        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
+    ) -> DeviceSession | None:
+        """Nobody drives it."""
+        return None
+
+
+class Reference(Unconfigured):
+    """The plugin's own translation, or a device that somebody has configured by hand."""
+
+    name = "reference"
+    title = "the plugin's own reference translation behind two interfaces of the lab"
+    options_model: ClassVar[type[StrictModel]] = ReferenceOptions
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
@@ -70,26 +95,6 @@ class Reference(WithoutCommands):
     def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
         """They are parameters that the device alone believes."""
         return {"params": {**given.get("params", {}), **flags}} if flags else {}
-
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        """There is no plan for it."""
-        raise UsageError(
-            "the reference device needs no configuration", "name a driver with --driver"
-        )
-
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """None."""
-        return Plan(self.name, "", (), ())
-
-    def emptying(self, intent: Intent) -> str:
-        """By the user's command, or by hand."""
-        return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
-
-    def session(
-        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
-    ) -> DeviceSession | None:
-        """Nobody drives it."""
-        return None
 
     def lab_device(
         self,
