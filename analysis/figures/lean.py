@@ -37,6 +37,7 @@ class _Writer:
     """Writes elements anew; styles become classes."""
 
     def __init__(self, name: str, used: set[str]) -> None:
+        self._figure = name
         self._name = f"v{crc32(name.encode()):x}"
         self._ids: dict[str, str] = {}
         self._used = used
@@ -50,7 +51,7 @@ class _Writer:
             f".{kind}{{{rule}}}" for rule, kind in self._rules.items()
         )
         return (
-            f'<svg xmlns="{_SVG}"'
+            f'<svg xmlns="{_SVG}" id="{escape(self._figure)}-figure"'
             + "".join(f' {k}="{v}"' for k, v in box.items())
             + f"><style>{rules}</style>{body}</svg>"
         )

@@ -216,9 +216,9 @@ def _drawn(chance: random.Random, count: int) -> NDArray[np.float64]:
     version, state, gauss = chance.getstate()
     *key, place = state
     twin = np.random.MT19937()
-    inner: dict[str, Any] = {"key": np.array(key, dtype=np.uint32), "pos": place}
+    inner: Any = {"key": np.array(key, dtype=np.uint32), "pos": place}
     twin.state = {"bit_generator": "MT19937", "state": inner}
     drawn = np.random.Generator(twin).random(count)
-    inner = dict(twin.state["state"])
+    inner = twin.state["state"]
     chance.setstate((version, (*inner["key"].tolist(), int(inner["pos"])), gauss))
     return drawn
