@@ -174,7 +174,7 @@ class EmbeddedTester:
                 table=load.table,
                 learn=load.learn,
             )
-        offset_s = clock.offset_s()
+        began = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         for direction in directions:
@@ -199,7 +199,7 @@ class EmbeddedTester:
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
             faults=(
                 *(f for d in directions for f in _faults(d, reports[d])),
-                *clock.fault_since(offset_s),
+                *clock.faults_since(began),
             ),
             started=started,
             tester={
