@@ -34,6 +34,7 @@ from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, Res
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
+from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import PhaseOneFailed
@@ -396,8 +397,13 @@ class JournaledTester:
 
     def _run(self, trial: Trial) -> TrialResult:
         self._state.measured += 1
-        with DuringTrial(trial, self._state.bound.driver.hooks):
-            return self._bench.measure(trial)
+        wanted = self._state.run.procedure.watch_device
+        with (
+            DuringTrial(trial, self._state.bound.driver.hooks),
+            Watching(trial, self._bench.session if wanted else None) as watching,
+        ):
+            result = self._bench.measure(trial)
+        return watching.added_to(result)
 
 
 def _refuse(state: _State, finding: Finding) -> None:
