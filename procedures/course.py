@@ -9,6 +9,8 @@ from typing import Any
 
 SLOTS = 60
 """A trial has at most so many slots while it sends: a journal holds tens of thousands of trials."""
+MOST_SLOTS = 1_000_000
+"""No journal that v6t wrote has more, wait for late frames included."""
 
 _STEPS = (1, 2, 5)
 _SHORTEST_S = 0.01
@@ -39,24 +41,33 @@ class Course:
     lost: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-like values: most slots are alike and lose nothing, which takes two characters."""
-        base = median_low(self.received) if self.received else 0
+        """JSON-like values: most slots are alike, which takes two characters each, or none."""
         return {
             "slot_s": self.slot_s,
-            "base": base,
-            "received": [n - base for n in self.received],
-            "lost": [[slot, n] for slot, n in enumerate(self.lost) if n],
+            "received": _packed(self.received),
+            "lost": _packed(self.lost),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Course:
         """Read back what :meth:`to_json` wrote."""
-        received = tuple(data["base"] + n for n in data["received"])
-        last = data["lost"][-1][0] + 1 if data["lost"] else 0
-        lost = [0] * max(last, len(received))
-        for slot, count in data["lost"]:
-            lost[slot] = count
-        return cls(data["slot_s"], received, tuple(lost))
+        return cls(data["slot_s"], _unpacked(data["received"]), _unpacked(data["lost"]))
+
+
+def _packed(values: Sequence[int]) -> list[int]:
+    """How many values, the usual one, and by how much each differs from it up to the last that does."""
+    usual = median_low(values) if values else 0
+    more = [value - usual for value in values]
+    while more and not more[-1]:
+        more.pop()
+    return [len(values), usual, *more]
+
+
+def _unpacked(packed: Sequence[int]) -> tuple[int, ...]:
+    count, usual, *more = packed
+    if not 0 <= len(more) <= count <= MOST_SLOTS:
+        raise ValueError("a trial's course has not so many slots as it says")
+    return tuple(usual + n for n in more) + (usual,) * (count - len(more))
 
 
 @dataclass(frozen=True)

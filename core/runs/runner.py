@@ -29,7 +29,7 @@ from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
-from v6t.core.runs.raw_tables import as_csv, trial_rows
+from v6t.core.runs.raw_tables import as_csv, trial_rows, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
@@ -285,7 +285,8 @@ def _measure_point(
             record.above_usable = [rate for rate in record.offered if rate > usable]
         if state.run.procedure.means:
             add_means(record)
-        state.done.append(_Done(record, measured.rows, benchmark.csv_file))
+        rows = with_limit(measured.rows, record)
+        state.done.append(_Done(record, rows, benchmark.csv_file))
         _write_meanwhile(state)
     return found
 

@@ -29,11 +29,19 @@ def test_a_course_is_kept_exactly_and_in_little_room():
     course = Course(1.0, received, lost)
     written = json.dumps(course.to_json(), separators=(",", ":"))
     assert Course.from_json(json.loads(written)) == course
-    assert len(written) < 250
+    assert len(written) < 300
+    even = Course(1.0, (1000,) * 60, (0,) * 60).to_json()
+    assert even == {"slot_s": 1.0, "received": [60, 1000], "lost": [60, 0]}
     assert Course.from_json(Course(1.0, (), ()).to_json()) == Course(1.0, (), ())
     # a loss in a slot after the last arrival is not cut off
     dead = Course(0.1, (5, 5), (0, 0, 5, 5))
     assert Course.from_json(dead.to_json()) == dead
+
+
+@pytest.mark.parametrize("packed", [[2, 5, 1, 1, 1], [-1, 0], [10**9, 0], [3]])
+def test_a_damaged_course_is_none(packed):
+    with pytest.raises(ValueError, match="slots|unpack"):
+        Course.from_json({"slot_s": 1.0, "received": packed, "lost": [0, 0]})
 
 
 def test_a_result_keeps_courses_and_load_and_does_without():
