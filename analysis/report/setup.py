@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Columns, Facts
 from v6t.analysis.report.device import LISTED, as_applied
-from v6t.analysis.report.sketch import sketch, versions
+from v6t.analysis.report.sketch import sketch, turned, versions
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
 
@@ -86,6 +86,8 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
     yield "Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets ({sizes})"
     yield "Directions", ", ".join(c["modes"])
+    if turned(data):
+        yield "Sides", "turned: what is called left here is at the tester's right port (ST-01)"
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:
         spread = "" if n == m else f", {m} of {n} frames, spread evenly"

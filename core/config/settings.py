@@ -137,6 +137,8 @@ class ResolvedRun(StrictModel):
     params: dict[str, Any] = Field(default_factory=dict)
     links_left: LinkSettings
     links_right: LinkSettings
+    initiator: Literal["left", "right"] = "left"
+    """At which of these links the technology's left side is (ST-01)."""
     line_rate_bps: float = Field(gt=0)
     tester: TesterSettings
     dut: DutSettings

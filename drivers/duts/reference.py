@@ -106,4 +106,7 @@ class Reference(Unconfigured):
         """The translation behind two rings."""
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
-        return ReferenceDevice(translation, frame_octets(translation.links), self.options.faults)
+        links = translation.links
+        return ReferenceDevice(
+            translation, frame_octets(links), self.options.faults, turned=links.turned
+        )

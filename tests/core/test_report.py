@@ -503,7 +503,7 @@ def test_refusals(arguments, words, run):
 
 def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkeypatch):
 
-    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", list)
+    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
     (path,) = write.write(run, tmp_path, ["html"])
     assert "mape-br" in path.read_text()
 
@@ -538,7 +538,7 @@ def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(run, tmp_pat
     (copy / "manifest.json").write_text(json.dumps(manifest))
     (path,) = write.write(copy, tmp_path, ["html"])
     assert "left link (CEs): IPv6, 104 octets; right link (server): IPv4" in path.read_text()
-    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", list)
+    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
     (path,) = write.write(copy, tmp_path, ["html"])
     assert "Test setup: sim tester on both sides of the reference device." in path.read_text()
 
