@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from v6t.analysis.records.base import Record
 from v6t.analysis.records.throughput import trial_row
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.rundir import REPETITIONS, TRIALS
@@ -48,3 +49,8 @@ class Tables:
         self._known = len(entries)
         for name, out in self._texts.items():
             yield name, out.getvalue()
+
+
+def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
+    """Repetitions, each with a last column that says whether the tester or the medium limits it."""
+    return [{**row, "Limited": "yes" if record.limited else "no"} for row in rows]

@@ -29,18 +29,12 @@ from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
-from v6t.core.runs.raw_tables import Tables
-from v6t.core.runs.results_file import (
-    COMPLETE,
-    INCORRECT,
-    RUNNING,
-    SCHEMA,
-    ResultsFile,
-    records_of,
-)
+from v6t.core.runs.raw_tables import Tables, with_limit
+from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
+from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import PhaseOneFailed
@@ -285,7 +279,7 @@ def _measure_point(
             add_means(record)
         state.records.append(record)
         state.results.add(record)
-        state.tables.add(benchmark.csv_file, measured.rows)
+        state.tables.add(benchmark.csv_file, with_limit(measured.rows, record))
         _write_meanwhile(state)
     return found
 
@@ -397,8 +391,13 @@ class JournaledTester:
 
     def _run(self, trial: Trial) -> TrialResult:
         self._state.measured += 1
-        with DuringTrial(trial, self._state.bound.driver.hooks):
-            return self._bench.measure(trial)
+        wanted = self._state.run.procedure.watch_device
+        with (
+            DuringTrial(trial, self._state.bound.driver.hooks),
+            Watching(trial, self._bench.session if wanted else None) as watching,
+        ):
+            result = self._bench.measure(trial)
+        return watching.added_to(result)
 
 
 def _refuse(state: _State, finding: Finding) -> None:
