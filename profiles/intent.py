@@ -19,6 +19,8 @@ class Link:
         vlan: IEEE 802.1Q identifier 1..4094, or None for untagged frames.
         mtu: octets of IP packet the link carries.
         answers: the tester answers ARP and neighbour solicitations for its hosts on it.
+        learning: before each trial these ask for the device, so that it and what is on the way learn them
+            (RFC 2544 section 23 b); None: where the tester answers.
     """
 
     tester_mac: str
@@ -26,6 +28,12 @@ class Link:
     vlan: int | None = None
     mtu: int = 1500
     answers: bool = True
+    learning: bool | None = None
+
+    @property
+    def introduces(self) -> bool:
+        """Learning frames are sent on it."""
+        return self.answers if self.learning is None else self.learning
 
 
 @dataclass(frozen=True)
@@ -77,15 +85,19 @@ def played(links: Links, left: Mapping[str, Any], right: Mapping[str, Any]) -> L
 
 
 def hosts_on(link: Link) -> dict[str, Any] | None:
-    """Arguments of :class:`v6t.drivers.neighbours.Hosts`; None: the tester answers for nobody."""
-    if not isinstance(link, PlayedLink) or not link.answers or not link.hosts:
+    """Arguments of :class:`v6t.drivers.neighbours.Hosts`; None: the tester says nothing for anybody."""
+    if not isinstance(link, PlayedLink) or not link.hosts:
         return None
+    if not (link.answers or link.introduces):
+        return None
+    silent = {"answers": link.answers, "introduces": link.introduces}
     return {
         "mac": link.tester_mac,
         "addresses": list(link.hosts),
         "device_mac": link.dut_mac,
         "device": list(link.device),
         "vlan": link.vlan,
+        **{name: False for name, does in silent.items() if not does},
     }
 
 

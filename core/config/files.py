@@ -47,6 +47,9 @@ class LinkFile(StrictModel):
     """Octets of IP packet, 1280 to 9216; none: 1500."""
     answers: bool = True
     """The tester answers ARP and neighbour solicitations for its addresses on it (GEN-27)."""
+    learning: bool | None = None
+    """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
+    (RFC 2544 section 23 b); none: where the tester answers."""
 
 
 class LinksFile(StrictModel):

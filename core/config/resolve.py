@@ -185,6 +185,7 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
         "vlan": given.vlan,
         "mtu": default.mtu if given.mtu is None else given.mtu,
         "answers": given.answers,
+        "learning": given.learning,
     }
     for name in ("tester_mac", "dut_mac"):
         octets = str(values[name]).split(":")

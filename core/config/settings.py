@@ -31,6 +31,7 @@ class LinkSettings(StrictModel):
     vlan: int | None = Field(default=None, ge=1, le=4094)
     mtu: int = Field(default=1500, ge=1280, le=9216)
     answers: bool = True
+    learning: bool | None = None
 
 
 class TesterSettings(StrictModel):

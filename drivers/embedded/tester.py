@@ -30,7 +30,7 @@ from v6t.procedures.trial import (
 )
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.errors import TesterError
-from v6t.profiles.intent import Links, hosts_on
+from v6t.profiles.intent import Links, Port, hosts_on
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
@@ -81,7 +81,7 @@ class EmbeddedTester:
                 for kind in ("sender", "receiver"):
                     spec: dict[str, Any] = {"kind": kind, "interface": side, **tester}
                     if kind == "receiver":
-                        spec["hosts"] = hosts_on(self._links.at(side))
+                        spec["hosts"] = self._on(side)
                     self._workers[f"{side} {kind}"] = Worker(f"{side} {kind}", spec)
             for worker in self._workers.values():
                 worker.answer()
@@ -174,7 +174,7 @@ class EmbeddedTester:
                 table=load.table,
                 learn=load.learn,
             )
-        offset_s = clock.offset_s()
+        began = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         for direction in directions:
@@ -199,7 +199,7 @@ class EmbeddedTester:
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
             faults=(
                 *(f for d in directions for f in _faults(d, reports[d])),
-                *clock.fault_since(offset_s),
+                *clock.faults_since(began),
             ),
             started=started,
             tester={
@@ -238,7 +238,10 @@ class EmbeddedTester:
             "cores": len(os.sched_getaffinity(0)),
             "clock_source": clock.source(),
             "loopback": self._loopback,
-            "answers_on": [s for s in (LEFT, RIGHT) if hosts_on(self._links.at(s))],
+            "answers_on": [s for s in (LEFT, RIGHT) if self._links.at(s).answers and self._on(s)],
+            "learning_on": [
+                s for s in (LEFT, RIGHT) if self._links.at(s).introduces and self._on(s)
+            ],
             "device": self._bed.describe(),
         }
 
@@ -249,6 +252,10 @@ class EmbeddedTester:
         self._workers.clear()
         self._connecting.close()
         self._bed.close()
+
+    def _on(self, port: Port) -> dict[str, Any] | None:
+        """Who is played on a port."""
+        return hosts_on(self._links.at(port))
 
     def _sender(self, direction: Direction) -> Worker:
         return self._workers[f"{self._ports[direction][0]} sender"]

@@ -29,7 +29,7 @@ import warnings
 from typing import Any, Dict, List
 
 from v6t.drivers.neighbours import Hosts
-from v6t.drivers.trex.answering import CAPTURED, Answering
+from v6t.drivers.trex.answering import CAPTURED, LEFT_S, Answering
 
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
@@ -80,6 +80,7 @@ class Worker(object):
         self.service = self.several_queues = False
         self.directory = ""
         self.answering: Any = None
+        self.hosts: Dict[int, Any] = {}
 
     # ---------------------------------------------------------------- requests
 
@@ -215,13 +216,14 @@ class Worker(object):
 
         hosts: {port: arguments of Hosts}.
         """
+        self.hosts = {int(p): Hosts(**one) for p, one in hosts.items()}
         here, there = addresses_of(self.address)
-        if here != there:
+        known = {p: one for p, one in self.hosts.items() if one.answers}
+        if here != there or not known:
             return []  # TRex could not reach a socket of this host
         import zmq
 
         self._need_service()
-        known = {int(p): Hosts(**one) for p, one in hosts.items()}
         self.answering = Answering(zmq, self.scratch(), known)
         for port in sorted(known):
             self._capture_port(port, "stop")  # of somebody who has gone without a word
@@ -232,9 +234,18 @@ class Worker(object):
         return sorted(known)
 
     def introduce(self, ports):
-        """Have the hosts of these ports ask for the device."""
+        """Have the hosts of these ports ask for the device; where none answers, TRex gets the frames."""
+        through = set() if self.answering is None else self.answering.ports
         if self.answering is not None:
-            self.answering.introduce(ports)
+            self.answering.introduce([p for p in ports if p in through])
+        for port in set(ports) - through:
+            frames = self.hosts[port].introductions()
+            if frames:
+                from trex.common.trex_client import PacketBuffer
+
+                own = [PacketBuffer(f, port_src=False, port_dst=False) for f in frames]
+                self.client.push_packets(own, ports=[port], force=True)
+                time.sleep(LEFT_S)
         return None
 
     def load(self, port, streams, first=0):

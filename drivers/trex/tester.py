@@ -284,8 +284,8 @@ class TrexTester:
 
     def _pause(self, trial: Trial) -> None:
         """Before a trial; hosts introduce themselves at its beginning, so that they are learned."""
-        if self.attachment.answering:
-            self.attachment.ask("introduce", ports=self.attachment.answering)
+        if self.attachment.learning:
+            self.attachment.ask("introduce", ports=self.attachment.learning)
         time.sleep(trial.pause_s)
 
     def _shares(self, direction: Direction, trial: Trial) -> list[counting.Sent]:
