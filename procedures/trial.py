@@ -381,8 +381,8 @@ def _direction_json(counted: DirectionResult) -> dict[str, Any]:
     for name in ("delays", "ipdv"):
         if name in found:
             found[name] = {c: d.to_json() for c, d in found[name].items()}
-    if "course" in found:
-        found["course"] = found["course"].to_json()
+    if counted.course is not None:
+        found["course"] = counted.course.to_json()
     return found
 
 
