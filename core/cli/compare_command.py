@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import click
@@ -64,28 +63,11 @@ def _compare(
             click.echo(json.dumps(comparison.to_json(), indent=1))
             return
         if output is not None and output.suffix == ".json":
-            _write(output, json.dumps(comparison.to_json(), indent=1) + "\n")
+            from v6t.core.cli.document_view import write_file
+
+            write_file(output, json.dumps(comparison.to_json(), indent=1) + "\n")
             return
         document = comparison_document(comparison)
-    if output is None:
-        from v6t.core.cli.document_view import print_document
+    from v6t.core.cli.document_view import deliver
 
-        print_document(document)
-        return
-    from v6t.analysis.report.html import to_html
-    from v6t.analysis.report.markdown import to_markdown
-
-    render = {".html": to_html, ".md": to_markdown}.get(output.suffix)
-    if render is None:
-        raise UsageError(f"{output} is no file that can be written", "use .html, .md or .json")
-    _write(output, render(document))
-
-
-def _write(path: Path, text: str) -> None:
-    from v6t.core.reporting.write import replace_text
-
-    try:
-        replace_text(path, text)
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
-    print(path, file=sys.stderr)
+    deliver(document, output)

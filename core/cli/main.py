@@ -18,6 +18,7 @@ COMMANDS = {
     "report": "write the report of a run or campaign",
     "dut": "configure, verify, watch and restore the device under test",
     "compare": "compare runs with one another or with published results",
+    "trend": "find changes among many runs of the same",
     "campaign": "carry out many runs described by one file",
     "compile": "write a technology's traffic as TRex profile or capture",
     "calc": "MAP, RFC 6052 and frame rate arithmetic",
