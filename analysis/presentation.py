@@ -124,6 +124,10 @@ class Presentation(Generic[R]):
         heads = ["<IPv6/IPv4\noctets", "<direction", *names, "repetitions"]
         return sheet(records[0].title, heads, rows)
 
+    def tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+        """Its tables: mostly that one."""
+        yield self.sheet(records)
+
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
         del data, records
@@ -218,7 +222,7 @@ class Presentations:
     def sheets(self, records: Sequence[Record]) -> list[Sheet]:
         """Tables of the benchmarks that were measured."""
         groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
-        return [presentation.sheet(group) for presentation, group in groups if group]
+        return [table for p, group in groups if group for table in p.tables(group)]
 
     def read(self, values: Mapping[str, Any]) -> Record:
         """A record of ``results.json``, whichever version wrote it.

@@ -133,7 +133,7 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
         measured = [r for r in records if r.measured]
         blocks: list[Block] = []
         if measured:
-            blocks.append(folded_if_long(presentation.sheet(measured)))
+            blocks += map(folded_if_long, presentation.tables(measured))
         if any(r.limited for r in measured):
             blocks.append(
                 Text("* limited by the tester or the medium: the device may be faster", "warning")
