@@ -89,6 +89,8 @@ class ProcedureSettings(StrictModel):
     adaptive: AdaptiveSettings | None = None
     rate_from: Literal["median", "p1"] = "median"
     """Which measured throughput later benchmarks take."""
+    watch_device: bool = True
+    """Read the load of a driven device's cores each second of trials of 3 s and longer (BN-01)."""
     connections: ConnectionSettings = ConnectionSettings()
     """Connections of stateful devices (RFC 9693)."""
 

@@ -40,7 +40,7 @@ LEAD_S = 0.05
 LOOKED_THROUGH_FPS = 100_000.0
 """Connections a second the receiver looks through after phase 1, on a slow machine."""
 
-_TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
+_TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s", "course")
 
 
 class EmbeddedTester:

@@ -287,7 +287,7 @@ class Worker(object):
             answered = self._answered()
         drops_before = self._queue_drop()
         captures = self._start_captures(receive, samples, control, recordings, marked)
-        watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
+        watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
         clean(client)
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         looking = Looking(self, sent, self._preparing_s(bursts))
@@ -318,6 +318,7 @@ class Worker(object):
             "cpu": watched["cpu"],
             "rx_cpu": watched["rx_cpu"],
             "events": watched["events"],
+            "readings": watched["readings"],
         }
 
     def scratch(self):
@@ -459,9 +460,12 @@ class Worker(object):
             if now >= next_check and (now < due - 0.1 or looking.complete or now > due + 0.5):
                 next_check = now + 0.5
                 self._knock()  # the client itself takes a dozen seconds to notice
-                stats = client.get_stats(ports=ports)["global"]
+                found = client.get_stats(ports=self.ports)
+                stats = found["global"]
                 watched["cpu"].append(stats.get("cpu_util_raw", stats.get("cpu_util", 0.0)))
                 watched["rx_cpu"].append(stats.get("rx_cpu_util", 0.0))
+                counts = {p: [found[p]["opackets"], found[p]["ipackets"]] for p in self.ports}
+                watched["readings"].append([now - looking.began, counts])
                 for port in ports:
                     if self._is_down(port):
                         watched["events"].append("link of port %d went down" % port)

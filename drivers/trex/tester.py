@@ -17,6 +17,7 @@ from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex import counting, losses, marking, samples, sending, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.course import course
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
@@ -488,6 +489,7 @@ class TrexTester:
             ipdv=samples.ipdv(frames, sent[0], self._ticks_hz, oracle, source)
             if asked is not None and asked.ipdv and self._ticks_hz
             else None,
+            course=course(raw, sent, trial),
         )
 
     def _oracle_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:

@@ -159,7 +159,8 @@ def test_every_benchmark_has_its_table_and_figures(run, page):
                   "Reset", "Clause by clause", "Every trial", "Headroom"):  # fmt: skip
         assert any(c and c.startswith(words) for c in captions), words
     # the setup, rate by size, trace, repetitions (twice), loss curve, forwarded, delays of three benchmarks
-    assert page.elements.count("svg") == 1 + 3 + 3 + 2 + 3
+    # and of each benchmark its trials over their time
+    assert page.elements.count("svg") == 1 + 3 + 3 + 2 + 3 + len(EVERYTHING)
     for name in ("throughput-sizes", "frame-loss-curve", "latency-104-bidirectional"):
         assert any(i.startswith(f"{name}-") for i in page.ids), name
 
@@ -368,10 +369,12 @@ def test_csv_is_in_siitperfs_column_order(run, tmp_path):
         head, *rows = csv.reader(lines)
     assert head == [
         *("No", "Size", "Dir", "n", "m", "Duration", "Initial Rate", "Timeout", "Error", "Date"),
-        *("Iterations", "rate"),
+        *("Iterations", "rate", "Limited"),
     ]
     (record,) = records(run, "throughput")
-    assert [float(r[-1]) for r in rows] == record["rates"]
+    assert [float(r[-2]) for r in rows] == record["rates"]
+    limited = record["tester_limited"] or record["upper_bound_hit"]
+    assert {r[-1] for r in rows} == {"yes" if limited else "no"}
 
 
 def test_markdown_tables_are_whole(run):
@@ -521,7 +524,8 @@ def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
     page = path.read_text()
     assert words in page
     if plugin == "ipv4aas":
-        picture = page[page.index("<svg") : page.index("</svg>")]
+        setting = page[page.index('<section id="setting"') :]
+        picture = setting[setting.index("<svg") : setting.index("</svg>")]
         assert re.findall(r">(IPv[46])<", picture) == ["IPv4", "IPv6", "IPv4"]
         assert re.findall(r">(CE|PE|464xlat)<", picture) == ["CE", "464xlat", "PE", "464xlat"]
 
