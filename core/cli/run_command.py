@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from v6t.core.cli.options import report_flag, resolve_flags, run_flags
+from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
 
 
 @click.command(short_help="measure a technology on a device")
@@ -14,6 +14,7 @@ from v6t.core.cli.options import report_flag, resolve_flags, run_flags
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
+@live_flag
 @click.option(
     "--bottleneck",
     is_flag=True,
@@ -24,6 +25,7 @@ def command(
     output: Path | None,
     as_json: bool,
     report: bool,
+    live: str | None,
     bottleneck: bool,
     dry_run: bool,
     **given: Any,
@@ -49,4 +51,4 @@ def command(
         show_plan(bound, as_json)
         return
     bound.tester.prepare()
-    carry_out(bound, output, as_json, report, bottleneck)
+    carry_out(bound, output, as_json, report, bottleneck, live)
