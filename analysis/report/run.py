@@ -33,7 +33,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
 from v6t.analysis.terms import legend
 
-MOST_TRIALS = 3000
+MOST_TRIALS = 1000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
 
 SHOWN, LONG, PRINTED, BRIEF = 4, 40, 200, 10
