@@ -107,3 +107,16 @@ class Reference(Unconfigured):
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
         return ReferenceDevice(translation, frame_octets(translation.links), self.options.faults)
+
+    def probed_device(
+        self,
+        translation: DeviceTechnology,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+    ) -> LabDevice:
+        """With ICMP errors of its own, fragments and all."""
+        from v6t.drivers.lab.setup import frame_octets
+        from v6t.drivers.lab.whole_device import WholeDevice
+
+        return WholeDevice(translation.whole_device(), frame_octets(translation.links))
