@@ -105,7 +105,8 @@ def asked(
     """
     heard = yield from sent(ends, side, packet)
     judgement = judged(ends, side, heard, expected, judge, to=to)
-    if judgement.verdict == "conforms" or control is None or ends.packets(to or other(side), heard):
+    came = ends.packets(to or other(side), heard) or ends.unreadable(heard)
+    if judgement.verdict == "conforms" or control is None or came:
         return judgement
     after = yield from sent(ends, side, control)
     if ends.packets(other(side), after):
@@ -166,6 +167,9 @@ def refused(
     back = ends.packets(side, heard)
     if passed:
         return deviates(expected, f"it passed: {passed[0]}")
+    broken = ends.unreadable(heard)
+    if broken:
+        return deviates(expected, f"it passed: {broken}")
     if silently and back:
         return deviates(expected, f"an answer: {back[0]}")
     came = ends.seen(heard)

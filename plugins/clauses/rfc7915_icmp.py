@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from v6t.plugins.clauses import rfc7915_four
-from v6t.plugins.clauses.base import Clause, Exchange, Level
+from v6t.plugins.clauses import rfc7915_mtu
+from v6t.plugins.clauses.base import Clause
 from v6t.plugins.clauses.packets import (
     ICMP,
     ICMPV6,
     PAYLOAD,
     TCP,
     UDP,
-    data,
     echo_word,
     icmp,
-    internet_checksum,
     ip4,
-    tcp,
     udp,
 )
 from v6t.plugins.clauses.reading import Packet
+from v6t.plugins.clauses.rfc7915_errors import INNER_TTL, about4, clause, error4, message
 from v6t.plugins.clauses.translator import (
     SERVER_PORT,
     Place,
@@ -33,8 +30,6 @@ from v6t.plugins.clauses.translator import (
 )
 
 RFC = "RFC 7915"
-INNER_TTL = 7
-"""Of the packet within an error: it is not decremented."""
 _UNREACHABLE = {
     **dict.fromkeys((0, 1, 5, 6, 7, 8, 11, 12), (1, 0)),
     **dict.fromkeys((9, 10, 13, 15), (1, 1)),
@@ -68,54 +63,6 @@ def clauses(t: TranslatorEnds) -> Iterator[Clause]:
     yield from _downinner_is(t)
 
 
-def clause(
-    section: str, name: str, level: Level, title: str, exchange: Callable[[], Exchange]
-) -> Clause:
-    """A clause of this RFC."""
-    return Clause(f"rfc7915-{section}-{name}", RFC, section, level, title, exchange)
-
-
-def about4(
-    t: TranslatorEnds, where: Place, protocol: int = UDP, payload: bytes = data(64)
-) -> bytes:
-    """What the host beyond the IPv6 link sent, as the IPv4 side saw it."""
-    ends = where[0], t.four
-    if protocol == TCP:
-        made = tcp(*ends, (where[1], SERVER_PORT), 0x10, payload)
-    elif protocol == ICMP:
-        made = icmp(8, 0, echo_word(where[1]), payload)
-    else:
-        made = udp(*ends, (where[1], SERVER_PORT), payload)
-    return ip4(*ends, protocol, made, ttl=INNER_TTL)
-
-
-def error4(
-    t: TranslatorEnds,
-    where: Place,
-    kind: int,
-    code: int,
-    rest: int = 0,
-    inner: bytes | None = None,
-    **header: Any,
-) -> bytes:
-    """An ICMP error from the IPv4 host."""
-    message = icmp(kind, code, rest, about4(t, where) if inner is None else inner)
-    return ip4(t.four, where[0], ICMP, message, **header)
-
-
-def _message(
-    t: TranslatorEnds, kind: tuple[int, int], word: int | None = None
-) -> Callable[[Packet], str]:
-    """A message to the IPv6 host."""
-    return lambda p: (
-        rfc7915_four.addressed(t, p, ICMPV6)
-        or first(
-            (p.kind != kind, f"type and code {p.kind}"),
-            (word is not None and p.word != word, f"second word {p.word}"),
-        )
-    )
-
-
 def _down(t: TranslatorEnds) -> Iterator[Clause]:
     for kind, six, name in ((8, 128, "echo-request"), (0, 129, "echo-reply")):
         if t.stateful and kind == 8:
@@ -124,7 +71,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
         def echo(where: Place, kind: int = kind) -> bytes:
             return ip4(t.four, where[0], ICMP, icmp(kind, 0, echo_word(where[1], 9), PAYLOAD))
 
-        check = _message(t, (six, 0), echo_word(t.port, 9))
+        check = message(t, (six, 0), echo_word(t.port, 9))
         yield clause(
             "4.2",
             name,
@@ -154,6 +101,8 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
             f"{words} (ICMP type {kind}) is silently dropped",
             not_from_four(t, query, "nothing", silently=True),
         )
+    if t.by_ports and not t.stateful:
+        return  # RFC 7599 section 9: errors are mapped without a port, so to no CE that can be named
     for code, six_kind in _UNREACHABLE.items():
         yield clause(
             "4.2",
@@ -164,7 +113,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
                 t,
                 lambda w, c=code: error4(t, w, 3, c),  # type: ignore[misc]
                 f"ICMPv6 {six_kind[0]}/{six_kind[1]}",
-                one(_message(t, six_kind)),
+                one(message(t, six_kind)),
             ),
         )
     yield clause(
@@ -173,10 +122,10 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
         "MUST",
         "ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
         from_four(
-            t, lambda w: error4(t, w, 3, 2), "ICMPv6 4/1, pointer 6", one(_message(t, (4, 1), 6))
+            t, lambda w: error4(t, w, 3, 2), "ICMPv6 4/1, pointer 6", one(message(t, (4, 1), 6))
         ),
     )
-    yield from _too_big(t)
+    yield from rfc7915_mtu.clauses(t)
     for code in (0, 1):
         yield clause(
             "4.2",
@@ -187,7 +136,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
                 t,
                 lambda w, c=code: error4(t, w, 11, c),  # type: ignore[misc]
                 f"ICMPv6 3/{code}",
-                one(_message(t, (3, code))),
+                one(message(t, (3, code))),
             ),
         )
     for pointer, six_pointer in _POINTERS.items():
@@ -200,7 +149,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
                 t,
                 lambda w, n=pointer: error4(t, w, 12, 0, n << 24),  # type: ignore[misc]
                 f"ICMPv6 4/0, pointer {six_pointer}",
-                one(_message(t, (4, 0), six_pointer)),
+                one(message(t, (4, 0), six_pointer)),
             ),
         )
     yield clause(
@@ -212,7 +161,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
             t,
             lambda w: error4(t, w, 12, 2, 2 << 24),
             "ICMPv6 4/0, pointer 4",
-            one(_message(t, (4, 0), 4)),
+            one(message(t, (4, 0), 4)),
         ),
     )
     for pointer in _NO_POINTER:
@@ -225,7 +174,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
                 t,
                 lambda w, n=pointer: error4(t, w, 12, 0, n << 24),  # type: ignore[misc]
                 "nothing",
-                silently=True,  # type: ignore[misc]
+                silently=True,
             ),
         )
     for (kind, code), words in _DROPPED_ERRORS.items():
@@ -238,7 +187,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
                 t,
                 lambda w, k=kind, c=code: error4(t, w, k, c),  # type: ignore[misc]
                 "nothing",
-                silently=True,  # type: ignore[misc]
+                silently=True,
             ),
         )
     yield clause(
@@ -247,48 +196,6 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
         "MUST",
         "no ICMP error is sent about an ICMP error",
         not_from_four(t, lambda w: error4(t, w, 3, 1, ttl=1), "nothing", silently=True),
-    )
-
-
-def _too_big(t: TranslatorEnds) -> Iterator[Clause]:
-    for told, six in ((1300, 1320), (600, 1280), (1500, min(1520, t.mtu6, t.mtu4 + 20))):
-        yield clause(
-            "4.2",
-            f"fragmentation-needed-{told}",
-            "MUST",
-            f"ICMP fragmentation needed with MTU {told} becomes packet too big with MTU {six}",
-            from_four(
-                t,
-                lambda w, n=told: error4(t, w, 3, 4, n),  # type: ignore[misc]
-                f"ICMPv6 2/0, MTU {six}",
-                one(_message(t, (2, 0), six)),
-            ),
-        )
-
-    def old(where: Place) -> bytes:
-        """From a router that tells no MTU, about a packet of 2,000 octets: 1492 is the plateau below."""
-        inner = bytearray(about4(t, where))
-        inner[2:4] = (2000).to_bytes(2, "big")
-        inner[10:12] = b"\0\0"
-        inner[10:12] = internet_checksum(bytes(inner[:20])).to_bytes(2, "big")
-        return error4(t, where, 3, 4, 0, bytes(inner))
-
-    wanted = max(1280, min(1492 + 20, t.mtu6, t.mtu4 + 20))
-    yield clause(
-        "4.2",
-        "fragmentation-needed-0",
-        "MUST",
-        "ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
-        from_four(
-            t,
-            old,
-            f"ICMPv6 2/0, MTU {1492} or {wanted}",
-            one(
-                lambda p: (
-                    _message(t, (2, 0))(p) or first((p.word not in (1492, wanted), f"MTU {p.word}"))
-                )
-            ),
-        ),
     )
 
 
@@ -314,8 +221,11 @@ def inner_is(
 
 
 def _downinner_is(t: TranslatorEnds) -> Iterator[Clause]:
+    if t.by_ports and not t.stateful:
+        return
+
     def checked(protocol: int) -> Callable[[Packet], str]:
-        return lambda p: _message(t, (1, 4))(p) or inner_is(6, protocol, t.six, t.four6)(p)
+        return lambda p: message(t, (1, 4))(p) or inner_is(6, protocol, t.six, t.four6)(p)
 
     said = f"ICMPv6 1/4 about IPv6 {t.six} > {t.four6}, hop limit {INNER_TTL}"
     yield clause(

@@ -56,7 +56,14 @@ class TranslatingDevice(PacketDevice):
                 return self.told(side, packet, 1, 5)
             return self.told(side, packet, 1, 1) if exc.reason == rfc7915.NO_MAPPING else []
 
-    def _from_four(self, side: SideName, packet: bytes) -> Leaves:
+    def gathered(self, packet: bytes) -> bytes | None:
+        """An IPv4 packet as it is to be translated; None: not yet."""
+        return packet
+
+    def _from_four(self, side: SideName, arrived: bytes) -> Leaves:
+        packet = self.gathered(arrived)
+        if packet is None:
+            return []
         if rfc7915.source_routed(packet[20 : 4 * (packet[0] & 15)]):
             return self.told(side, packet, 3, 5)
         try:
