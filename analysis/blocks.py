@@ -93,11 +93,13 @@ class Collapsible:
         summary: what is clicked.
         blocks: what is seen then.
         brief: short enough to be printed.
+        shown: not folded until someone folds it.
     """
 
     summary: str
     blocks: Sequence[Block]
     brief: bool = False
+    shown: bool = False
 
 
 Block: TypeAlias = "Text | Items | Facts | Cards | Columns | Drawing | Listing | Link | Links | Collapsible | Sheet"  # noqa: E501

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.records.base import Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, sheet
+from v6t.analysis.sheet import SIZES, Sheet, count, sheet
 from v6t.profiles.extensions import blame
 
 R = TypeVar("R", bound=Record)
@@ -121,11 +121,21 @@ class Presentation(Generic[R]):
             for r, values in zip(records, plain, strict=True)
         ]
         names = [k.replace("_", " ") for k in keys]
-        heads = ["<IPv6/IPv4\noctets", "<direction", *names, "repetitions"]
+        heads = [f"<{SIZES}", "<direction", *names, "repetitions"]
         return sheet(records[0].title, heads, rows)
 
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
+        del data, records
+        yield from ()
+
+    def lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
+        """Figures that stand at the beginning of a run's report, beside its verdict."""
+        del data, records
+        yield from ()
+
+    def traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
+        """How the numbers came about, trial by trial: the end of a run's report."""
         del data, records
         yield from ()
 
@@ -215,10 +225,14 @@ class Presentations:
             groups.setdefault((record.benchmark, self.of(record)), []).append(record)
         yield from ((presentation, group) for (_, presentation), group in groups.items())
 
+    def measured(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
+        """Records of each benchmark that have numbers; none of a benchmark without."""
+        groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
+        yield from ((presentation, group) for presentation, group in groups if group)
+
     def sheets(self, records: Sequence[Record]) -> list[Sheet]:
         """Tables of the benchmarks that were measured."""
-        groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
-        return [presentation.sheet(group) for presentation, group in groups if group]
+        return [presentation.sheet(group) for presentation, group in self.measured(records)]
 
     def read(self, values: Mapping[str, Any]) -> Record:
         """A record of ``results.json``, whichever version wrote it.

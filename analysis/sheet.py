@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from v6t.profiles.wire import max_frame_rate_fps
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from v6t.analysis.records.base import Record
 
 UNDEFINED = "undefined"
+SIZES = "IPv6/IPv4\noctets"
+"""Heading of the column of frame sizes, where they differ from link to link."""
 INVALID = "invalid"
 """The tester faltered every time: nothing is known about the device."""
 
@@ -62,8 +64,20 @@ def sheet(
     title: str, names: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
 ) -> Sheet:
     """A table; headings of text begin with ``<``, those for wide media only with ``+``."""
-    columns = tuple(Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names)
-    return Sheet(title, columns, tuple(tuple(row) for row in rows), tuple(notes))
+    columns = [Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names]
+    cells = [list(row) for row in rows]
+    for place, column in enumerate(columns):
+        if column.name == SIZES and all(map(_is_one_size, (row[place] for row in cells))):
+            columns[place] = replace(column, name="frame\noctets")
+            for row in cells:
+                row[place] = row[place].partition("/")[0]
+    return Sheet(title, tuple(columns), tuple(map(tuple, cells)), tuple(notes))
+
+
+def _is_one_size(label: str) -> bool:
+    """Whether frames have one size on both links: then none of the two is the IPv6 one."""
+    first, _, second = label.partition("/")
+    return first == second
 
 
 def medium_fps(record: Record, line_rate_bps: float) -> float:

@@ -1,18 +1,21 @@
-"""Whether the clock that stamps frames was stepped, or the machine slept, while they were under way.
+"""Whether the clock that stamps frames was stepped or slewed while they were under way, or the machine slept.
 
-Frames are stamped by the kernel with the time of day. Time servers that slew it slew the monotonic
-clock as well; a step, and a suspended machine, move the one and not the other.
+The kernel stamps the frames of a packet socket with the time of day and with nothing else. A step, and a
+suspended machine, move it against the monotonic clock, from which it differs by a constant otherwise; a time
+server that slews it slews the monotonic clock as well, and moves both against the processor's counter.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 READINGS = 9
-LEAST_S = 0.001
-"""Less is a reading that was interrupted."""
+SLEWED = 1e-3
+"""Delays are wrong by this share at most. Kernels discipline a clock by half of it; time servers that are
+in a hurry slew it by up to a twelfth."""
 
 
 def source() -> str | None:
@@ -23,21 +26,55 @@ def source() -> str | None:
         return None
 
 
-def offset_s() -> float:
-    """Time of day less monotonic time [s], of the reading that took the least time."""
-    best, found = float("inf"), 0.0
-    for _ in range(READINGS):
-        before = time.monotonic_ns()
-        day = time.time_ns()
-        after = time.monotonic_ns()
-        if after - before < best:
-            best, found = after - before, (day - (before + after) / 2) / 1e9
-    return found
+@dataclass(frozen=True)
+class Reading:
+    """All clocks at one moment.
+
+    Attributes:
+        ahead_ns: twice the time of day less the monotonic time: a whole number, which no float holds.
+        within_ns: the reading took no longer.
+        monotonic_ns: counts from the machine's start.
+        raw_ns: the same by the processor's counter, which nobody disciplines.
+    """
+
+    ahead_ns: int
+    within_ns: int
+    monotonic_ns: int
+    raw_ns: int
 
 
-def fault_since(before_s: float) -> list[str]:
-    """What is wrong with a trial that began at an earlier offset; nothing if it is the same."""
-    moved = offset_s() - before_s
-    if abs(moved) < LEAST_S:
-        return []
-    return [f"the clock was stepped by {moved:+.3f} s, or this machine slept, during the trial"]
+def read() -> Reading:
+    """The reading that took the least time of some."""
+    return min((_read() for _ in range(READINGS)), key=lambda r: r.within_ns)
+
+
+def _read() -> Reading:
+    before = time.monotonic_ns()
+    day = time.time_ns()
+    raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    after = time.monotonic_ns()
+    return Reading(2 * day - before - after, after - before, (before + after) // 2, raw)
+
+
+def faults_since(before: Reading) -> list[str]:
+    """What is wrong with a trial that began at an earlier reading; nothing if its clock only went on."""
+    return faults_between(before, read())
+
+
+def faults_between(before: Reading, after: Reading) -> list[str]:
+    """The same of two readings."""
+    # each is known to half of the time it took
+    error_ns = (before.within_ns + after.within_ns) / 2
+    moved_ns = (after.ahead_ns - before.ahead_ns) / 2
+    if abs(moved_ns) > error_ns:
+        return [
+            f"the clock was stepped by {moved_ns / 1e9:+.6f} s, or this machine slept, during the trial"
+        ]
+    raw_ns = after.raw_ns - before.raw_ns
+    slewed_ns = after.monotonic_ns - before.monotonic_ns - raw_ns
+    if abs(slewed_ns) > SLEWED * raw_ns + error_ns:
+        return [
+            f"the clock was slewed by {slewed_ns / raw_ns:+.2%} during the trial (a time server "
+            "sets it): delays are wrong by as much"
+        ]
+    return []

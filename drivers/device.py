@@ -45,8 +45,12 @@ class Watcher(Protocol):
 class Watched(Protocol):
     """One driven device, as whoever watches it sees it."""
 
-    def watcher(self) -> Watcher:
-        """Begin."""
+    def watcher(self, *readings: str) -> Watcher:
+        """Begin.
+
+        Args:
+            readings: names of what to read, as far as the device has it; none: all it has.
+        """
 
 
 class DeviceSession(Protocol):

@@ -34,6 +34,9 @@ class Hosts:
         device_mac: str,
         device: Sequence[str],
         vlan: int | None = None,
+        *,
+        answers: bool = True,
+        introduces: bool = True,
     ) -> None:
         """Remember.
 
@@ -43,7 +46,10 @@ class Hosts:
             device_mac: of the device.
             device: its addresses on the link.
             vlan: of all frames.
+            answers: whoever asks for a host is answered.
+            introduces: the hosts ask for the device before trials.
         """
+        self.answers, self.introduces = answers, introduces
         self._mac = octets(mac)
         self._device_mac = octets(device_mac)
         self._hosts = [packed(a) for a in addresses]
@@ -53,6 +59,8 @@ class Hosts:
 
     def answer(self, frame: bytes) -> bytes | None:
         """The answer to a frame that asks for one of the hosts; None: nobody is asked for."""
+        if not self.answers:
+            return None
         tag = len(self._tag)
         if tag and (frame[12:14] != self._tag[:2] or word(frame, 14) & 0xFFF != word(self._tag, 2)):
             return None
@@ -65,7 +73,7 @@ class Hosts:
 
     def introductions(self) -> list[bytes]:
         """Each host asks for the device: it learns them before it needs them (RFC 2544 section 23 b)."""
-        if len(self._hosts) > MOST_INTRODUCED:
+        if not self.introduces or len(self._hosts) > MOST_INTRODUCED:
             return []
         four = [a for a in self._device if len(a) == 4]
         six = [a for a in self._device if len(a) == 16]

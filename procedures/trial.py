@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 from v6t.procedures.connection_types import Connections, PhaseOneResult
+from v6t.procedures.course import Course, DeviceLoad
 from v6t.procedures.distribution import Distribution
 
 Mode = Literal["forward", "reverse", "bidirectional"]
@@ -271,6 +272,8 @@ class DirectionResult:
             the tester does not keep it.
         timed_share: share of the connections whose frames could be timed, tags among them; None:
             all, or frames belong to none.
+        course: what arrived and what was lost over the trial's time; None when the tester does
+            not keep it.
     """
 
     classes: Mapping[str, ClassCount]
@@ -289,6 +292,7 @@ class DirectionResult:
     longest_gap_s: float | None = None
     sending_error_s: float | None = None
     timed_share: float | None = None
+    course: Course | None = None
 
     @property
     def sending_at_most_s(self) -> float:
@@ -312,6 +316,7 @@ class TrialResult:
         tester: health figures of the tester, free form.
         connections: what became of phase 1, where the trial had one. If it did not fill the table
             there was no phase 2 and ``directions`` is empty.
+        device: how busy each watched device was, by its name; empty where nobody watched.
     """
 
     directions: Mapping[str, DirectionResult]
@@ -319,6 +324,7 @@ class TrialResult:
     started: str = ""
     tester: Mapping[str, Any] = field(default_factory=dict)
     connections: PhaseOneResult | None = None
+    device: Mapping[str, DeviceLoad] = field(default_factory=dict)
 
 
 class Measure(Protocol):
@@ -331,7 +337,7 @@ class Measure(Protocol):
 _ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts", "bound_fps")
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
-    *("sending_error_s", "timed_share"),
+    *("sending_error_s", "timed_share", "course"),
 )
 
 
@@ -343,18 +349,25 @@ def trial_to_json(trial: Trial) -> dict[str, Any]:
 
 def result_to_json(result: TrialResult) -> dict[str, Any]:
     """A result as JSON-like values, the inverse of :func:`result_from_json`."""
-    bare = {w: replace(d, delays=None, ipdv=None) for w, d in result.directions.items()}
-    data = asdict(replace(result, directions=bare))
+    bare = {
+        w: replace(d, delays=None, ipdv=None, course=None) for w, d in result.directions.items()
+    }
+    data = asdict(replace(result, directions=bare, device={}))
     for way, counted in result.directions.items():
         plain = data["directions"][way]
         for name in ("delays", "ipdv"):
             times: Mapping[str, Distribution] | None = getattr(counted, name)
             plain[name] = None if times is None else {c: d.to_json() for c, d in times.items()}
+        plain["course"] = None if counted.course is None else counted.course.to_json()
         data["directions"][way] = {
             k: v for k, v in plain.items() if k not in _ADDED_RESULTS or v is not None
         }
     if result.connections is None:
         del data["connections"]
+    if result.device:
+        data["device"] = {name: load.to_json() for name, load in result.device.items()}
+    else:
+        del data["device"]
     return data
 
 
@@ -366,6 +379,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         started=data.get("started", ""),
         tester=data.get("tester", {}),
         connections=PhaseOneResult(**data["connections"]) if data.get("connections") else None,
+        device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
     )
 
 
@@ -378,4 +392,6 @@ def _direction(data: Mapping[str, Any]) -> DirectionResult:
         if values.get(name) is not None:
             stored: Mapping[str, Mapping[str, Any]] = data[name]
             values[name] = {c: Distribution.from_json(d) for c, d in stored.items()}
+    if values.get("course") is not None:
+        values["course"] = Course.from_json(data["course"])
     return DirectionResult(**values)

@@ -11,7 +11,7 @@ import pkgutil
 import sys
 import traceback
 from abc import ABCMeta
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -71,7 +71,7 @@ class Extensions(Generic[T]):
 
     def names(self) -> list[str]:
         """All names; none is imported."""
-        return sorted({e.name for e in self._entries()})
+        return sorted(self._entries())
 
     def load(self, name: str) -> type[T]:
         """The class of this name.
@@ -80,7 +80,7 @@ class Extensions(Generic[T]):
             UsageError: there is none, or there are two.
             ExtensionError: it cannot be imported, or is incomplete.
         """
-        found = [e for e in self._entries() if e.name == name]
+        found = self._entries().get(name, ())
         if not found:
             raise UsageError(
                 f"there is no {self.what} '{name}'", nearest(name, self.names(), "installed")
@@ -95,7 +95,7 @@ class Extensions(Generic[T]):
     def listing(self, *, foreign: bool = False) -> list[Listed[T]]:
         """All of them, or other distributions' only; broken ones are rows, not failures."""
         rows = []
-        for entry in sorted(self._entries(), key=lambda e: e.name):
+        for entry in (e for _, points in sorted(self._entries().items()) for e in points):
             if foreign and entry.owner == OWN:
                 continue
             try:
@@ -104,8 +104,8 @@ class Extensions(Generic[T]):
                 rows.append(Listed(entry.name, entry.owner, error=exc.message))
         return rows
 
-    def _entries(self) -> list[_Point]:
-        return [e for e in _installed(tuple(sys.path)) if e.entry.group == self.group]
+    def _entries(self) -> Mapping[str, Sequence[_Point]]:
+        return _of_group(self.group, tuple(sys.path))
 
     def _load(self, point: _Point) -> type[T]:
         key = (point.name, point.entry.value, point.owner, *sys.path)
@@ -214,6 +214,16 @@ def _installed(_path: tuple[str, ...]) -> tuple[_Point, ...]:
                 point = _Point(entry, owner)
                 found.setdefault((entry.group, entry.name, entry.value, owner), point)
     return tuple(found.values())
+
+
+@lru_cache(maxsize=32)
+def _of_group(group: str, path: tuple[str, ...]) -> dict[str, list[_Point]]:
+    """What is installed in one group, by name; two may have the same."""
+    found: dict[str, list[_Point]] = {}
+    for point in _installed(path):
+        if point.entry.group == group:
+            found.setdefault(point.name, []).append(point)
+    return found
 
 
 def _foreign() -> dict[str, _Point]:

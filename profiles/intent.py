@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
+
+Port = Literal["left", "right"]
+"""Of the tester: the end of a cable."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,8 @@ class Link:
         vlan: IEEE 802.1Q identifier 1..4094, or None for untagged frames.
         mtu: octets of IP packet the link carries.
         answers: the tester answers ARP and neighbour solicitations for its hosts on it.
+        learning: before each trial these ask for the device, so that it and what is on the way learn them
+            (RFC 2544 section 23 b); None: where the tester answers.
     """
 
     tester_mac: str
@@ -23,6 +28,12 @@ class Link:
     vlan: int | None = None
     mtu: int = 1500
     answers: bool = True
+    learning: bool | None = None
+
+    @property
+    def introduces(self) -> bool:
+        """Learning frames are sent on it."""
+        return self.answers if self.learning is None else self.learning
 
 
 @dataclass(frozen=True)
@@ -40,10 +51,27 @@ class PlayedLink(Link):
 
 @dataclass(frozen=True)
 class Links:
-    """Left and right link; the technology's ``ip_versions`` say what each of them carries."""
+    """Left and right link; the technology's ``ip_versions`` say what each of them carries.
+
+    Attributes:
+        left: of the Initiator, or of whoever else is on the technology's left.
+        right: of the Responder.
+        turned: the left link is at the tester's right port, and the right one at its left (ST-01).
+    """
 
     left: Link = Link("02:00:00:00:01:02", "02:00:00:00:01:01")
     right: Link = Link("02:00:00:00:02:02", "02:00:00:00:02:01")
+    turned: bool = False
+
+    def port(self, side: Port) -> Port:
+        """Where the link on a side of the technology ends."""
+        if not self.turned:
+            return side
+        return "right" if side == "left" else "left"
+
+    def at(self, port: Port) -> Link:
+        """The link that ends at a port."""
+        return self.left if self.port("left") == port else self.right
 
 
 def played(links: Links, left: Mapping[str, Any], right: Mapping[str, Any]) -> Links:
@@ -53,19 +81,23 @@ def played(links: Links, left: Mapping[str, Any], right: Mapping[str, Any]) -> L
         own = {f.name: getattr(link, f.name) for f in fields(link)}
         return PlayedLink(**own, hosts=tuple(side["neighbours"]), device=tuple(side["addresses"]))
 
-    return Links(one(links.left, left), one(links.right, right))
+    return Links(one(links.left, left), one(links.right, right), links.turned)
 
 
 def hosts_on(link: Link) -> dict[str, Any] | None:
-    """Arguments of :class:`v6t.drivers.neighbours.Hosts`; None: the tester answers for nobody."""
-    if not isinstance(link, PlayedLink) or not link.answers or not link.hosts:
+    """Arguments of :class:`v6t.drivers.neighbours.Hosts`; None: the tester says nothing for anybody."""
+    if not isinstance(link, PlayedLink) or not link.hosts:
         return None
+    if not (link.answers or link.introduces):
+        return None
+    silent = {"answers": link.answers, "introduces": link.introduces}
     return {
         "mac": link.tester_mac,
         "addresses": list(link.hosts),
         "device_mac": link.dut_mac,
         "device": list(link.device),
         "vlan": link.vlan,
+        **{name: False for name, does in silent.items() if not does},
     }
 
 

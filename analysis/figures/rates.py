@@ -67,7 +67,8 @@ def rate_by_size(records: Sequence[ThroughputRecord], name: str, media: dict[str
         slanted = {"rotation": 30, "ha": "right"} if len(places) > 6 else {}
         at.set_xticks(across, list(places), **slanted)  # type: ignore[arg-type]
         at.set_xlim(-0.5, len(places) - 0.5)
-        at.set_xlabel("frame size, octets (IPv6/IPv4, FCS included)")
+        both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
+        at.set_xlabel(f"frame size, octets ({'IPv6/IPv4, ' * both}FCS included)")
         at.set_ylabel("frames per second per direction")
         legend(at)
         return svg(figure, name)

@@ -8,10 +8,12 @@ from v6t.analysis.presentation import Clause, clause
 from v6t.analysis.records.base import Interval, Record
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, count
+from v6t.analysis.sheet import SIZES, UNDEFINED, count
 
 REPETITIONS, TRIAL_S = 20, 60.0
-POINT = ("IPv6/IPv4\noctets", "<direction")
+LIMITED = "limited by the tester or the medium: the device may be faster"
+"""What the mark of :func:`marked` means."""
+POINT = (SIZES, "<direction")
 """Headings of every table."""
 
 

@@ -11,7 +11,7 @@ from v6t.analysis.records.base import Record
 from v6t.analysis.records.connections import ConnectionRateRecord, PortRange
 from v6t.analysis.records.state_table import CapacityRecord, TeardownRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, percent, seconds, sheet
+from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, sheet
 
 
 class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
@@ -25,7 +25,7 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
     def sheet(self, records: Sequence[ConnectionRateRecord]) -> Sheet:
         """A row for each frame size."""
         names = [
-            *("IPv6/IPv4\noctets", "connections", "median\nconnections/s", "P1", "P99"),
+            *(SIZES, "connections", "median\nconnections/s", "P1", "P99"),
             *("+dispersion\n%", "source\nports", "destination\nports", "validated\nat"),
             *("+DUT\ncounts", "+public\nendpoints", "+DUT\ntimeout s", "+DUT's table\nentries"),
             *("+connections\nper bucket", "+repetitions", "+search\nends within"),
@@ -95,7 +95,7 @@ class TeardownPresentation(Presentation[TeardownRecord]):
     def sheet(self, records: Sequence[TeardownRecord]) -> Sheet:
         """A row for each frame size."""
         names = [
-            *("IPv6/IPv4\noctets", "connections", "median\nconnections/s", "P1", "P99"),
+            *(SIZES, "connections", "median\nconnections/s", "P1", "P99"),
             *("full table\ns", "empty table\ns", "repetitions"),
         ]
         rows = [
@@ -142,7 +142,7 @@ class CapacityPresentation(Presentation[CapacityRecord]):
     def sheet(self, records: Sequence[CapacityRecord]) -> Sheet:
         """A row for each frame size."""
         names = [
-            *("IPv6/IPv4\noctets", "capacity\nconnections", "error", "rate at it\nconnections/s"),
+            *(SIZES, "capacity\nconnections", "error", "rate at it\nconnections/s"),
             *("C0", "R0", "alpha", "beta", "gamma", "steps"),
         ]
         rows = [

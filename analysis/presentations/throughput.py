@@ -77,8 +77,8 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             )
         return sheet(records[0].title, names, rows)
 
-    def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        """Rates against frame sizes; of each point the search and the repetitions."""
+    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        """Rates against frame sizes."""
         line_rate = data.config["line_rate_bps"]
         media = {r.sizes: medium_fps(r, line_rate) for r in records}
         found = "; ".join(
@@ -89,8 +89,11 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
             "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
-            f"Throughput by frame size, frames per second per direction. {found}.",
+            f"{self.title} by frame size, frames per second per direction. {found}.",
         )
+
+    def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        """Of each point the search and the repetitions."""
         for r in records:
             name = f"{self.name}-{r.frame_sizes.ipv6}-{r.direction}"
             steps = _steps(data, r)
@@ -185,6 +188,15 @@ class FrameTimeoutPresentation(ThroughputPresentation):
     name = "throughput-frame-timeout"
     title = "Throughput with per-frame timeout"
     metrics: ClassVar = {"throughput with timeout": ""}
+
+    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        """The report begins with rates that the RFC calls throughput."""
+        del data, records
+        yield from ()
+
+    def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        """Rates against frame sizes."""
+        yield from super().lead(data, records)
 
 
 def _steps(data: RunData, record: ThroughputRecord) -> list[rates.Step]:

@@ -144,7 +144,10 @@ def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
 def _learning(data: RunData) -> tuple[str, bool]:
     """Whether the tester's hosts asked for the device early enough before each trial."""
     pause_s = data.procedure["pause_s"]
-    if data.simulated or not (data.manifest.get("tester") or {}).get("answers_on"):
+    tester = data.manifest.get("tester") or {}
+    # earlier versions sent them where they answered, and did not say so
+    where = tester.get("learning_on", tester.get("answers_on"))
+    if data.simulated or not where:
         return "none", False
     return f"each of the tester's hosts asks for the device {pause_s:g} s before", pause_s >= WAIT_S
 

@@ -18,6 +18,8 @@ th, td { padding: .28rem .6rem; border-bottom: 1px solid var(--line); vertical-a
 thead th { border-bottom: 2px solid var(--ink); background: var(--soft); vertical-align: bottom; }
 thead th, td { text-align: right; }
 td { white-space: nowrap; }
+table.compact { font-size: .8rem; }
+.compact th, .compact td { padding: .25rem .35rem; }
 td.long { white-space: normal; }
 .text { text-align: left !important; }
 .facts th { text-align: left; font-weight: 600; white-space: nowrap; width: 14rem; }
@@ -58,11 +60,16 @@ summary { cursor: pointer; font-weight: 600; }
   thead { display: table-header-group; }
   table { font-size: 7.5pt; }
   th, td { padding: .12rem .3rem; }
+  table.compact { font-size: 6.5pt; }
+  .compact th, .compact td { padding: .12rem .2rem; }
+  tbody tr:first-child { break-before: avoid; }
   .figures { display: block; }
   figure svg { max-height: 9cm; }
   details { border: 0; padding: 0; }
   details.brief::details-content { content-visibility: visible; block-size: auto; }
-  details:not(.brief):not([open]) { display: none; }
+  summary { list-style: none; }
+  details:not(.brief):not([open]) > summary { font-weight: 400; }
+  details:not(.brief):not([open]) > summary::after { content: " (folded away: not printed)"; }
   .scroll, pre { overflow: visible; }
   pre { white-space: pre-wrap; }
   a { color: inherit; text-decoration: none; }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
@@ -34,27 +36,32 @@ MOST_CARDS = 100
 """Tables with more rows than this stay tables in every window."""
 SMALLEST, MARGIN = 24, 3
 """A window that every table is let into, and what is beside a table in it [rem]."""
-_WINDOWS = tuple(range(30, 105, 5))
-"""Widths of windows below which tables are shown row by row [rem]."""
+COMPACT = 60
+"""Tables that need a wider window are set smaller [rem]."""
+_LETTER, _CELL = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
+"""Room of a letter and around a cell, in tables as they are and in those set smaller [rem]."""
+_WITHIN = re.compile(r'class="within(\d+)[" ]')
 
 
-_NARROW = "".join(
-    f"@media screen and (max-width: {width}rem) {{ "
-    + " ".join(
-        f".within{width} {selector} {{ {rules} }}"
-        for selector, rules in {
-            "thead": "display: none;",
-            "tbody, X tr, X td".replace("X", f".within{width}"): "display: block;",
-            "tr": "margin-bottom: .8rem; border-bottom: 2px solid var(--line);",
-            "td": "border: 0; text-align: left; white-space: normal; padding-left: 14rem;",
-            "td::before": "content: attr(data-name); float: left; width: 13rem; "
-            "margin-left: -13.4rem; color: #444;",
-        }.items()
+def _narrow(body: str) -> str:
+    """Rows as lists in windows that are too narrow for a table, for each width that is needed."""
+    rules = {
+        "thead": "display: none;",
+        "tbody, X tr, X td": "display: block;",
+        "tr": "margin-bottom: .8rem; border-bottom: 2px solid var(--line);",
+        "td": "border: 0; text-align: left; white-space: normal; padding-left: 14rem;",
+        "td::before": "content: attr(data-name); float: left; width: 13rem; "
+        "margin-left: -13.4rem; color: #444;",
+    }
+    return "".join(
+        f"@media screen and (max-width: {width - 0.01:g}rem) {{ "
+        + " ".join(
+            f".within{width} {selector.replace('X', f'.within{width}')} {{ {said} }}"
+            for selector, said in rules.items()
+        )
+        + " }\n"
+        for width in sorted(set(map(int, _WITHIN.findall(body))))
     )
-    + " }\n"
-    for width in _WINDOWS
-)
-"""Rows as lists, for each width of window."""
 
 
 def to_html(document: Document) -> str:
@@ -68,7 +75,7 @@ def to_html(document: Document) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{CSS}{_NARROW}</style>\n</head>\n<body>\n"
+        f"<title>{title}</title>\n<style>{CSS}{_narrow(body)}</style>\n</head>\n<body>\n"
         f"<header><h1>{title}</h1><p>{_plain(document.subtitle)}</p></header>\n"
         f'<nav aria-label="Contents"><ol>{contents}</ol></nav>\n<main>\n{body}</main>\n'
         "</body>\n</html>\n"
@@ -132,7 +139,8 @@ def _block(block: Block) -> str:
         summary = _plain(block.summary)
         brief = ' class="brief"' * block.brief
         inner = _blocks(block.blocks)
-        return f"<details{brief}><summary>{summary}</summary>\n{inner}</details>\n"
+        shown = " open" * block.shown
+        return f"<details{brief}{shown}><summary>{summary}</summary>\n{inner}</details>\n"
     return _table(block)
 
 
@@ -150,9 +158,10 @@ def _table(sheet: Sheet) -> str:
         f"<th{_class(kind)}>{name or '&nbsp;'}</th>"
         for name, kind in zip(names, kinds, strict=True)
     )
-    width = _width(sheet)
+    compact = _width(sheet) > COMPACT
+    width = _width(sheet, compact=compact)
     # a window that is too narrow gets each row as a list; long tables scroll instead
-    rows_apart = width in _WINDOWS and len(sheet.rows) <= MOST_CARDS
+    rows_apart = width > SMALLEST and len(sheet.rows) <= MOST_CARDS
     rows = "".join(
         "<tr>"
         + "".join(
@@ -164,7 +173,7 @@ def _table(sheet: Sheet) -> str:
         + "</tr>\n"
         for row in sheet.rows
     )
-    narrow = f' class="within{width}"' if rows_apart else ""
+    narrow = _class(f"within{width}" * rows_apart, "compact" * compact)
     return (
         f'<div class="scroll"><table{narrow}><caption>{_plain(sheet.title)}</caption>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n"
@@ -177,8 +186,8 @@ def _class(*names: str) -> str:
     return f' class="{given}"' if given else ""
 
 
-def _width(sheet: Sheet) -> int:
-    """The narrowest window a table surely fits [rem]; 0: any of today's."""
+def _width(sheet: Sheet, *, compact: bool = False) -> int:
+    """The narrowest window a table surely fits [rem]."""
     columns = (
         max(
             *(len(word) for word in column.name.split() or [""]),
@@ -187,10 +196,7 @@ def _width(sheet: Sheet) -> int:
         )
         for place, column in enumerate(sheet.columns)
     )
-    needed = sum(0.56 * letters + 1.2 for letters in columns) + MARGIN
-    return next((window for window in _WINDOWS if needed <= window), _WINDOWS[-1]) * (
-        needed > SMALLEST
-    )
+    return math.ceil(sum(_LETTER[compact] * n + _CELL[compact] for n in columns) + MARGIN)
 
 
 def _plain(text: str) -> str:

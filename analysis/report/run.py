@@ -19,11 +19,13 @@ from v6t.analysis.blocks import (
     Text,
 )
 from v6t.analysis.presentation import Presentations
+from v6t.analysis.presentations.common import LIMITED
 from v6t.analysis.published.library import Reference, facts_of, references, sources
 from v6t.analysis.records.base import Record
 from v6t.analysis.records.throughput import trial_row
 from v6t.analysis.remarks import folded, remarks
 from v6t.analysis.report.compliance import clauses, compliance_sheet
+from v6t.analysis.report.courses import over_time
 from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
 from v6t.analysis.report.verdict import title_of, verdict
@@ -34,9 +36,9 @@ from v6t.analysis.terms import legend
 MOST_TRIALS = 3000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
 
-SHOWN, LONG, BRIEF = 4, 40, 10
-"""Figures of a benchmark that are not folded away, rows of a table that is not, and remarks that
-are printed."""
+SHOWN, LONG, PRINTED, BRIEF = 4, 40, 200, 10
+"""Figures of a benchmark that are not folded away, rows of a table that is not, rows of one that is
+printed nevertheless, and remarks that are printed."""
 
 
 def build(
@@ -55,7 +57,7 @@ def build(
         figures: whether to draw.
     """
     label = str(data.results.get("label") or "")
-    short = list(_short(data, presentations))
+    short = list(_short(data, presentations, figures))
     sections = [
         Section("In short", "short", short),
         Section("What was measured, on what", "setting", list(setting(data, figures))),
@@ -65,6 +67,7 @@ def build(
         ),
         Section("Validity", "validity", trust(data)),
         Section("Compliance", "compliance", list(_compliance(data, presentations))),
+        *([_traces(data, presentations)] if figures else []),
         Section("Raw trials", "trials", [_raw(data)]),
         Section("Configuration and manifest", "configuration", list(_files(data))),
     ]
@@ -78,7 +81,7 @@ def build(
     return Document(title_of(data), subtitle, sections)
 
 
-def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
+def _short(data: RunData, presentations: Presentations, figures: bool) -> Iterator[Block]:
     yield Text(data.heading)
     if data.status == "translation incorrect":
         found: Mapping[str, Any] = data.results.get("finding", {})
@@ -98,6 +101,9 @@ def _short(data: RunData, presentations: Presentations) -> Iterator[Block]:
             "warning",
         )
     yield from verdict(data)
+    if figures:
+        for presentation, measured in presentations.measured(data.records):
+            yield from presentation.lead(data, measured)
     cards = list(_cards(data.records, presentations))
     if cards:
         yield Cards(cards)
@@ -134,10 +140,11 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
         blocks: list[Block] = []
         if measured:
             blocks.append(folded_if_long(presentation.sheet(measured)))
-        if any(r.limited for r in measured):
-            blocks.append(
-                Text("* limited by the tester or the medium: the device may be faster", "warning")
-            )
+            if any(r.limited for r in measured):
+                blocks.append(Text(f"* {LIMITED}", "warning"))
+            words = legend(_headings(blocks))
+            if words:
+                blocks.append(_meaning(words))
         said = remarks(records, presentations)
         if said:
             blocks.append(Items(said))
@@ -149,14 +156,28 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
                 blocks.append(
                     Collapsible(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:])
                 )
-        words = legend(_headings(blocks))
-        if words:
-            blocks.append(Collapsible("What the words mean", [Facts(tuple(words))], brief=True))
+            blocks += over_time(data, measured)
         definition = presentation.definition(measured)
         if definition:
             blocks.append(Text(definition))
         anchor = presentation.name or f"unknown-{number}"
         yield Section(records[0].title, anchor, blocks)
+
+
+def _traces(data: RunData, presentations: Presentations) -> Section:
+    """How rates were searched, benchmark by benchmark, one click away."""
+    blocks: list[Block] = []
+    for presentation, measured in presentations.measured(data.records):
+        drawn = list(presentation.traces(data, measured))
+        if drawn:
+            blocks.append(Collapsible(f"{presentation.title}: {len(drawn)} figures", drawn))
+    words = "Every trial of each search in order, and the rate of every repetition."
+    return Section("How the rates were found", "traces", [Text(words), *blocks] if blocks else [])
+
+
+def _meaning(words: Sequence[tuple[str, str]]) -> Block:
+    """Units and percentiles, where they stand."""
+    return Collapsible("What the words mean", [Facts(tuple(words))], brief=True, shown=True)
 
 
 def _headings(blocks: Sequence[Block]) -> list[str]:
@@ -174,7 +195,8 @@ def folded_if_long(table: Sheet) -> Block:
     """A table, one click away if it has many rows."""
     if len(table.rows) <= LONG:
         return table
-    return Collapsible(f"{table.title}: table of {len(table.rows)} rows", [table])
+    summary = f"{table.title}: table of {len(table.rows)} rows"
+    return Collapsible(summary, [table], brief=len(table.rows) <= PRINTED)
 
 
 def _published(data: RunData, presentations: Presentations, paper: str | None) -> Iterator[Block]:

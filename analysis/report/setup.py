@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Columns, Facts
-from v6t.analysis.report.sketch import sketch, versions
+from v6t.analysis.report.device import LISTED, as_applied
+from v6t.analysis.report.sketch import sketch, turned, versions
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
 
@@ -33,12 +34,22 @@ def setting(data: RunData, figures: bool) -> Iterator[Block]:
             ("Machine of v6t", Facts(tuple(_machine(m)))),
         ]
     )
+    yield from _configured(device)
     for what, facts in (("Tester", tester), ("Device under test", device)):
         for name, inner in facts.items():
-            if isinstance(inner, Mapping) and inner:
+            if isinstance(inner, Mapping) and inner and name not in (*LISTED, "parts"):
                 yield _folded(f"{what}: {name.replace('_', ' ')}", inner)
     if data.params:
         yield _folded("Parameters of the technology", data.params)
+
+
+def _configured(device: Mapping[str, Any]) -> Iterator[Block]:
+    """Of the device, or of each of a chain."""
+    yield from as_applied(device, "Device under test")
+    for name, part in (device.get("parts") or {}).items():
+        yield from as_applied(part, name)
+        told = {k: v for k, v in part.items() if k not in (*LISTED, "commands")}
+        yield _folded(f"{name}: the rest of what is known", told)
 
 
 def _folded(title: str, values: Mapping[str, Any]) -> Collapsible:
@@ -75,6 +86,8 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Protocol", f"UDP over {left} on the left, over {right} on the right"
     yield "Frame sizes", f"{', '.join(map(str, c['frame_sizes']))} octets ({sizes})"
     yield "Directions", ", ".join(c["modes"])
+    if turned(data):
+        yield "Sides", "turned: what is called left here is at the tester's right port (ST-01)"
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:
         spread = "" if n == m else f", {m} of {n} frames, spread evenly"
@@ -103,7 +116,8 @@ def _machine(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _plain(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Facts that are no mappings, in words."""
-    for name, value in flat({k: v for k, v in facts.items() if not isinstance(v, Mapping)}):
+    plain = {k: v for k, v in facts.items() if not isinstance(v, Mapping) and k != "commands"}
+    for name, value in flat(plain):
         yield name.replace("_", " "), value
 
 
@@ -115,6 +129,8 @@ def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]
             yield from flat(value, f"{name}.")
         elif isinstance(value, bool):
             yield name, "yes" if value else "no"
+        elif isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+            yield name, "; ".join(value) or "none"
         elif isinstance(value, (list, tuple, dict)):
             yield name, json.dumps(value) if value else "none"
         else:

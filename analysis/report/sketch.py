@@ -18,7 +18,8 @@ def sketch(data: RunData) -> Drawing:
     middle = f"IPv{data.setup['middle_version']}" if data.setup else ""
     parts = _parts(data)
     tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
-    boxes = [("Tester", f"{tester}, left"), *parts, ("Tester", f"{tester}, right")]
+    ports = ("right", "left") if turned(data) else ("left", "right")
+    boxes = [("Tester", f"{tester}, {ports[0]}"), *parts, ("Tester", f"{tester}, {ports[1]}")]
     step = (WIDTH - BOX) / (len(boxes) - 1)
     width = min(BOX, step - 60)
     shapes = [
@@ -32,7 +33,7 @@ def sketch(data: RunData) -> Drawing:
     words = [
         f"{side} link{name}: {word}, {_few(octets)}"
         for side, name, word, octets in zip(
-            ("left", "right"), _names(data), (left, right), _octets(data), strict=True
+            ports, _names(data), (left, right), _octets(data), strict=True
         )
         if octets
     ]
@@ -51,6 +52,11 @@ def versions(data: RunData) -> tuple[str, str]:
         return "", ""
     left, right = data.setup["ip_versions"]
     return f"IPv{left}", f"IPv{right}"
+
+
+def turned(data: RunData) -> bool:
+    """Whether the technology's left side was at the tester's right port (ST-01)."""
+    return bool(data.config.get("initiator") == "right")
 
 
 def _names(data: RunData) -> tuple[str, str]:

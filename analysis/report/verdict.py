@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.blocks import Block, Text
-from v6t.analysis.presentations.common import marked
+from v6t.analysis.presentations.common import LIMITED, marked
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import count, sheet
+from v6t.analysis.sheet import SIZES, count, sheet
 from v6t.profiles.wire import bit_rate_bps, max_frame_rate_fps
 
 LOSSLESS = "throughput"
@@ -50,13 +50,13 @@ def verdict(data: RunData) -> Iterator[Block]:
     who = "A simulated device" if data.simulated else f"The device ({device_of(data)})"
     sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
     if any(r.limited for r in ends):
-        sentences.append("* is limited by the tester or the medium: the device may be faster.")
+        sentences.append(f"* is {LIMITED}.")
     sentences.append(_conditions(data, ends[0]))
     yield Text(" ".join(sentences))
     yield sheet(
         "Throughput on the links (medians; per direction; with preamble and gap)",
         [
-            *("IPv6/IPv4\noctets", "<direction", "frames/s", "Mpps", "Gbit/s\nleft"),
+            *(SIZES, "<direction", "frames/s", "Mpps", "Gbit/s\nleft"),
             *("Gbit/s\nright", "share of\nline rate"),
         ],
         [list(_row(data, r)) for r in found],

@@ -25,6 +25,7 @@ from v6t.core.config.technology import params_of
 from v6t.core.runs import certificates
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.manifest import commit, machine, now
+from v6t.drivers import clock
 from v6t.drivers.lab.known_device import KnownDevice, Truth
 from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.tester import OracleAround, Tester
@@ -216,7 +217,10 @@ class _Bench:
     def _ask(self, check: Check, trial: Trial) -> tuple[TrialResult, Truth]:
         tester = self._open()
         self._device.behave(check.known, seed=1)
+        began = clock.read()
         result = tester.measure(trial)
+        if not result.faults:  # TRex's stamps are no time of day, but the truth is
+            result = replace(result, faults=tuple(clock.faults_since(began)))
         return result, self._device.truth()
 
     def _trial(self, check: Check, rate_fps: float, duration_s: float) -> Trial:

@@ -172,12 +172,16 @@ def _elsewhere(
 
 
 def _prober(links: Links, namespace: int | None, interfaces: tuple[str, str]) -> Worker:
+    at = {"left": interfaces[0], "right": interfaces[1]}
     worker = Worker(
         "prober",
         {
             "kind": "prober",
             "namespace": namespace,
-            "interfaces": {"left": interfaces[0], "right": interfaces[1]},
+            "interfaces": {
+                "left": at[links.port("left")],
+                "right": at[links.port("right")],
+            },
             "frame_octets": frame_octets(links),
             "hosts": {"left": hosts_on(links.left), "right": hosts_on(links.right)},
         },

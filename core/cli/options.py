@@ -69,6 +69,12 @@ def run_flags(command: F) -> F:
             help=f"{AUTOMATIC}, {', '.join(TESTERS.names())}.",
         ),
         click.option(
+            "--initiator",
+            metavar="PORT",
+            help="left or right: the tester's port that plays the Initiator, or the technology's "
+            "left side; what the testbed file says, else left.",
+        ),
+        click.option(
             "--preset",
             shell_complete=shell_completion.presets,
             help="quick (a demonstration) or rfc.",
@@ -199,6 +205,7 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         tester_options={**given.pop("set_tester"), **({"force": "true"} if force else {})},
         dut=given.pop("dut"),
         dut_params=given.pop("set_dut"),
+        initiator=given.pop("initiator"),
         preset=_preset(given.pop("preset")),
         benchmarks=given.pop("benchmarks"),
         modes=given.pop("modes"),

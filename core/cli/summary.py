@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from v6t.analysis.presentations.common import LIMITED
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
@@ -37,9 +38,7 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
         counted = f"Throughput over {many} repetition{'s' * (many != '1')}, {counted}"
     console.print(counted, highlight=False)
     if any(r.limited for r in outcome.records):
-        console.print(
-            "* limited by the tester or the medium: the device may be faster", highlight=False
-        )
+        console.print(f"* {LIMITED}", highlight=False)
     for remark in remarks(outcome.records, known):
         console.print(remark, highlight=False, soft_wrap=True)
     for failure in known.failures:

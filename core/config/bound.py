@@ -78,9 +78,9 @@ def bind(settings: ResolvedRun) -> BoundRun:
         UsageError: a plugin, driver or tester is gone, or no longer takes these parameters.
     """
     plugin = load_plugin(settings.plugin)
-    links = links_of(settings.links_left, settings.links_right)
+    links = links_of(settings.links_left, settings.links_right, settings.initiator)
     technology = plugin(params_of(plugin, settings.params), links)
-    driver = make_driver(settings.dut.driver, settings.dut.options)
+    driver = make_driver(settings.dut.driver, settings.dut.options, turned=links.turned)
     return BoundRun(
         settings,
         technology,

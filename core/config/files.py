@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 from v6t.core.config.settings import Preset
@@ -47,15 +47,18 @@ class LinkFile(StrictModel):
     """Octets of IP packet, 1280 to 9216; none: 1500."""
     answers: bool = True
     """The tester answers ARP and neighbour solicitations for its addresses on it (GEN-27)."""
+    learning: bool | None = None
+    """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
+    (RFC 2544 section 23 b); none: where the tester answers."""
 
 
 class LinksFile(StrictModel):
     """Both cables."""
 
     left: LinkFile = Field(default_factory=LinkFile)
-    """The cable with IPv6, or with the private side."""
+    """The cable at the tester's left port: with IPv6, or with the private side."""
     right: LinkFile = Field(default_factory=LinkFile)
-    """The cable with IPv4, or with the public side."""
+    """The cable at its right port: with IPv4, or with the public side."""
 
 
 class TesterFile(StrictModel):
@@ -85,6 +88,9 @@ class TestbedFile(StrictModel):
     """What is measured."""
     links: LinksFile = Field(default_factory=LinksFile)
     """The two cables between them."""
+    initiator: Literal["left", "right"] = "left"
+    """At which port of the tester the technology's left side is: the Initiator of a stateful one, IPv6 or the
+    private side. `right`: the device is wired the other way; forward is from the Initiator all the same."""
     line_rate: str | None = None
     """The medium's rate in bit/s, for example 10G, 2.5Gbps, 100M; none: 10G."""
 
@@ -99,6 +105,7 @@ class Flags:
     tester_options: Mapping[str, str] = field(default_factory=dict)
     dut: str | None = None
     dut_params: Mapping[str, str] = field(default_factory=dict)
+    initiator: str | None = None
     preset: str | None = None
     benchmarks: Sequence[str] = ()
     modes: Sequence[str] = ()

@@ -104,17 +104,20 @@ def resolve_and_bind(
         if run.plugin in (None, name) or not run.params:
             raise
         raise UsageError(exc.message, f"the parameters of this file are {run.plugin}'s") from exc
-    plugin = plugin_type(params, links_of(links["left"], links["right"]))
+    initiator = _initiator(testbed, flags)
+    plugin = plugin_type(params, links_of(links["left"], links["right"], initiator))
     preset: Any = flags.preset or run.preset or "quick"
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
     tester_settings, tester = _tester(testbed, flags, testbed_doc)
     own = plugin.default_driver if tester.in_lab else None
-    dut_settings, driver = _dut(testbed, flags, testbed_doc, own or REFERENCE)
+    turned = plugin.links.turned
+    dut_settings, driver = _dut(testbed, flags, testbed_doc, own or REFERENCE, turned=turned)
     resolved = {
         "plugin": name,
         "params": overridden(plugin_type, given, expanded(flags.params)),
         "links_left": links["left"],
         "links_right": links["right"],
+        "initiator": initiator,
         "line_rate_bps": _line_rate(testbed, testbed_doc, plugin, sizes),
         "tester": tester_settings,
         "dut": dut_settings,
@@ -182,6 +185,7 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
         "vlan": given.vlan,
         "mtu": default.mtu if given.mtu is None else given.mtu,
         "answers": given.answers,
+        "learning": given.learning,
     }
     for name in ("tester_mac", "dut_mac"):
         octets = str(values[name]).split(":")
@@ -248,8 +252,20 @@ def _tester(
         return TesterSettings(kind=kind, options=options), kind_of(kind, options)
 
 
+def _initiator(testbed: TestbedFile, flags: Flags) -> Any:
+    """At which port of the tester the technology's left side is."""
+    if flags.initiator is None:
+        return testbed.initiator
+    return among(("left", "right"), [flags.initiator], "port")[0]
+
+
 def _dut(
-    testbed: TestbedFile, flags: Flags, document: Document | None, default: str
+    testbed: TestbedFile,
+    flags: Flags,
+    document: Document | None,
+    default: str,
+    *,
+    turned: bool = False,
 ) -> tuple[DutSettings, Driver]:
     given = testbed.dut.driver or default
     with within(None if flags.dut else document, ("dut", "driver")):
@@ -259,7 +275,8 @@ def _dut(
     options = dict(testbed.dut.options) if name == given else {}
     options = laid_over(options, kind.from_flags(options, expanded(flags.dut_params)))
     with within(None if flags.dut_params else document, ("dut", "options")):
-        return DutSettings(driver=name, options=options), make_driver(name, options)
+        made = make_driver(name, options, turned=turned)
+        return DutSettings(driver=name, options=options), made
 
 
 def _procedure(

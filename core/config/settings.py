@@ -31,6 +31,7 @@ class LinkSettings(StrictModel):
     vlan: int | None = Field(default=None, ge=1, le=4094)
     mtu: int = Field(default=1500, ge=1280, le=9216)
     answers: bool = True
+    learning: bool | None = None
 
 
 class TesterSettings(StrictModel):
@@ -88,6 +89,8 @@ class ProcedureSettings(StrictModel):
     adaptive: AdaptiveSettings | None = None
     rate_from: Literal["median", "p1"] = "median"
     """Which measured throughput later benchmarks take."""
+    watch_device: bool = True
+    """Read the load of a driven device's cores each second of trials of 3 s and longer (BN-01)."""
     connections: ConnectionSettings = ConnectionSettings()
     """Connections of stateful devices (RFC 9693)."""
 
@@ -135,6 +138,8 @@ class ResolvedRun(StrictModel):
     params: dict[str, Any] = Field(default_factory=dict)
     links_left: LinkSettings
     links_right: LinkSettings
+    initiator: Literal["left", "right"] = "left"
+    """At which of these links the technology's left side is (ST-01)."""
     line_rate_bps: float = Field(gt=0)
     tester: TesterSettings
     dut: DutSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.core.config.flags import expanded
 from v6t.core.config.validation import validated, within
@@ -54,9 +54,18 @@ def overridden(
     return {**{k: v for k, v in given.items() if now.get(k, k) not in wins}, **above}
 
 
-def links_of(left: LinkSettings, right: LinkSettings) -> Links:
-    """Both cables."""
-    return Links(Link(**left.model_dump()), Link(**right.model_dump()))
+def links_of(
+    left: LinkSettings, right: LinkSettings, initiator: Literal["left", "right"] = "left"
+) -> Links:
+    """Both cables as the technology has them.
+
+    Args:
+        left: at the tester's left port.
+        right: at its right port.
+        initiator: which of them is the technology's left one (ST-01).
+    """
+    one, other = Link(**left.model_dump()), Link(**right.model_dump())
+    return Links(one, other) if initiator == "left" else Links(other, one, turned=True)
 
 
 def on_device(

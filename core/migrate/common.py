@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -104,8 +105,9 @@ class Parameters:
         try:
             return str(IPv6Address(value) if version == "6" else IPv4Address(value))
         except ValueError as exc:
-            where = f"{self.path}:{self._given[name].line}"
-            raise UsageError(f"{where}: {name} is no IPv{version} address: {value}") from exc
+            given = self._given[name]
+            where = f"{self.path}:{given.line}"
+            raise UsageError(f"{where}: {given.name} is no IPv{version} address: {value}") from exc
 
     def choice(self, name: str, default: str, became: str, values: Iterable[str]) -> str:
         """A parameter that is one of few values.
@@ -117,7 +119,8 @@ class Parameters:
         if value not in values:
             given = self._given[name]
             raise UsageError(
-                f"{self.path}:{given.line}: {name} cannot be {value}", "one of " + ", ".join(values)
+                f"{self.path}:{given.line}: {given.name} cannot be {value}",
+                "one of " + ", ".join(values),
             )
         return value
 
@@ -131,8 +134,21 @@ class Parameters:
         try:
             return int(value, 0)
         except ValueError as exc:
-            line = self._given[name].line
-            raise UsageError(f"{self.path}:{line}: {name} is no number: {value}") from exc
+            given = self._given[name]
+            raise UsageError(
+                f"{self.path}:{given.line}: {given.name} is no number: {value}"
+            ) from exc
+
+    def turned(self, others: Mapping[str, str]) -> Parameters:
+        """The same file, where these names ask for each other's values.
+
+        Args:
+            others: name and the one in its place.
+        """
+        made = copy.copy(self)
+        made._given = {others.get(name, name): given for name, given in self._given.items()}
+        made._became = {others.get(name, name): what for name, what in self._became.items()}
+        return made
 
     def has(self, name: str) -> bool:
         """Whether the file gives the parameter."""

@@ -41,12 +41,17 @@ def read_siitperf(path: Path) -> Imported:
         UsageError: what is wrong in the file, with its line; a test v6t cannot make.
     """
     p = Parameters(path, KNOWN, ALIASES)
+    kind = p.choice("Stateful", "0", "none: stateless", ("0", "1", "2"))
     versions = (
         p.choice("IP-L-Vers", "6", "plugin", ("4", "6")),
         p.choice("IP-R-Vers", "4", "plugin", ("4", "6")),
     )
+    letters = "LR"
+    if kind == "2":  # the Initiator is on the right: read as if it was on the left
+        p, letters = p.turned({name: _other(name) for name in KNOWN}), "RL"
+        versions = versions[::-1]
     found = Imported()
-    if p.choice("Stateful", "0", "none: stateless", ("0", "1", "2")) != "0":
+    if kind != "0":
         plugin = stateful(p, versions, found)
         device = emptied(plugin, found)
     else:
@@ -65,7 +70,11 @@ def read_siitperf(path: Path) -> Imported:
     found.run |= {"preset": "rfc", "modes": modes(p, "Forward", "Reverse")}
     found.testbed = {
         "tester": {"kind": "trex"},
-        "links": {side: _link(p, letter, side) for letter, side in SIDES},
+        "links": {
+            side: _link(p, letter, side)
+            for letter, side in zip(letters, ("left", "right"), strict=True)
+        },
+        **({"initiator": "right"} if kind == "2" else {}),
         "line_rate": "10G",
         **device,
     }
@@ -87,6 +96,17 @@ def read_siitperf(path: Path) -> Imported:
     ]
     found.became = p.became()
     return found
+
+
+def _other(name: str) -> str:
+    """The parameter that says the same of the other side, or of the other way."""
+    pairs = (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse"))
+    for one, other in pairs:
+        if one in name:
+            return name.replace(one, other)
+        if other in name:
+            return name.replace(other, one)
+    return name
 
 
 def _siit(p: Parameters, found: Imported, orientation: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stateful tests of siitperf: NAT64 and NAT44 with the Initiator on the left."""
+"""Stateful tests of siitperf: NAT64 and NAT44."""
 
 from __future__ import annotations
 
@@ -20,18 +20,14 @@ def stateful(p: Parameters, versions: tuple[str, str], found: Imported) -> str:
     """Fill in the run of a stateful test; returns its plugin.
 
     Args:
-        p: the file.
-        versions: of IP, left and right.
+        p: the file, turned if the Initiator is on the right: here it is always the left.
+        versions: of IP, the Initiator's and the Responder's.
         found: gets ``run`` and remarks.
 
     Raises:
         UsageError: a test that v6t cannot make.
     """
-    if p.choice("Stateful", "0", "plugin", ("0", "1", "2")) == "2":
-        raise UsageError(
-            f"{p.path}: the Initiator is on the right (Stateful 2), v6t's is on the left",
-            "exchange L and R, Fwd and Rev in the file, the cables too, and set Stateful to 1",
-        )
+    p.text("Stateful", "1", "plugin; testbed: initiator")
     if versions not in PLUGINS:
         raise UsageError(
             f"{p.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be taken "

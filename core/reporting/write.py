@@ -160,7 +160,8 @@ def _technology(run: Any) -> dict[str, Any]:
 
     try:
         kind = load_plugin(run.plugin)
-        plugin = kind(params_of(kind, run.params), links_of(run.links_left, run.links_right))
+        links = links_of(run.links_left, run.links_right, run.initiator)
+        plugin = kind(params_of(kind, run.params), links)
     except UsageError:
         return {"params": run.params}
     return {

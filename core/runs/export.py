@@ -80,6 +80,7 @@ def testbed_file(run: ResolvedRun) -> dict[str, Any]:
             "left": run.links_left.model_dump(mode="json"),
             "right": run.links_right.model_dump(mode="json"),
         },
+        "initiator": run.initiator,
         "line_rate": _rate(run.line_rate_bps),
     }
 

@@ -96,7 +96,7 @@ def plan(bound: BoundRun) -> RunPlan:
                     duration_s=cost.seconds,
                 )
             )
-    return RunPlan(run, tuple(points), tuple(streams), _intent(plugin.dut_intent()), caveats(bound))
+    return RunPlan(run, tuple(points), tuple(streams), asdict(plugin.dut_intent()), caveats(bound))
 
 
 def _costs(
@@ -120,9 +120,3 @@ def _costs(
     for benchmark in benchmarks:
         if not benchmark.phase.directed:
             yield benchmark, point, benchmark.cost(point)
-
-
-def _intent(intent: Any) -> dict[str, Any]:
-    values = asdict(intent)
-    values["links"] = {side: dict(link) for side, link in values["links"].items()}
-    return values

@@ -29,11 +29,12 @@ from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
-from v6t.core.runs.raw_tables import as_csv, trial_rows
+from v6t.core.runs.raw_tables import as_csv, trial_rows, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
+from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import PhaseOneFailed
@@ -284,7 +285,8 @@ def _measure_point(
             record.above_usable = [rate for rate in record.offered if rate > usable]
         if state.run.procedure.means:
             add_means(record)
-        state.done.append(_Done(record, measured.rows, benchmark.csv_file))
+        rows = with_limit(measured.rows, record)
+        state.done.append(_Done(record, rows, benchmark.csv_file))
         _write_meanwhile(state)
     return found
 
@@ -396,8 +398,13 @@ class JournaledTester:
 
     def _run(self, trial: Trial) -> TrialResult:
         self._state.measured += 1
-        with DuringTrial(trial, self._state.bound.driver.hooks):
-            return self._bench.measure(trial)
+        wanted = self._state.run.procedure.watch_device
+        with (
+            DuringTrial(trial, self._state.bound.driver.hooks),
+            Watching(trial, self._bench.session if wanted else None) as watching,
+        ):
+            result = self._bench.measure(trial)
+        return watching.added_to(result)
 
 
 def _refuse(state: _State, finding: Finding) -> None:

@@ -15,6 +15,7 @@ from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.intent import Port
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,11 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
         DutError: saying what was seen.
     """
     untouchable = facts.untouchable()
-    for side in ("left", "right"):
-        name = getattr(options, side)
-        wanted = getattr(intent.links, side).dut_mac.lower()
+    sides: tuple[Port, Port] = ("left", "right")
+    for own in sides:
+        name = getattr(options, own)
+        wanted = getattr(intent.links, own).dut_mac.lower()
+        side = intent.links.port(own)  # as the testbed file calls it
         if name in untouchable:
             raise DutError(
                 f"the {side} interface {name} is not touched: {untouchable[name]}",

@@ -37,8 +37,8 @@ def start(transport: Transport, directory: str, limit_s: int) -> None:
         f"umask 077; {_drop(directory)}; mkdir {place} && echo {token} >{place}/token && "
         f"cat >{place}/timer.sh || exit 1; s=$(command -v setsid); "
         f"$s sh {place}/timer.sh </dev/null >/dev/null 2>&1 & "
-        f"for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do "
-        f"p=$(cat {place}/pid 2>/dev/null) && kill -0 $p && exit 0; sleep 0.1; done; exit 1"
+        f"n=0; while [ $n -lt 50 ]; do p=$(cat {place}/pid 2>/dev/null) && kill -0 $p && exit 0; "
+        f"n=$((n+1)); sleep 0.1; done; exit 1"
     )
     done = transport.run(command, script(directory, token, limit_s))
     if done.status:

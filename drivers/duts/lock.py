@@ -51,7 +51,7 @@ def lock_script(directory: str, owner: str) -> str:
         f"umask 077; d={d}; who={who}; me=$$; u=$(id -u); n=0; last=; idle=0; mkdir -p $d || exit 1\n"
         + _OWNED
         + 'case "$(ls -ldn $d)" in d*) ;; *) echo "foreign $d is no directory"; exit 0;; esac\n'
-        'bad=$(owned "$d"; owned "$(cd $d && pwd -P)")\n'
+        'bad=$(owned "$d"); [ -n "$bad" ] || bad=$(owned "$(cd $d && pwd -P)")\n'
         '[ -z "$bad" ] || { echo "foreign" $bad; exit 0; }\n'
         "chmod 700 $d || exit 1\n"
         'mine() { [ "$(readlink $d/lock)" = "$me $who" ]; }\n'

@@ -106,7 +106,10 @@ class Reference(Unconfigured):
         """The translation behind two rings."""
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
-        return ReferenceDevice(translation, frame_octets(translation.links), self.options.faults)
+        links = translation.links
+        return ReferenceDevice(
+            translation, frame_octets(links), self.options.faults, turned=links.turned
+        )
 
     def probed_device(
         self,
@@ -119,4 +122,6 @@ class Reference(Unconfigured):
         from v6t.drivers.lab.setup import frame_octets
         from v6t.drivers.lab.whole_device import WholeDevice
 
-        return WholeDevice(translation.whole_device(), frame_octets(translation.links))
+        links = translation.links
+        whole = translation.whole_device()
+        return WholeDevice(whole, frame_octets(links), turned=links.turned)

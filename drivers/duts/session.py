@@ -313,9 +313,11 @@ class Session:
         """This one."""
         return [(self.name, self)]
 
-    def watcher(self) -> Watcher:
+    def watcher(self, *readings: str) -> Watcher:
         """Watch it once a second, from now on."""
-        return Watcher(self.transport, self.driver.telemetry(self.intent))
+        known = self.driver.telemetry(self.intent)
+        chosen = {name: known[name] for name in readings if name in known} if readings else known
+        return Watcher(self.transport, chosen)
 
     def _store(self) -> Store:
         return Store(self.transport, self._directory, self._keep, self.again)

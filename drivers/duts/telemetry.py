@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,9 +17,15 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Sample:
-    """Figures of one second, by reading and name; counters count from some start."""
+    """Figures of one second, by reading and name; counters count from some start.
+
+    Attributes:
+        figures: what was read.
+        seen_s: when it arrived here [s, wall clock].
+    """
 
     figures: Mapping[str, Mapping[str, float]]
+    seen_s: float = 0.0
 
 
 def watching_script(readings: Mapping[str, Reading], interval_s: float) -> str:
@@ -77,4 +84,4 @@ class Watcher:
         for number, (name, reading) in enumerate(self._readings.items()):
             part = read.get(str(number))
             figures[name] = dict(reading.parse(part.text)) if part else {}
-        return Sample(figures)
+        return Sample(figures, time.time())

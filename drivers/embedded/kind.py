@@ -33,7 +33,8 @@ class Embedded(TesterKind):
     stamps = (
         "from the moment the tester hands the frame to the kernel, read for each frame, to the "
         "moment the kernel has received all of it, in software; both by the time of day in "
-        "nanoseconds, and a trial during which that clock was stepped is invalid"
+        "nanoseconds, and a trial during which that clock was stepped, or slewed by more than 0.1 %, is "
+        "invalid"
     )
 
     def read(self, given: Mapping[str, Any]) -> Any:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.embedded.connections import Connections
-from v6t.drivers.embedded.timing import ClassTimes, Gap, Wanted, class_times, lost_between
+from v6t.drivers.embedded.timing import (
+    Arrivals,
+    ClassTimes,
+    Gap,
+    Wanted,
+    class_times,
+    lost_between,
+)
 from v6t.drivers.lab.ring import RxRing
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.oracle.compare import compare_samples, missing_example, together
@@ -145,6 +152,7 @@ class Receiver:
         self._timeout_ns = None if limit is None else round(limit * 1e9)
         self._oracle = self._connections.arm(self._oracle, table, self._streams, learn)
         self._wanted = wanted
+        self._arrivals = Arrivals(wanted)
         self._tallies = {}
         streams = self._streams.streams
         times = class_times(wanted, [required[s.name] for s in streams])
@@ -192,14 +200,12 @@ class Receiver:
         compared = together(found)
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
-        first_lost, last_lost = lost_between(
-            self._wanted,
-            {
-                number: np.nonzero(~t.seen)[0]
-                for number, t in enumerate(self._tallies.values())
-                if t.stream.role is not Role.NEGATIVE
-            },
-        )
+        gone = {
+            number: np.nonzero(~t.seen)[0]
+            for number, t in enumerate(self._tallies.values())
+            if t.stream.role is not Role.NEGATIVE
+        }
+        first_lost, last_lost = lost_between(self._wanted, gone)
         asked = self._wanted.trial.delays
         return {
             "streams": streams,
@@ -210,6 +216,7 @@ class Receiver:
             "first_lost_s": first_lost,
             "last_lost_s": last_lost,
             "longest_gap_s": self._gap.longest_s,
+            "course": self._arrivals.course(gone),
             "control": self._control,
             "stale": self._stale,
             "answered": self._answered,
@@ -243,11 +250,16 @@ class Receiver:
             self._not_ours(frames[~ours])
             self._stale += int(np.count_nonzero(ours & ~current))
         known = np.zeros(len(frames), dtype=bool)
-        for number, tally in self._tallies.items():
+        for place, (number, tally) in enumerate(self._tallies.items()):
             mine = current & (marks.stream_id == number) & (marks.seq < tally.required)
             if not mine.any():
                 continue
             known |= mine
+            if tally.stream.role is not Role.NEGATIVE:
+                first = int(mine.argmax())
+                self._arrivals.add(
+                    times[mine], place, int(marks.seq[first]), int(marks.time_ns[first])
+                )
             delays = (times - marks.time_ns.astype(np.int64))[mine]
             if self._connections.learning:
                 self._connections.learn(

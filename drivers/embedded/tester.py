@@ -16,7 +16,7 @@ from v6t.drivers.embedded.stateful import Connecting, Load, establishing, valida
 from v6t.drivers.embedded.timing import Wanted
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
-from v6t.drivers.lab.setup import Bed, LabDevice, Mtus, frame_octets
+from v6t.drivers.lab.setup import Bed, LabDevice, frame_octets
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.tester import Oracle, Phase
 from v6t.procedures.connection_types import Connections
@@ -30,7 +30,7 @@ from v6t.procedures.trial import (
 )
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.errors import TesterError
-from v6t.profiles.intent import hosts_on
+from v6t.profiles.intent import Links, Port, hosts_on
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
@@ -40,10 +40,7 @@ LEAD_S = 0.05
 LOOKED_THROUGH_FPS = 100_000.0
 """Connections a second the receiver looks through after phase 1, on a slow machine."""
 
-_TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s")
-
-PORTS: dict[Direction, tuple[str, str]] = {"forward": (LEFT, RIGHT), "reverse": (RIGHT, LEFT)}
-"""Sending and receiving interface by direction."""
+_TIMES = ("delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s", "course")
 
 
 class EmbeddedTester:
@@ -57,14 +54,17 @@ class EmbeddedTester:
         }
     )
 
-    def __init__(self, links: Mtus, device: LabDevice | None) -> None:
+    def __init__(self, links: Links, device: LabDevice | None) -> None:
         """Remember; nothing is made before :meth:`open`.
 
         Args:
-            links: MTUs of the cables.
+            links: the cables.
             device: what stands between them; None: the two ports are joined (SELF-01).
         """
         self._links = links
+        sides = links.port("left"), links.port("right")
+        self._ports: dict[Direction, tuple[str, str]] = {"forward": sides, "reverse": sides[::-1]}
+        """Sending and receiving interface by direction."""
         self._bed = Bed(links, device)
         self._loopback = device is None
         self._workers: dict[str, Worker] = {}
@@ -81,7 +81,7 @@ class EmbeddedTester:
                 for kind in ("sender", "receiver"):
                     spec: dict[str, Any] = {"kind": kind, "interface": side, **tester}
                     if kind == "receiver":
-                        spec["hosts"] = hosts_on(getattr(self._links, side))
+                        spec["hosts"] = self._on(side)
                     self._workers[f"{side} {kind}"] = Worker(f"{side} {kind}", spec)
             for worker in self._workers.values():
                 worker.answer()
@@ -97,7 +97,7 @@ class EmbeddedTester:
         for direction, stream_set in streams.items():
             if longest_frame(stream_set) > frame_octets(self._links):
                 raise TesterError(f"a {direction} frame is longer than the lab's links carry")
-            out, back = PORTS[direction]
+            out, back = self._ports[direction]
             self._workers[f"{out} sender"].tell("load", streams=stream_set)
             self._workers[f"{back} receiver"].tell(
                 "load",
@@ -112,7 +112,7 @@ class EmbeddedTester:
 
     def measure(self, trial: Trial) -> TrialResult:
         """One trial: arm, send, wait for late frames, count."""
-        directions = [d for d in PORTS if d in directions_of(trial.mode)]
+        directions = [d for d in self._ports if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
         self._pause(trial)
@@ -174,7 +174,7 @@ class EmbeddedTester:
                 table=load.table,
                 learn=load.learn,
             )
-        offset_s = clock.offset_s()
+        began = clock.read()
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         for direction in directions:
@@ -199,7 +199,7 @@ class EmbeddedTester:
             directions={d: self._result(d, sent[d], reports[d]) for d in directions},
             faults=(
                 *(f for d in directions for f in _faults(d, reports[d])),
-                *clock.fault_since(offset_s),
+                *clock.faults_since(began),
             ),
             started=started,
             tester={
@@ -238,7 +238,10 @@ class EmbeddedTester:
             "cores": len(os.sched_getaffinity(0)),
             "clock_source": clock.source(),
             "loopback": self._loopback,
-            "answers_on": [s for s in (LEFT, RIGHT) if hosts_on(getattr(self._links, s))],
+            "answers_on": [s for s in (LEFT, RIGHT) if self._links.at(s).answers and self._on(s)],
+            "learning_on": [
+                s for s in (LEFT, RIGHT) if self._links.at(s).introduces and self._on(s)
+            ],
             "device": self._bed.describe(),
         }
 
@@ -250,11 +253,15 @@ class EmbeddedTester:
         self._connecting.close()
         self._bed.close()
 
+    def _on(self, port: Port) -> dict[str, Any] | None:
+        """Who is played on a port."""
+        return hosts_on(self._links.at(port))
+
     def _sender(self, direction: Direction) -> Worker:
-        return self._workers[f"{PORTS[direction][0]} sender"]
+        return self._workers[f"{self._ports[direction][0]} sender"]
 
     def _receiver(self, direction: Direction) -> Worker:
-        return self._workers[f"{PORTS[direction][1]} receiver"]
+        return self._workers[f"{self._ports[direction][1]} receiver"]
 
     def _required(self, direction: Direction, frames: int, load: Load) -> dict[str, int]:
         streams = self._streams[direction].streams

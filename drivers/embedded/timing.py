@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.drivers.delays import differences, distribution, merge
+from v6t.procedures.course import Course, slot_s
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import Trial
 from v6t.profiles.compiler.schedule import order_with_index, positions
@@ -135,6 +136,56 @@ class Gap:
         return None if self._last is None else self._longest / 1e9
 
 
+class Arrivals:
+    """Frames that came and frames that did not, over the time of a trial."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        """Start empty.
+
+        Args:
+            wanted: the trial and how its classes are mixed.
+        """
+        self._wanted = wanted
+        self._slot_s = slot_s(wanted.trial.sending_s)
+        self._slot_ns = round(self._slot_s * 1e9)
+        # a clock that is set meanwhile must not make a million slots
+        self._last = int((wanted.trial.sending_s + wanted.trial.residual_wait_s) / self._slot_s)
+        self._began_ns: int | None = None
+        self._counts = np.zeros(0, dtype=np.int64)
+
+    def add(self, times_ns: NDArray[np.int64], number: int, seq: int, sent_ns: int) -> None:
+        """Arrival times of one batch.
+
+        Args:
+            times_ns: when its frames came.
+            number, seq, sent_ns: class of one of them, its number within it, and when it was sent.
+        """
+        if self._began_ns is None:
+            place = int(positions(self._wanted.weights, number, np.array([seq]))[0])
+            self._began_ns = sent_ns - round(_due_s(self._wanted.trial, place) * 1e9)
+        slots = np.clip((times_ns - self._began_ns) // self._slot_ns, 0, self._last)
+        counts = np.bincount(slots, minlength=len(self._counts))
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
+
+    def course(self, missing: Mapping[int, NDArray[np.int64]]) -> Course | None:
+        """The whole trial; None where flows began one after the other: not every turn was sent.
+
+        Args:
+            missing: sequence numbers of lost frames by class.
+        """
+        trial = self._wanted.trial
+        if trial.starts is not None:
+            return None
+        due = [
+            due_s(trial, positions(self._wanted.weights, number, seq))
+            for number, seq in missing.items()
+        ]
+        slots = np.concatenate([np.zeros(0), *due]) // self._slot_s
+        lost = np.bincount(slots.astype(np.int64))
+        return Course(self._slot_s, tuple(self._counts.tolist()), tuple(lost.tolist()))
+
+
 def lost_between(
     wanted: Wanted, missing: Mapping[int, NDArray[np.int64]]
 ) -> tuple[float | None, float | None]:
@@ -155,7 +206,15 @@ def lost_between(
     return _due_s(wanted.trial, min(places)), _due_s(wanted.trial, max(places))
 
 
+def due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """When frames are due, after the direction's first one [s]."""
+    due: NDArray[np.float64] = places / trial.rate_fps
+    if trial.then is not None:
+        later = places >= trial.first_frames
+        second = trial.duration_s + (places - trial.first_frames) / trial.then.rate_fps
+        due = np.where(later, second, due)
+    return due
+
+
 def _due_s(trial: Trial, place: int) -> float:
-    if trial.then is None or place < trial.first_frames:
-        return place / trial.rate_fps
-    return trial.duration_s + (place - trial.first_frames) / trial.then.rate_fps
+    return float(due_s(trial, np.array([place], dtype=np.int64))[0])

@@ -23,6 +23,10 @@ class Known(StrictModel):
 
     lose_every: int = Field(default=0, ge=0)
     """The last of so many frames is lost; 0: none."""
+    hiccup_from: int = Field(default=0, ge=0)
+    """Number of the first frame that is lost in a hiccup, from 1; 0: there is none."""
+    hiccup_frames: int = Field(default=0, ge=0)
+    """Frames lost one after the other in it."""
     duplicate_every: int = Field(default=0, ge=0)
     """The last of so many frames leaves twice; 0: none."""
     reorder_every: int = Field(default=0, ge=0)
@@ -86,6 +90,9 @@ class Behaviour:
         rows = np.arange(len(arrived_ns))
         if known.lose_every:
             rows = rows[numbers % known.lose_every != 0]
+        if known.hiccup_from:
+            since = numbers[rows] - known.hiccup_from
+            rows = rows[(since < 0) | (since >= known.hiccup_frames)]
         leave = arrived_ns[rows]
         if known.capacity_fps:
             passed, leave = self._shaped(leave)

@@ -19,8 +19,10 @@ from itertools import pairwise
 
 from v6t.drivers.lab.channel import Worker
 from v6t.profiles.errors import EnvironmentLacking
+from v6t.profiles.intent import Port
 
-LEFT, RIGHT = "left", "right"
+LEFT: Port = "left"
+RIGHT: Port = "right"
 
 
 class Lab:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from v6t.drivers.lab import netns
@@ -68,6 +69,7 @@ def available() -> tuple[bool, str]:
     return False, trouble + ("" if kind == "root" else f"; {_user_hint()}")
 
 
+@lru_cache  # a process keeps the permissions it began with
 def _try(kind: str) -> str | None:
     """Make a namespace in a child; None if that works, else the reason."""
     probe = subprocess.run(

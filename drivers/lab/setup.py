@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.lab.namespaces import LEFT, RIGHT, Lab
 from v6t.drivers.tester import Translation
-
-
-class Mtus(Protocol):
-    """MTUs of both links [octets]."""
-
-    @property
-    def left(self) -> Any:
-        """Left link, with ``mtu``."""
-
-    @property
-    def right(self) -> Any:
-        """Right link, with ``mtu``."""
+from v6t.profiles.intent import Links
 
 
 class LabDevice(ABC):
@@ -156,19 +145,19 @@ class ReferenceDevice(LabDevice):
             self._worker = None
 
 
-def frame_octets(links: Mtus) -> int:
+def frame_octets(links: Links) -> int:
     """Longest frame the lab's links carry, without FCS, with a VLAN tag."""
-    return int(max(links.left.mtu, links.right.mtu)) + 18
+    return max(links.left.mtu, links.right.mtu) + 18
 
 
 class Bed:
     """Lab and device together; opened once, closed always."""
 
-    def __init__(self, links: Mtus, device: LabDevice | None) -> None:
+    def __init__(self, links: Links, device: LabDevice | None) -> None:
         """Remember what to make.
 
         Args:
-            links: MTUs of the cables.
+            links: the cables.
             device: what stands between them; None: the ports are joined directly (SELF-01).
         """
         self._links = links
@@ -177,7 +166,7 @@ class Bed:
 
     def open(self) -> Lab:
         """Make the lab, start the device."""
-        left, right = self._links.left.mtu, self._links.right.mtu
+        left, right = self._links.at(LEFT).mtu, self._links.at(RIGHT).mtu
         device = self.device
         try:
             lab = self.lab = Lab(

@@ -25,17 +25,19 @@ class Whole(Protocol):
 class WholeDut:
     """The process."""
 
-    def __init__(self, frame_octets: int, whole: Whole) -> None:
+    def __init__(self, frame_octets: int, whole: Whole, turned: bool) -> None:
         """Open both interfaces.
 
         Args:
             frame_octets: longest frame, without FCS.
             whole: its brain.
+            turned: its left is the lab's right.
         """
+        left, right = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
         self._whole = whole
         self._rings: dict[SideName, RxRing] = {
-            "left": RxRing(LEFT, frame_octets, SLOTS),
-            "right": RxRing(RIGHT, frame_octets, SLOTS),
+            "left": RxRing(left, frame_octets, SLOTS),
+            "right": RxRing(right, frame_octets, SLOTS),
         }
         self._frames = dict.fromkeys(("taken", "sent"), 0)
 
@@ -67,13 +69,15 @@ class WholeDut:
 class WholeDevice(LabDevice):
     """Stands between the lab's cables."""
 
-    def __init__(self, whole: Whole, octets: int) -> None:
+    def __init__(self, whole: Whole, octets: int, *, turned: bool = False) -> None:
         """Remember; nothing is started yet.
 
         Args:
             whole: its brain.
             octets: longest frame, without FCS.
+            turned: its left is the lab's right.
         """
+        self._turned = turned
         self._whole = whole
         self._octets = octets
         self._worker: Worker | None = None
@@ -82,7 +86,13 @@ class WholeDevice(LabDevice):
         """Start the process in the network namespace of another."""
         self._worker = Worker(
             "reference device",
-            {"kind": "whole", "namespace": pid, "frame_octets": self._octets, "whole": self._whole},
+            {
+                "kind": "whole",
+                "namespace": pid,
+                "frame_octets": self._octets,
+                "whole": self._whole,
+                "turned": self._turned,
+            },
         )
         self._worker.answer()
 

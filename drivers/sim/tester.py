@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any, get_args
 
 from v6t.drivers.device import DeviceSession
+from v6t.drivers.sim.course import course
 from v6t.drivers.sim.device import BLOCK, Device, SimOptions
 from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
@@ -249,6 +250,7 @@ class SimTester:
                 late=late,
             )
         back = sum(c.received for c in classes.values() if c.role != "negative")
+        returned = sum(n for n, comes in zip(required, returning, strict=True) if comes)
         checked = min(1000, back)
         wrong = 0 if self._loopback else min(o.mismatch, checked)
         delays, ipdv = self._times(trial, classes, weights, loss, block)
@@ -264,6 +266,7 @@ class SimTester:
             first_lost_s=loss.first_s if loss.frames else None,
             last_lost_s=loss.last_s if loss.frames else None,
             longest_gap_s=max(loss.gap_s, 1 / trial.rate_fps),
+            course=course(trial, returned, returned - back, loss.first_s, loss.last_s),
         )
 
     def _loss(self, way: str, trial: Trial, device: Device) -> _Loss:

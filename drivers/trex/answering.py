@@ -59,6 +59,11 @@ class Answering:
         """Where TRex finds a port's socket."""
         return "ipc://" + os.path.join(self._directory, f"port{port}")
 
+    @property
+    def ports(self) -> set[int]:
+        """Where somebody is answered."""
+        return set(self._hosts)
+
     def introduce(self, ports: list[int]) -> None:
         """Have the hosts of these ports ask for the device, soon."""
         with self._turn:

@@ -43,6 +43,7 @@ class Attachment:
         trailer: frames are told apart by their trailer, not by port counters.
         displaced: owners of ports that were taken by force.
         answering: ports on which ARP and neighbour solicitations are answered.
+        learning: ports on which hosts ask for the device before a trial.
         started: arguments of a server that was started here.
         directory: the installation, on the host the server runs on.
         steered: CPUs that forward between the lab's interfaces, and which interfaces.
@@ -69,6 +70,7 @@ class Attachment:
         self.trailer = True
         self.displaced: dict[str, str] = {}
         self.answering: list[int] = []
+        self.learning: list[int] = []
         self.directory = ""
         self.steered: dict[str, Any] = {}
         self._plan: list[int] = []
@@ -89,6 +91,7 @@ class Attachment:
         self.displaced = {p: o for p, o in answer["owners"].items() if o}
         hosts = options.all_hosts(self._links)
         self.answering = self.ask("play", hosts=hosts) if hosts else []
+        self.learning = sorted(int(p) for p, one in hosts.items() if one.get("introduces", True))
 
     def server_lives(self) -> None:
         """Complain if a server that was started here has ended.
@@ -142,6 +145,7 @@ class Attachment:
             "reached_by": self._reached_by(),
             "server_arguments": self.started,
             "answers_on": self.answering,
+            "learning_on": self.learning,
         }
         if self._plan:
             master, latency, *sending = self._plan

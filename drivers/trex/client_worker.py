@@ -29,7 +29,7 @@ import warnings
 from typing import Any, Dict, List
 
 from v6t.drivers.neighbours import Hosts
-from v6t.drivers.trex.answering import CAPTURED, Answering
+from v6t.drivers.trex.answering import CAPTURED, LEFT_S, Answering
 
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
@@ -80,6 +80,7 @@ class Worker(object):
         self.service = self.several_queues = False
         self.directory = ""
         self.answering: Any = None
+        self.hosts: Dict[int, Any] = {}
 
     # ---------------------------------------------------------------- requests
 
@@ -215,13 +216,14 @@ class Worker(object):
 
         hosts: {port: arguments of Hosts}.
         """
+        self.hosts = {int(p): Hosts(**one) for p, one in hosts.items()}
         here, there = addresses_of(self.address)
-        if here != there:
+        known = {p: one for p, one in self.hosts.items() if one.answers}
+        if here != there or not known:
             return []  # TRex could not reach a socket of this host
         import zmq
 
         self._need_service()
-        known = {int(p): Hosts(**one) for p, one in hosts.items()}
         self.answering = Answering(zmq, self.scratch(), known)
         for port in sorted(known):
             self._capture_port(port, "stop")  # of somebody who has gone without a word
@@ -232,9 +234,18 @@ class Worker(object):
         return sorted(known)
 
     def introduce(self, ports):
-        """Have the hosts of these ports ask for the device."""
+        """Have the hosts of these ports ask for the device; where none answers, TRex gets the frames."""
+        through = set() if self.answering is None else self.answering.ports
         if self.answering is not None:
-            self.answering.introduce(ports)
+            self.answering.introduce([p for p in ports if p in through])
+        for port in set(ports) - through:
+            frames = self.hosts[port].introductions()
+            if frames:
+                from trex.common.trex_client import PacketBuffer
+
+                own = [PacketBuffer(f, port_src=False, port_dst=False) for f in frames]
+                self.client.push_packets(own, ports=[port], force=True)
+                time.sleep(LEFT_S)
         return None
 
     def load(self, port, streams, first=0):
@@ -276,7 +287,7 @@ class Worker(object):
             answered = self._answered()
         drops_before = self._queue_drop()
         captures = self._start_captures(receive, samples, control, recordings, marked)
-        watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": []}
+        watched: Dict[str, List[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
         clean(client)
         sent = {p: sum(b["frames"] for b in bursts[str(p)]) for p in ports}
         looking = Looking(self, sent, self._preparing_s(bursts))
@@ -307,6 +318,7 @@ class Worker(object):
             "cpu": watched["cpu"],
             "rx_cpu": watched["rx_cpu"],
             "events": watched["events"],
+            "readings": watched["readings"],
         }
 
     def scratch(self):
@@ -448,9 +460,12 @@ class Worker(object):
             if now >= next_check and (now < due - 0.1 or looking.complete or now > due + 0.5):
                 next_check = now + 0.5
                 self._knock()  # the client itself takes a dozen seconds to notice
-                stats = client.get_stats(ports=ports)["global"]
+                found = client.get_stats(ports=self.ports)
+                stats = found["global"]
                 watched["cpu"].append(stats.get("cpu_util_raw", stats.get("cpu_util", 0.0)))
                 watched["rx_cpu"].append(stats.get("rx_cpu_util", 0.0))
+                counts = {p: [found[p]["opackets"], found[p]["ipackets"]] for p in self.ports}
+                watched["readings"].append([now - looking.began, counts])
                 for port in ports:
                     if self._is_down(port):
                         watched["events"].append("link of port %d went down" % port)

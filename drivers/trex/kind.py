@@ -68,7 +68,8 @@ class Trex(TesterKind):
         from v6t.drivers.trex.tester import TrexTester
 
         del seed
-        return TrexTester(self.options, links, device, loopback=loopback, delays=delays)
+        options = self.options.turned() if links.turned else self.options
+        return TrexTester(options, links, device, loopback=loopback, delays=delays)
 
     def caveats(self) -> Iterator[str]:
         """How frames are told apart, which is decided before a search (GEN-24)."""

@@ -179,6 +179,14 @@ class TrexOptions(StrictModel):
             raise ValueError("threads can share a CPU with cores: 1 only")
         return self
 
+    def turned(self) -> TrexOptions:
+        """The same where left and right are the other way round (ST-01)."""
+        pairs = tuple(
+            pair.model_copy(update={**_turned(pair), "left": pair.right, "right": pair.left})
+            for pair in self.pairs
+        )
+        return self.model_copy(update={**_turned(self), "pairs": pairs})
+
     @property
     def all_ports(self) -> tuple[int, ...]:
         """Of all pairs: left, right, left, right ..."""
@@ -253,6 +261,11 @@ class TrexOptions(StrictModel):
     def by_trailer(self) -> bool | None:
         """True, False, or None where the server's mode decides."""
         return {"trailer": True, "ports": False, "auto": None}[self.counting]
+
+
+def _turned(of: TrexOptions | Pair) -> dict[str, Any]:
+    """Ports and interfaces of a pair, right before left."""
+    return {"ports": of.ports[::-1], "interfaces": of.interfaces and of.interfaces[::-1]}
 
 
 @lru_cache(maxsize=8)

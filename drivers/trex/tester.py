@@ -17,6 +17,7 @@ from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex import counting, losses, marking, samples, sending, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.course import course
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
@@ -283,8 +284,8 @@ class TrexTester:
 
     def _pause(self, trial: Trial) -> None:
         """Before a trial; hosts introduce themselves at its beginning, so that they are learned."""
-        if self.attachment.answering:
-            self.attachment.ask("introduce", ports=self.attachment.answering)
+        if self.attachment.learning:
+            self.attachment.ask("introduce", ports=self.attachment.learning)
         time.sleep(trial.pause_s)
 
     def _shares(self, direction: Direction, trial: Trial) -> list[counting.Sent]:
@@ -488,6 +489,7 @@ class TrexTester:
             ipdv=samples.ipdv(frames, sent[0], self._ticks_hz, oracle, source)
             if asked is not None and asked.ipdv and self._ticks_hz
             else None,
+            course=course(raw, sent, trial),
         )
 
     def _oracle_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:

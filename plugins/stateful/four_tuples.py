@@ -183,11 +183,19 @@ def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
     return groups
 
 
-@lru_cache(maxsize=4)  # every frame size and both phases ask for the same order
-def _rows(counts: tuple[int, ...], seed: str) -> Sequence[tuple[int, ...]]:
+@lru_cache(maxsize=8)  # every frame size and both phases ask for the same order
+def _rows(
+    counts: tuple[int, ...], even: int, doublings: int, seed: str
+) -> tuple[tuple[int, ...], ...]:
+    """Places of a group's values in their lists, one row a combination."""
     rows = list(product(*map(range, counts)))
     random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
-    return rows
+    if doublings <= even:
+        return tuple(rows)
+    chance = random.Random(f"{seed}/passes")  # noqa: S311
+    passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
+    shuffled = (chance.sample(p, len(p)) for p in passes)
+    return tuple(row for place in zip(*shuffled, strict=True) for row in place)
 
 
 def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
@@ -203,18 +211,10 @@ def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
             "choose 2^k values from a multiple of 2^k on for one of them, or numbers without a "
             "common divisor",
         )
-    rows = _rows(tuple(s.rest for s in group), seed)
     even = sum(s.even for s in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
-    if order > 1:
-        chance = random.Random(f"{seed}/passes")  # noqa: S311
-        passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
-        rows = [
-            row
-            for place in zip(*(chance.sample(p, len(p)) for p in passes), strict=True)
-            for row in place
-        ]
+    rows = _rows(tuple(s.rest for s in group), even, doublings, seed)
     variables, bindings = [], []
     for place, s in enumerate(group):
         f = s.field

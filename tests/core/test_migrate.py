@@ -398,7 +398,7 @@ def test_a_parameter_that_is_not_known_is_said(tmp_path):
         ("IP-L-Vers 5\n", "siitperf.conf:1: IP-L-Vers cannot be 5"),
         ("Num-L-Nets many\nIP-L-Vers 4\nIP-R-Vers 4\n", "siitperf.conf:1: Num-L-Nets is no number"),
         ("Forward 0\nReverse 0\n", "nothing is sent"),
-        ("Stateful 2\n", "the Initiator is on the right"),
+        ("Stateful 2\n", "from IPv4 to IPv6 cannot be taken over"),
         ("Stateful 1\nIP-L-Vers 4\nIP-R-Vers 6\n", "from IPv4 to IPv6 cannot be taken over"),
         ("Stateful 3\n", "siitperf.conf:1: Stateful cannot be 3"),
         ("Stateful 1\nIPv6-R-Virt x\n", "siitperf.conf:2: IPv6-R-Virt is no IPv6 address: x"),

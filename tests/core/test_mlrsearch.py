@@ -2,6 +2,7 @@
 
 import csv
 import json
+from importlib.util import find_spec
 
 import pytest
 from v6t.analysis.records.goals import MlrRecord
@@ -22,8 +23,12 @@ from v6t.profiles.errors import EnvironmentLacking, TesterError
 from v6t.tests.core.support import SIM, complaint, v6t
 from v6t.tests.core.test_measures import DEVICE, comparable, results, wanted
 
-pytest.importorskip("MLRsearch")
-pytestmark = pytest.mark.slow
+# importing it takes a second within pytest, and every worker collects this module
+LACKING = find_spec("MLRsearch") is None
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(LACKING, reason="needs the package MLRsearch"),
+]
 
 STEADY = {**DEVICE, "capacity_noise": 0.0, "buffer_frames": 0}
 GOALS = (

@@ -159,7 +159,8 @@ def test_every_benchmark_has_its_table_and_figures(run, page):
                   "Reset", "Clause by clause", "Every trial", "Headroom"):  # fmt: skip
         assert any(c and c.startswith(words) for c in captions), words
     # the setup, rate by size, trace, repetitions (twice), loss curve, forwarded, delays of three benchmarks
-    assert page.elements.count("svg") == 1 + 3 + 3 + 2 + 3
+    # and of each benchmark its trials over their time
+    assert page.elements.count("svg") == 1 + 3 + 3 + 2 + 3 + len(EVERYTHING)
     for name in ("throughput-sizes", "frame-loss-curve", "latency-104-bidirectional"):
         assert any(i.startswith(f"{name}-") for i in page.ids), name
 
@@ -368,10 +369,12 @@ def test_csv_is_in_siitperfs_column_order(run, tmp_path):
         head, *rows = csv.reader(lines)
     assert head == [
         *("No", "Size", "Dir", "n", "m", "Duration", "Initial Rate", "Timeout", "Error", "Date"),
-        *("Iterations", "rate"),
+        *("Iterations", "rate", "Limited"),
     ]
     (record,) = records(run, "throughput")
-    assert [float(r[-1]) for r in rows] == record["rates"]
+    assert [float(r[-2]) for r in rows] == record["rates"]
+    limited = record["tester_limited"] or record["upper_bound_hit"]
+    assert {r[-1] for r in rows} == {"yes" if limited else "no"}
 
 
 def test_markdown_tables_are_whole(run):
@@ -500,7 +503,7 @@ def test_refusals(arguments, words, run):
 
 def test_a_run_of_a_plugin_that_is_gone_still_has_a_report(run, tmp_path, monkeypatch):
 
-    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", list)
+    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
     (path,) = write.write(run, tmp_path, ["html"])
     assert "mape-br" in path.read_text()
 
@@ -521,7 +524,8 @@ def test_the_picture_says_what_is_on_each_link(plugin, words, tmp_path):
     page = path.read_text()
     assert words in page
     if plugin == "ipv4aas":
-        picture = page[page.index("<svg") : page.index("</svg>")]
+        setting = page[page.index('<section id="setting"') :]
+        picture = setting[setting.index("<svg") : setting.index("</svg>")]
         assert re.findall(r">(IPv[46])<", picture) == ["IPv4", "IPv6", "IPv4"]
         assert re.findall(r">(CE|PE|464xlat)<", picture) == ["CE", "464xlat", "PE", "464xlat"]
 
@@ -534,7 +538,7 @@ def test_the_picture_of_a_run_of_an_earlier_version_asks_the_plugin(run, tmp_pat
     (copy / "manifest.json").write_text(json.dumps(manifest))
     (path,) = write.write(copy, tmp_path, ["html"])
     assert "left link (CEs): IPv6, 104 octets; right link (server): IPv4" in path.read_text()
-    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", list)
+    monkeypatch.setattr(plugins.TECHNOLOGIES, "_entries", dict)
     (path,) = write.write(copy, tmp_path, ["html"])
     assert "Test setup: sim tester on both sides of the reference device." in path.read_text()
 

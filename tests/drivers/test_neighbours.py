@@ -27,8 +27,8 @@ ROUTER4, ROUTER6 = "198.18.0.1", "2001:2::1"
 LOCAL = "fe80::1"
 
 
-def hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None):
-    return Hosts(OWN, list(addresses), DEVICE, list(device), vlan)
+def hosts(addresses=(FOUR, SIX), device=(f"{ROUTER4}/24", f"{ROUTER6}/64"), vlan=None, **does):
+    return Hosts(OWN, list(addresses), DEVICE, list(device), vlan, **does)
 
 
 def request(target=FOUR, sender=ROUTER4, **more):
@@ -138,6 +138,37 @@ def test_who_is_played_is_what_the_device_must_resolve():
     }
     assert hosts_on(links.right) is None
     assert hosts_on(Links().left) is None
+
+
+@pytest.mark.parametrize(("answers", "introduces"), [(True, False), (False, True)])
+def test_hosts_may_only_answer_or_only_ask(answers, introduces):
+    one = hosts(device=(ROUTER4,), answers=answers, introduces=introduces)
+    assert (one.answer(bytes(request())) is not None) is answers
+    assert len(one.introductions()) == (1 if introduces else 0)
+
+
+@pytest.mark.parametrize(
+    ("link", "answers", "introduces"),
+    [
+        ("{}", True, True),
+        ("{learning: false}", True, False),
+        ("{answers: false, learning: true}", False, True),
+        ("{answers: false}", False, False),
+    ],
+)
+def test_learning_frames_do_not_need_answers(link, answers, introduces, tmp_path):
+    """RFC 2544 appendix C.2.4.1: where the tester cannot answer, it asks instead."""
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
+    bound = bind(resolve(testbed_path=bed, flags=Flags(plugin="mape-br")))
+    told = make_tester(bound).describe()
+    assert told["answers_on"] == (["left", "right"] if answers else ["right"])
+    assert told["learning_on"] == (["left", "right"] if introduces else ["right"])
+    intent = bound.technology.dut_intent()
+    given = hosts_on(played(bound.technology.links, intent.left, intent.right).left)
+    assert (given is not None) is (answers or introduces)
+    if given is not None:
+        assert bool(Hosts(**given).introductions()) is introduces
 
 
 @pytest.mark.parametrize(("left", "sides"), [("true", ["left", "right"]), ("false", ["right"])])

@@ -41,9 +41,10 @@ def needed(driver):
 class Standing:
     """A device in the lab, the tester around it, streams loaded."""
 
-    def __init__(self, plugin, size=None, **params):
+    def __init__(self, plugin, size=None, initiator=None, **params):
         sizes = () if size is None else (size,)
-        run = resolve(flags=Flags(plugin=plugin, params=params, frame_sizes=sizes))
+        asked = Flags(plugin=plugin, params=params, frame_sizes=sizes, initiator=initiator)
+        run = resolve(flags=asked)
         needed(run.dut.driver)
         self.run = run
         self.plugin = bind(run).technology
@@ -96,9 +97,11 @@ class Standing:
         return done.stdout
 
 
-@pytest.mark.parametrize("plugin", ["nat44", "nat64"])
-def test_every_connection_is_counted_validated_used_and_torn_down(plugin):
-    with Standing(plugin) as lab:
+@pytest.mark.parametrize(
+    ("plugin", "initiator"), [("nat44", "left"), ("nat44", "right"), ("nat64", "left")]
+)
+def test_every_connection_is_counted_validated_used_and_torn_down(plugin, initiator):
+    with Standing(plugin, initiator=initiator) as lab:
         found = lab.established().connections
         assert found.learned == found.sessions == found.validated == COUNT
         assert (found.sessions_before, found.repeated, found.surplus) == (0, 0, 0)

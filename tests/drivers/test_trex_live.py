@@ -342,10 +342,35 @@ def test_a_router_without_static_neighbours(tmp_path):
             result = valid(tester, asked)
             assert result.tester["answered"] >= answered
             assert sum(d.control for d in result.directions.values()) >= answered
-        assert tester.describe()["answers_on"] == [0, 1]
+        assert tester.describe()["answers_on"] == tester.describe()["learning_on"] == [0, 1]
         _, told = tester._bed.lab.device.ask(
             "run", command=["ip", "neigh", "show", "nud", "permanent"]
         )
         assert told == ""
+    finally:
+        tester.close()
+
+
+def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
+    """TRex is given the frames by its client, as a server on another host would be."""
+    bed = tmp_path / "bed.yaml"
+    silent = "{answers: false, learning: true}"
+    bed.write_text(
+        "tester: {kind: trex, options: {lab: true}}\n"
+        "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
+        f"links: {{left: {silent}, right: {silent}}}\n"
+    )
+    run = resolve(testbed_path=bed, flags=Flags(plugin="ipv6-router"))
+    bound = bind(run)
+    tester = make_tester(bound)
+    tester.open()
+    try:
+        sizes = bound.technology.frame_pair(84)
+        tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
+        asked = Trial("throughput", "t", 84, 84, "bidirectional", 1000.0, 1.0, 0.4, 0.2)
+        result = valid(tester, asked)
+        assert [d.total("received") for d in result.directions.values()] == [1000, 1000]
+        assert result.tester["answered"] == 0
+        assert (tester.describe()["answers_on"], tester.describe()["learning_on"]) == ([], [0, 1])
     finally:
         tester.close()

@@ -1,6 +1,7 @@
 """MLRsearch with several goals: bounds from the same trials, what is irregular, replays."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,10 @@ from v6t.procedures.search.goals import Goal, classify
 from v6t.procedures.search.mlr import VERSION, Counted, mlr_search
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
 
-library = pytest.importorskip("MLRsearch")
+# collecting must not import it: within pytest that takes a second
+pytestmark = pytest.mark.skipif(
+    find_spec("MLRsearch") is None, reason="needs the package MLRsearch"
+)
 
 LIMIT = 3_141_592.0
 NDR = Goal("NDR", 0.0, 0.0, 0.005, 2.0, 60.0, 60.0)
@@ -85,9 +89,11 @@ def test_the_bounds_are_the_rfcs_and_the_librarys(seed, device):
 
 def librarys(repetition, goals):
     """What the library itself says to the same trials."""
+    import MLRsearch
+
     answers = iter(repetition.attempts)
 
-    class Replay(library.AbstractMeasurer):
+    class Replay(MLRsearch.AbstractMeasurer):
         def measure(self, intended_duration, intended_load):
             attempt = next(answers)
             assert (attempt.trial.duration_s, attempt.trial.rate_fps) == (
@@ -95,16 +101,16 @@ def librarys(repetition, goals):
                 intended_load,
             )
             lost = sum(attempt.verdict.loss.values()) * attempt.trial.frames
-            return library.MeasurementResult(
+            return MLRsearch.MeasurementResult(
                 intended_duration,
                 intended_load,
                 offered_count=attempt.trial.frames,
                 loss_count=round(lost),
             )
 
-    config = library.Config()
+    config = MLRsearch.Config()
     config.goals = asked = [
-        library.SearchGoal(
+        MLRsearch.SearchGoal(
             g.loss_ratio,
             g.exceed_ratio,
             g.width,
@@ -117,7 +123,7 @@ def librarys(repetition, goals):
     ]
     config.min_load, config.max_load = 1000.0, 10_000_000.0
     config.warmup_duration = None
-    found = library.MultipleLossRatioSearch(config=config).search(Replay())
+    found = MLRsearch.MultipleLossRatioSearch(config=config).search(Replay())
     assert next(answers, None) is None
     return {g.name: found[a] for g, a in zip(goals, asked, strict=True)}
 

@@ -84,14 +84,15 @@ class Chain(WithoutCommands):
             if not driver_type(name).configures and chosen.options:
                 raise UsageError(f"the reference translation of '{given['name']}' has no options")
             own = given["options"] if name == given["driver"] else {}
-            driver = make_driver(name, {**own, **chosen.options})
+            turned = intent.links.turned
+            driver = make_driver(name, {**own, **chosen.options}, turned=turned)
             driver.check_technology(given["technology"])
             found.append(
                 Part(
                     given["name"],
                     given["device"],
                     given["stateful"],
-                    _intent(given, intent.settings.get("sessions")),
+                    _intent(given, intent.settings.get("sessions"), turned=turned),
                     driver,
                     given["to_ipv4"],
                 )
@@ -170,18 +171,20 @@ class Chain(WithoutCommands):
             else:
                 own = known[part.name]
                 octets = frame_octets(part.intent.links)
-                device = ReferenceDevice(own.reference, octets, turned=own.turned)
+                turned = own.turned != intent.links.turned
+                device = ReferenceDevice(own.reference, octets, turned=turned)
             made.append(LabPart(part, device))
-        return LabChain(self.name, made)
+        return LabChain(self.name, made, turned=intent.links.turned)
 
 
 def _kept(keep: Path | None, part: Part) -> Path | None:
     return None if keep is None else keep / part.name
 
 
-def _intent(given: Mapping[str, Any], sessions: int | None) -> DutIntent:
+def _intent(given: Mapping[str, Any], sessions: int | None, *, turned: bool) -> DutIntent:
     settings = dict(given["settings"])
     if given["stateful"] and sessions:
         settings["sessions"] = sessions
-    links = Links(Link(**given["links"]["left"]), Link(**given["links"]["right"]))
+    left, right = (Link(**given["links"][side]) for side in ("left", "right"))
+    links = Links(left, right, turned)
     return DutIntent(given["technology"], settings, links, given["left"], given["right"])

@@ -25,26 +25,29 @@ class LabPart:
 class LabChain(LabDevice):
     """See :class:`v6t.drivers.lab.setup.LabDevice`."""
 
-    def __init__(self, kind: str, parts: Sequence[LabPart]) -> None:
+    def __init__(self, kind: str, parts: Sequence[LabPart], *, turned: bool = False) -> None:
         """Remember; nothing is started.
 
         Args:
             kind: the driver's name, for the manifest.
-            parts: from left to right.
+            parts: from the technology's left to its right.
+            turned: its left is the tester's right.
         """
         self._kind = kind
         self._parts = list(parts)
-        self.mtus_between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
+        self._cabled = self._parts[::-1] if turned else self._parts
+        between = [p.part.intent.links.right.mtu for p in self._parts[:-1]]
+        self.mtus_between = between[::-1] if turned else between
 
     def namespaces(self) -> list[int | None]:
         """One for each part."""
-        return [pid for each in self._parts for pid in each.made.namespaces()]
+        return [pid for each in self._cabled for pid in each.made.namespaces()]
 
     def start(self, lab: Lab) -> None:
         """Start and configure all parts."""
         for each in self._parts:
             each.made.prepare()
-        for each, holder in zip(self._parts, lab.devices, strict=True):
+        for each, holder in zip(self._cabled, lab.devices, strict=True):
             each.made.start_in(holder.pid)
 
     def start_in(self, pid: int) -> None:

@@ -53,7 +53,9 @@ class LabDut(LabDevice):
                 "machine",
                 f"leave dut.options.{options.machine[0]} out, or use a device elsewhere",
             )
-        if (options.left, options.right) != (LEFT, RIGHT):
+        if (options.left, options.right) != (
+            (RIGHT, LEFT) if intent.links.turned else (LEFT, RIGHT)
+        ):
             raise UsageError(
                 "the interfaces of the lab's device are called left and right",
                 "leave dut.options.left and right out",
@@ -168,11 +170,11 @@ class LabDut(LabDevice):
 
     def prepare(self) -> None:
         """What an operator sees to before: MAC addresses as in the testbed file, and ARP."""
-        links = self.intent.links
+        links, options = self.intent.links, self.driver.options
         lines = [
             "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
         ]
-        for name, link in ((LEFT, links.left), (RIGHT, links.right)):
+        for name, link in ((options.left, links.left), (options.right, links.right)):
             lines += [
                 f"sysctl -q -w net.ipv6.conf.{name}.accept_dad=0 "
                 f"net.ipv6.conf.{name}.disable_ipv6=0",

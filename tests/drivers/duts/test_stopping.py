@@ -167,7 +167,8 @@ def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
             in said
         )
         assert f"every finished trial is kept: v6t resume {out}" in said
-        assert "192.168.18.1" in inside.run("ip addr show dev left").out
+        # its interfaces may be gone: the lab's other half went with the tester's process
+        assert inside.run("sysctl -n net.ipv4.ip_forward").out.strip() == "1"
         done = v6t("dut", "restore", out)
         assert done.status == 0, done.err
         assert "undone" in done.out

@@ -207,11 +207,12 @@ def stop_command(place: str) -> str:
 
 
 def alive(place: str) -> Check:
-    """TAYGA runs: it daemonizes before it has opened its TUN device."""
+    """TAYGA runs: it daemonizes before it has opened its TUN device, and writes its pid before that."""
+    up = f"ip -o link show dev {TUN} | grep -o LOWER_UP"
     wait = (
-        f"for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do p=$(cat {place}/tayga.pid); "
-        '[ -n "$p" ] && break; sleep 0.2; done; cat /proc/$p/comm; '
-        f"ip -o link show dev {TUN} | grep -o LOWER_UP"
+        f'n=0; until p=$(cat {place}/tayga.pid) && [ -n "$p" ] && {up} >/dev/null; do '
+        "n=$((n+1)); [ $n -lt 50 ] || break; sleep 0.2; done; "
+        f"cat /proc/$p/comm; {up}"
     )
     return equals(wait, "tayga\nLOWER_UP")
 

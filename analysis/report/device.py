@@ -1,0 +1,63 @@
+"""The device's configuration as it was applied, and what it said of itself: one thing a line."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from v6t.analysis.blocks import Collapsible, Listing
+
+LISTED = {"facts": "before the first change", "while_measured": "while it was measured"}
+"""Texts that a device printed, and when."""
+
+
+def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
+    """Commands in their order, and what the device printed of itself; one click away.
+
+    Args:
+        device: what the manifest says of it.
+        name: in headings.
+    """
+    commands: Sequence[str] = device.get("commands", ())
+    if commands:
+        text = "\n".join(line for command in commands for line in command_lines(command))
+        summary = f"{name}: configuration as it was applied, {len(commands)} commands"
+        yield Collapsible(summary, [Listing(text)], brief=True)
+    for key, when in LISTED.items():
+        found: Mapping[str, str] = device.get(key) or {}
+        said = [part for part in found.items() if part[1].strip()]
+        if said:
+            text = "\n\n".join(f"{what}:\n{_indented(text)}" for what, text in said)
+            yield Collapsible(f"{name}: what it said {when}", [Listing(text)])
+
+
+def command_lines(command: str) -> list[str]:
+    """A command as one would type it: what went to its standard input stands below it."""
+    line, fed, text = command.partition(" <<< ")
+    if not fed:
+        return [command]
+    try:
+        given = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return [command]
+    if not isinstance(given, str):
+        return [command]
+    return [f"{line} <<'END'", *given.splitlines(), "END"]
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in _lines(text.strip()))
+
+
+def _lines(text: str) -> list[str]:
+    """Lines of a text; JSON with an entry a line."""
+    if text[:1] in "[{":
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return text.splitlines()
+        entries = found if isinstance(found, list) else [found]
+        return [json.dumps(entry) for entry in entries] or [text]
+    return text.splitlines()

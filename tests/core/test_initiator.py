@@ -1,0 +1,162 @@
+"""The Initiator at the tester's right port (ST-01): one setting, and everything else follows."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve
+from v6t.core.migrate.siitperf import read_siitperf
+from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.export import restore
+from v6t.core.runs.tester_capacity import _key, capacity_spec
+from v6t.drivers.duts.commands import check_interfaces
+from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.trex.options import TrexOptions
+from v6t.procedures.trial import Trial
+from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.expand import Expander
+from v6t.profiles.intent import Link, Links, played
+
+BED = """
+initiator: right
+tester: {kind: trex, options: {ports: [2, 3]}}
+dut: {driver: nftables, options: {left: eth1, right: eth2, ssh: {host: dut}}}
+links:
+  left: {tester_mac: "02:00:00:00:0a:02", dut_mac: "02:00:00:00:0a:01", vlan: 7}
+  right: {tester_mac: "02:00:00:00:0b:02", dut_mac: "02:00:00:00:0b:01"}
+"""
+LAB, WHY = available()
+
+
+@pytest.fixture
+def run(tmp_path):
+    path = tmp_path / "testbed.yaml"
+    path.write_text(BED)
+    return resolve(testbed_path=path, flags=Flags(plugin="nat44"))
+
+
+def test_the_technologys_left_is_the_cable_at_the_right_port(run):
+    links = bind(run).technology.links
+    assert (links.left.dut_mac, links.left.vlan) == ("02:00:00:00:0b:01", None)
+    assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
+    assert (links.at("left"), links.at("right")) == (links.right, links.left)
+    assert run.links_left.vlan == 7  # the files keep the tester's words
+    streams = compile_point(bind(run).technology, bind(run).technology.frame_pair(64), 1)
+    first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
+    assert first == bytes.fromhex("020000000b01020000000b02")
+
+
+def test_the_device_has_its_private_side_there(run):
+    driver = bind(run).driver
+    assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
+    plan = driver.plan(bind(run).intent, driver.example(bind(run).intent))
+    private = bind(run).intent.left["addresses"][0]
+    (step,) = [s for s in plan.steps if private in s.command and " addr " in s.command]
+    assert "eth2" in step.command
+    assert "eth1" not in step.command
+
+
+def test_a_device_wired_the_other_way_is_told_by_the_files_names(run):
+    bound = bind(run)
+    ports = {"eth1": Interface("02:00:00:00:0a:01"), "eth2": Interface("02:00:00:00:0b:01")}
+    facts = Facts("Linux 6.1", "1", interfaces=ports)
+    check_interfaces(bound.driver.options, bound.intent, facts)
+    ports["eth2"] = Interface("02:00:00:00:0c:01")
+    with pytest.raises(DutError, match="the right interface eth2 has the MAC") as told:
+        check_interfaces(bound.driver.options, bound.intent, facts)
+    assert "links.right.dut_mac" in str(told.value.hint)
+
+
+def test_trex_sends_the_initiators_frames_from_its_right_port():
+    sides = {"left": {"tester_mac": "02:00:00:00:0c:02", "dut_mac": "02:00:00:00:0c:01"}}
+    options = TrexOptions(ports=(0, 1), interfaces=("03:00.0", "03:00.1"),
+                          pairs=({"ports": (2, 3), "interfaces": ("04:00.0", "04:00.1"), **sides},))  # fmt: skip
+    turned = options.turned()
+    assert (turned.ports, turned.pairs[0].ports) == ((1, 0), (3, 2))
+    assert turned.all_interfaces == options.all_interfaces  # a port keeps its interface
+    links = Links(Link("02:00:00:00:0b:02", "02:00:00:00:0b:01"), Links().left, turned=True)
+    assert [macs[0][-5:] for macs in turned.all_macs(links)] == ["01:02", "0b:02", "0c:02", "0b:02"]
+    assert turned.turned() == options
+
+
+def test_who_is_played_follows(run):
+    technology = bind(run).technology
+    intent = technology.dut_intent()
+    links = played(technology.links, intent.left, intent.right)
+    assert set(links.at("right").hosts) == set(intent.left["neighbours"])
+
+
+def test_it_survives_the_files_of_a_run(run, tmp_path):
+    (tmp_path / "config.json").write_text(run.model_dump_json())
+    files = restore(tmp_path / "config.json", tmp_path / "again")
+    assert resolve(*files) == run
+
+
+def test_a_port_that_is_none():
+    with pytest.raises(UsageError, match="middle"):
+        resolve(flags=Flags(plugin="nat44", initiator="middle"))
+
+
+def test_a_capacity_is_of_one_way_round(run):
+    keys = set()
+    for initiator in ("left", "right"):
+        bound = bind(run.model_copy(update={"initiator": initiator, "links_left": run.links_right}))
+        sizes = bound.technology.frame_pair(64)
+        keys.add(_key(bound, capacity_spec(bound.settings, sizes, "forward", 1e6), {}))
+    assert len(keys) == 2
+
+
+def test_siitperfs_initiator_on_the_right(tmp_path):
+    """Stateful 2 is Stateful 1 with L and R, Fwd and Rev exchanged; cables stay where they are."""
+    one = """IP-L-Vers 6\nIP-R-Vers 4\nIPv6-L-Real 2001:2::2\nIPv6-R-Virt 64:ff9b::c613:0002
+IPv4-R-Real 198.19.0.2\nMAC-L-Tester 02:00:00:00:00:0a\nForward 1\nReverse 0
+Fwd-sport-min 1024\nFwd-sport-max 2047\nFwd-dport-min 5\nFwd-dport-max 9\nStateful 1\n"""
+    other = """IP-L-Vers 4\nIP-R-Vers 6\nIPv6-R-Real 2001:2::2\nIPv6-L-Virt 64:ff9b::c613:0002
+IPv4-L-Real 198.19.0.2\nMAC-R-Tester 02:00:00:00:00:0a\nReverse 1\nForward 0
+Rev-sport-min 1024\nRev-sport-max 2047\nRev-dport-min 5\nRev-dport-max 9\nStateful 2\n"""
+    found = []
+    for name, text in (("one", one), ("other", other)):
+        (tmp_path / name).write_text(text)
+        found.append(read_siitperf(tmp_path / name))
+    assert found[0].run == found[1].run
+    assert "initiator" not in found[0].testbed
+    assert found[1].testbed["initiator"] == "right"
+    assert found[0].testbed["links"]["left"]["tester_mac"] == "02:00:00:00:00:0a"
+    assert found[1].testbed["links"]["right"]["tester_mac"] == "02:00:00:00:00:0a"
+    became = {given.name: what for given, what in found[1].became}
+    assert became["MAC-R-Tester"] == "testbed: links.right.tester_mac"
+    assert became["Rev-sport-min"] == "params.initiator_ports.min"
+
+
+def test_a_driver_without_interfaces_has_nothing_to_turn():
+    assert make_driver("reference", {}, turned=True).options == make_driver("reference", {}).options
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+@pytest.mark.parametrize(
+    ("plugin", "dut"), [("mape-br", None), ("ipv4-router", "linux-router"), ("ipv4aas", None)]
+)
+def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
+    settings = resolve(flags=Flags(plugin=plugin, dut=dut, initiator="right"))
+    bound = bind(settings)
+    sizes = bound.technology.frame_pair(settings.frame_sizes[0])
+    bench = Bench(bound)
+    bench.load(compile_point(bound.technology, sizes, 1))
+    connections = None
+    if settings.connects:
+        from v6t.procedures.connection_types import Connections
+
+        connections = Connections(100, 500.0, wait_s=0.3, gap_s=0.1)
+    trial = Trial("test", "k", sizes.ipv6, sizes.ipv4, "bidirectional", rate_fps=500.0,
+                  duration_s=0.4, residual_wait_s=0.5, pause_s=0.0, connections=connections)  # fmt: skip
+    try:
+        result = bench.measure(trial)
+    finally:
+        bench.close()
+    for counted in result.directions.values():
+        assert counted.total("received") == 200
+        assert counted.checked == counted.matched > 0

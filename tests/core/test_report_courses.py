@@ -1,0 +1,114 @@
+"""Trials over their time in a report: what a hiccup looks like, and what is said where nobody read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from v6t.analysis.blocks import Collapsible, Drawing, Items, Text
+from v6t.analysis.figures.courses import ACROSS, LEFT, Panel, Row, course_figure
+from v6t.analysis.hiccups import hiccups
+from v6t.analysis.report.courses import over_time
+from v6t.analysis.rundata import RunTrial
+from v6t.core.reporting.write import load
+from v6t.procedures.course import Course, DeviceLoad
+from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
+
+from .reportruns import made
+
+
+def trial(lost, key="throughput/104/forward/r01/s01/a1", rate=1000.0, **more):
+    """A trial of 6 s with these losses by tenth of a second."""
+    count = ClassCount("foreground", 6000, 6000, 6000 - sum(lost))
+    course = Course(0.1, tuple(100 - n for n in lost), tuple(lost))
+    way = DirectionResult({"fg": count}, 6.0, course=course)
+    asked = {"key": key, "rate_fps": rate, "duration_s": 6.0}
+    return RunTrial(asked, TrialResult({"forward": way}, **more))
+
+
+def at(*slots, lost=50):
+    return [lost if n in slots else 0 for n in range(60)]
+
+
+def test_losses_all_at_once_are_a_hiccup():
+    (found,) = hiccups([trial(at(32, 33))])
+    assert (found.way, found.at_s, found.length_s) == ("forward", 3.2, pytest.approx(0.2))
+    assert (found.lost, found.elsewhere) == (100, 0)
+    assert "100 frames were lost within 0.2 s, 3.2 s after the first frame" in str(found)
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        [5] * 60,  # a device that is too slow
+        at(),
+        at(3, 30, lost=1),  # two frames
+        at(*range(0, 60, 10)),  # again and again
+    ],
+)
+def test_other_losses_are_none(lost):
+    assert hiccups([trial(lost)]) == []
+
+
+def test_the_rest_of_the_trial_is_counted_too():
+    lost = at(10, lost=90)
+    lost[50] = 3
+    (found,) = hiccups([trial(lost)])
+    assert (found.lost, found.elsewhere) == (90, 3)
+
+
+def test_the_figure_has_a_bar_where_the_hiccup_was():
+    lost = [0.0] * 32 + [1.0, 0.5] + [0.0] * 26
+    panel = Panel("one", 0.1, 6.0, [1 - n for n in lost], lost, {"router": [(1.0, 50.0)]})
+    drawn = course_figure([panel], [])
+    bars = re.search(r'<path d="([^"]*)" stroke="#D55E00"', drawn)[1]
+    step = ACROSS / 60
+    across = [float(x) for x in re.findall(r"M([\d.]+) ", bars)]
+    assert across == [pytest.approx(LEFT + (n + 0.5) * step, abs=0.1) for n in (32, 33)]
+    assert 'stroke-dasharray="4 3"' in drawn
+
+
+def test_the_map_has_a_line_for_each_trial_and_marks_the_invalid():
+    rows = [Row([0.0] * 60, False), Row([0.0] * 30 + [0.2] * 30, False), Row([0.9] * 60, True)]
+    drawn = course_figure([], rows)
+    assert "all 3 trials" in drawn
+    half = LEFT + ACROSS // 2
+    assert re.search(rf'd="M{half} \d+h{ACROSS // 2}" stroke="#d55e00"', drawn)
+    assert re.search(rf'd="M{LEFT} \d+h{ACROSS}" stroke="#7a3600"', drawn)
+    assert re.search(r'd="M2 \d+h8" stroke="#E69F00"', drawn)
+
+
+@pytest.mark.slow
+def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
+    """Of a run's trials one is given a hiccup of a third of a second and a device that was watched."""
+    data = load(made(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0}))
+    (record,) = data.records
+    assert [b for b in over_time(data, [record]) if isinstance(b, Items)] == []
+    key = record.decisive_trials[0]
+    load_of_it = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
+    planted = trial(at(40, 41, 42, lost=80), key, device=load_of_it)
+    broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
+    said, folded = over_time(broken, [record])
+    assert isinstance(said, Items) and isinstance(folded, Collapsible)
+    assert said.items[0].startswith(f"hiccup in {key}, forward: 240 frames were lost within 0.3 s")
+    words, figure = folded.blocks
+    assert (isinstance(words, Text) and "once a second" in words.text) or data.simulated
+    assert isinstance(figure, Drawing)
+    assert f"{key}, forward" in figure.svg and 'stroke-dasharray="4 3"' in figure.svg
+
+
+@pytest.mark.slow
+def test_runs_without_readings_say_nothing_of_time(tmp_path):
+    data = load(made(tmp_path / "run", procedure={"repetitions": 1}))
+    bare = [
+        RunTrial(
+            t.asked,
+            replace(
+                t.result,
+                directions={w: replace(d, course=None) for w, d in t.result.directions.items()},
+            ),
+        )
+        for t in data.trials
+    ]
+    assert list(over_time(replace(data, trials=bare), data.records)) == []

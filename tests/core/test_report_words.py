@@ -1,0 +1,95 @@
+"""Words of reports: none about IPv6 where there is none, commands as one types them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from v6t.analysis.blocks import Collapsible, Listing
+from v6t.analysis.report.device import as_applied, command_lines
+from v6t.analysis.sheet import sheet
+from v6t.core.benchmarks.registry import presentations
+from v6t.core.config.bound import bind
+from v6t.core.config.plugins import TECHNOLOGIES
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import write
+from v6t.core.runs.manifest import setup
+
+from .reportruns import made
+
+
+def without_ipv6():
+    """Technologies whose frames are IPv4 on every link, that between two devices included."""
+    found = []
+    for name in TECHNOLOGIES.names():
+        technology = bind(resolve(flags=Flags(plugin=name, tester="sim"))).technology
+        told = setup(technology, [technology.default_frame_sizes[0]])
+        links = {*told["ip_versions"]} | (
+            {told["middle_version"]} if len(told["devices"]) > 1 else set()
+        )
+        found += [name] * (links == {4})
+    return found
+
+
+@pytest.mark.slow
+def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
+    names = without_ipv6()
+    assert {"nat44", "ipv4-router"} <= set(names)
+    for name in names:
+        path = made(tmp_path / name, plugin=name, procedure={"repetitions": 2})
+        write.write(path, formats=["md", "html"])
+        text = (path / "report.md").read_text()
+        # its own text: parameters and the files of the run stand as they are
+        own = text[: text.index("**Parameters of the technology**")]
+        own += text[text.index("\n## Throughput") : text.index("\n## Configuration and manifest")]
+        assert [line for line in own.splitlines() if "IPv6" in line] == [], name
+        page = (path / "report.html").read_text()
+        assert "IPv6/IPv4" not in page, name
+        for table in presentations().sheets(write.load(path).records):
+            assert not any("IPv6" in column.name for column in table.columns), name
+
+
+def test_sizes_have_one_name_where_there_is_one_size():
+    both = sheet("t", ["<IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
+    assert (both.columns[0].name, both.rows[0][0]) == ("IPv6/IPv4\noctets", "104/64")
+    one = sheet("t", ["<IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
+    assert (one.columns[0].name, [r[0] for r in one.rows]) == ("frame\noctets", ["64", "128"])
+
+
+def test_commands_stand_a_line_each_with_what_they_were_fed():
+    fed = "nft -f - <<< 'table ip v6t {\\n  chain post {\\n  }\\n}\\n'"
+    assert command_lines(fed) == ["nft -f - <<'END'", "table ip v6t {", "  chain post {", "  }", "}", "END"]  # fmt: skip
+    assert command_lines("ip link set dev left up") == ["ip link set dev left up"]
+    for odd in ("cat <<< here", "cat <<< 12", "cat <<< 'half"):
+        assert command_lines(odd) == [odd]
+
+
+def test_the_configuration_is_folded_and_readable():
+    device = {
+        "commands": ["ip link set dev left up", "ip -batch - <<< 'route add a\\nroute add b\\n'"],
+        "facts": {"links": json.dumps([{"ifname": "lo"}, {"ifname": "left"}]), "empty": " "},
+    }
+    applied, said = as_applied(device, "Device under test")
+    assert isinstance(applied, Collapsible) and applied.brief
+    assert applied.summary == "Device under test: configuration as it was applied, 2 commands"
+    (listing,) = applied.blocks
+    assert isinstance(listing, Listing)
+    assert listing.text.splitlines()[1:4] == ["ip -batch - <<'END'", "route add a", "route add b"]
+    (facts,) = said.blocks
+    assert '  {"ifname": "lo"}\n  {"ifname": "left"}' in facts.text
+    assert "empty" not in facts.text
+    assert list(as_applied({"kind": "reference"}, "x")) == []
+
+
+@pytest.mark.slow
+def test_units_and_percentiles_stand_beside_their_table(tmp_path):
+    path = made(tmp_path / "run", "latency", procedure={"repetitions": 2})
+    (page,) = write.write(path, formats=["html"])
+    section = page.read_text().split('<section id="latency">')[1].split("</section>")[0]
+    table, _, rest = section.partition("</table>")
+    assert "TL ms" in table
+    meaning = rest[: rest.index("<svg")]
+    assert re.search(r"<details[^>]* open><summary>What the words mean", meaning)
+    for word in ("TL", "WCL", "P1", "P99"):
+        assert f'<th scope="row">{word}</th>' in meaning

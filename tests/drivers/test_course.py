@@ -1,0 +1,175 @@
+"""What testers tell of a trial's time: a device's hiccup is where it was, and only there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.core.runs.watching import Watching, load_of
+from v6t.drivers.duts.telemetry import Sample
+from v6t.drivers.lab.known_behaviour import Behaviour, Known
+from v6t.drivers.lab.privilege import available
+from v6t.drivers.trex.course import course
+from v6t.procedures.trial import Event, Segment, Trial, TrialResult
+from v6t.profiles.compiler.compile import compile_traffic
+
+from . import planted
+
+LAB, WHY = available()
+
+
+def trial(rate=3000.0, duration=1.0, mode="forward", **more):
+    return Trial("throughput", "t", 104, 64, mode, rate, duration, 0.4, 0.1, **more)
+
+
+def simulated(asked, **device):
+    flags = Flags(
+        plugin="mape-br", tester="sim", tester_options={k: str(v) for k, v in device.items()}
+    )
+    bound = bind(resolve(flags=flags))
+    tester = make_tester(bound)
+    tester.load(compile_point(bound.technology, bound.technology.frame_pair(104), 1), None)
+    return tester.measure(asked).directions["forward"]
+
+
+def test_a_simulated_reset_is_where_it_was():
+    asked = trial(1000.0, 10.0, event=Event("reset", 4.0))
+    found = simulated(asked, reset_s=2.0, capacity_fps=1e6)
+    told = found.course
+    assert told.slot_s == 0.2
+    assert told.lost == (0,) * 20 + (200,) * 10 + (0,) * 20
+    assert told.received == (200,) * 20 + (0,) * 10 + (200,) * 20
+    assert sum(told.lost) == found.total("required") - found.total("received")
+
+
+def test_simulated_courses_add_up():
+    asked = trial(2_000_000.0, 6.0, then=Segment(500_000.0, 4.0))
+    found = simulated(asked, capacity_fps=1e6, recovery_s=1.0, jitter_us=3)
+    assert sum(found.course.lost) == found.total("required") - found.total("received") > 0
+    assert found.course.received[-1] < found.course.received[0]
+
+
+def test_a_hiccup_loses_frames_one_after_the_other():
+    behaviour = Behaviour(Known(hiccup_from=11, hiccup_frames=5))
+    kept = [behaviour.leaving(np.arange(8, dtype=np.int64))[0].size for _ in range(3)]
+    assert kept == [8, 3, 8] and behaviour.lost == 5
+
+
+def reading(at, out, back):
+    return [at, {"0": [out, 0], "1": [0, back]}]
+
+
+class Ports:
+    """A pair of ports that sent without negative traffic."""
+
+    tx_port, rx_port = 0, 1
+
+    def __init__(self, traffic):
+        self.streams = traffic
+
+
+@pytest.fixture(scope="module")
+def streams():
+    bound = bind(resolve(flags=Flags(plugin="mape-br", tester="sim")))
+    return compile_traffic(bound.technology.traffic("forward", bound.technology.frame_pair(104), 1))
+
+
+def test_port_counters_show_a_hiccup(streams):
+    # 1000 fps for 4 s, nothing comes back between 1.5 and 2 s; 7 frames are under way
+    readings = [
+        reading(0.5, 500, 493),
+        reading(1.0, 1000, 993),
+        reading(1.5, 1500, 1493),
+        reading(2.0, 2000, 1493),
+        reading(2.5, 2500, 1993),
+        reading(3.0, 3000, 2493),
+        reading(3.5, 3500, 2993),
+    ]
+    raw = {
+        "readings": readings,
+        "ports": {
+            "0": {"opackets": 4000, "ipackets": 0},
+            "1": {"opackets": 0, "ipackets": 3500},
+        },
+    }
+    told = course(raw, [Ports(streams)], trial(1000.0, 4.0))
+    assert told.slot_s == 0.5
+    assert sum(told.received) == 3500 and sum(told.lost) == 500
+    assert told.received[3] == 0 and told.lost[3] >= 493
+    assert max(told.lost[:3] + told.lost[4:]) <= 7
+    assert course({**raw, "readings": readings[:2]}, [Ports(streams)], trial(1000.0, 4.0)) is None
+
+
+def sample(at, idle, total):
+    return Sample({"cpu": {"cpu0.idle": idle, "cpu0.total": total, "cpu1.idle": total,
+                           "cpu1.total": total}}, at)  # fmt: skip
+
+
+def test_load_of_the_device_counts_from_the_first_frame():
+    samples = [
+        sample(99.0, 100, 100),
+        sample(100.0, 200, 200),
+        sample(101.0, 220, 300),
+        sample(102.0, 220, 400),
+    ]
+    told = load_of(samples, 100.5)
+    assert (told.at_s, told.busiest, told.mean) == ((0.5, 1.5), (80, 100), (40, 50))
+    assert load_of(samples[:2], 100.5) is None
+    assert load_of([Sample({}, 1.0), Sample({}, 2.0)], 0.0) is None
+
+
+class Session:
+    """A device that counts its watchers."""
+
+    def __init__(self):
+        self.asked = []
+
+    def devices(self):
+        return [("router", self)]
+
+    def watcher(self, *readings):
+        self.asked.append(readings)
+        return self
+
+    def stop(self):
+        return [sample(946684800.0, 0, 0), sample(946684801.0, 50, 100)]
+
+
+def test_only_long_trials_are_watched_and_by_one_reading():
+    session = Session()
+    result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
+    with Watching(trial(duration=1.0), session) as watching:
+        pass
+    assert watching.added_to(result) is result and session.asked == []
+    with Watching(trial(duration=3.0), session) as watching:
+        pass
+    assert session.asked == [("cpu",)]
+    assert watching.added_to(result).device["router"].busiest == (50,)
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+@pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
+def test_a_planted_hiccup_is_seen_in_a_real_trial():
+    bench = planted.Benchmarked("embedded")
+    try:
+        fault = planted.Fault(
+            name="hiccup",
+            words="",
+            device=planted.known(Known(hiccup_from=801, hiccup_frames=100, timeless=True)),
+            found=lambda seen: True,
+            says="",
+            technology="ipv6-router",
+            mode="forward",
+        )
+        seen, _ = bench.finds(fault)
+    finally:
+        bench.close()
+    told = seen.result.directions["forward"].course
+    lost = {place * told.slot_s: n for place, n in enumerate(told.lost) if n}
+    # the device counts neighbour discovery too; 2000 fps: frames 801 to 900 are due from 0.4 s on
+    assert 90 <= sum(lost.values()) <= 100
+    assert min(lost) >= 0.38 and max(lost) <= 0.45
+    assert sum(told.received) + sum(told.lost) == 2000
