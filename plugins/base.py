@@ -29,6 +29,7 @@ from v6t.profiles.strict_model import StrictModel
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from v6t.plugins.whole import WholeDevice
 
 __all__ = [
     "DeviceRole",
@@ -257,6 +258,15 @@ class Technology(Reference):
         if self.ip_versions == (4, 6):
             return sizes.ipv4, sizes.ipv6
         return sizes.ipv6, sizes.ipv4
+
+    def whole_device(self) -> WholeDevice:
+        """All that a right device sends for single frames: what an audit is itself audited with.
+
+        Where nothing better is given: the reference translation, which says nothing by itself.
+        """
+        from v6t.plugins.whole import WholeDevice
+
+        return WholeDevice(self)
 
     @abstractmethod
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:

@@ -139,7 +139,7 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
         measured = [r for r in records if r.measured]
         blocks: list[Block] = []
         if measured:
-            blocks.append(folded_if_long(presentation.sheet(measured)))
+            blocks += map(folded_if_long, presentation.tables(measured))
             if any(r.limited for r in measured):
                 blocks.append(Text(f"* {LIMITED}", "warning"))
             words = legend(_headings(blocks))

@@ -17,9 +17,9 @@ from v6t.profiles.plain_text import visible
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def dut_flags(command: F) -> F:
+def device_flags(command: F) -> F:
     """What says which device, and what it shall be."""
-    decorators = [
+    decorators: list[Callable[[Any], Any]] = [
         click.argument("run_file", required=False, type=click.Path(path_type=Path)),
         click.option("--plugin", shell_complete=plugin_names, help="What the device shall be."),
         click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file."),
@@ -46,11 +46,17 @@ def dut_flags(command: F) -> F:
             metavar="NAME=VALUE",
             help="Option of the driver, for example version=24.02; repeatable.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     ]
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
+
+
+def dut_flags(command: F) -> F:
+    """The same, and how it is told."""
+    return device_flags(
+        click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    )
 
 
 @click.group(
@@ -177,6 +183,11 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
         )
     if as_json:
         click.echo(printed(told))
+
+
+def resolve_device(given: dict[str, Any]) -> Any:
+    """The resolved run behind :func:`device_flags`."""
+    return _resolve(given)
 
 
 def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:

@@ -43,6 +43,9 @@ class DeviceTechnology(Oracle, Protocol):
     def links(self) -> Any:
         """Left and right, with their MTUs."""
 
+    def whole_device(self) -> Any:
+        """Answers single frames as a right device does."""
+
     @property
     def parts(self) -> Sequence[ReferencePart]:
         """Of a technology that is made of several; else none."""
@@ -130,6 +133,16 @@ class Driver(Commands):
         from v6t.drivers.duts.standing.device import LabDut
 
         return LabDut(self, intent, keep, say)
+
+    def probed_device(
+        self,
+        translation: DeviceTechnology,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+    ) -> LabDevice:
+        """The same for single frames, where everything counts that it says: see :meth:`lab_device`."""
+        return self.lab_device(translation, intent, keep, say)
 
 
 class WithoutCommands(Driver):

@@ -110,3 +110,18 @@ class Reference(Unconfigured):
         return ReferenceDevice(
             translation, frame_octets(links), self.options.faults, turned=links.turned
         )
+
+    def probed_device(
+        self,
+        translation: DeviceTechnology,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+    ) -> LabDevice:
+        """With ICMP errors of its own, fragments and all."""
+        from v6t.drivers.lab.setup import frame_octets
+        from v6t.drivers.lab.whole_device import WholeDevice
+
+        links = translation.links
+        whole = translation.whole_device()
+        return WholeDevice(whole, frame_octets(links), turned=links.turned)

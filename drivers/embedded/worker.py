@@ -93,7 +93,9 @@ def _make(spec: dict[str, Any]) -> Role:
     kind = spec.pop("kind")
     if kind == "holder":
         return Holder(spec["namespace"])
-    netns.enter(spec.pop("namespace"))
+    namespace = spec.pop("namespace")
+    if namespace is not None:  # else interfaces of this machine
+        netns.enter(namespace)
     if kind == "sender":
         return Sender(**spec)
     if kind == "receiver":
@@ -102,6 +104,14 @@ def _make(spec: dict[str, Any]) -> Role:
         from v6t.drivers.lab.known_device import KnownDut
 
         return KnownDut(**spec)
+    if kind == "prober":
+        from v6t.drivers.lab.prober import Prober
+
+        return Prober(**spec)
+    if kind == "whole":
+        from v6t.drivers.lab.whole_device import WholeDut
+
+        return WholeDut(**spec)
     return ReferenceDut(**spec)
 
 

@@ -27,7 +27,6 @@ from v6t.profiles.model import Direction
 if TYPE_CHECKING:
     from v6t.profiles.arrays import U8
 
-WELL_KNOWN = "64:ff9b::/96"
 TIMERS_S = {
     "UDP_MIN": 120,
     "UDP_DEFAULT": 300,
@@ -38,6 +37,7 @@ TIMERS_S = {
     "ICMP_DEFAULT": 60,
 }
 """Lifetimes of sessions (RFC 6146 section 4) [s]."""
+WELL_KNOWN = str(rfc6052.WELL_KNOWN)
 _NAMES = {"wkp": WELL_KNOWN, "well-known": WELL_KNOWN}
 
 

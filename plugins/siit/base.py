@@ -25,6 +25,7 @@ from v6t.profiles.model import Direction, FramePair, Role, Traffic, TrafficClass
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
+    from v6t.plugins.whole import WholeDevice
 
 DROP_REASONS = (
     "forwarded",
@@ -100,6 +101,12 @@ class StatelessTranslator(StatelessTechnology):
     @property
     def _ipv6_link(self) -> Link:
         return self.links.left if self.ipv6_is_left else self.links.right
+
+    def whole_device(self) -> WholeDevice:
+        """With fragments and ICMP errors of its own."""
+        from v6t.plugins.siit.whole import WholeTranslator
+
+        return WholeTranslator(self)
 
     def _version(self, direction: Direction) -> int:
         """IP version of what is sent in a direction."""

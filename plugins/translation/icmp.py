@@ -40,7 +40,7 @@ def error_to_icmpv6(
         code: ICMP code.
         rest: second word of the ICMP header.
         length: of the packet the error is about, as its IPv4 header tells [octets].
-        mtu: of the IPv6 next hop.
+        mtu: the largest that may be told: of the IPv6 next hop, or what the IPv4 one allows.
     """
     if kind == 3 and code == 4:
         told = rest & 0xFFFF or next((p for p in PLATEAUS if p < length), PLATEAUS[-1])
@@ -63,7 +63,7 @@ def error_to_icmp(kind: int, code: int, rest: int, mtu: int) -> tuple[int, int, 
         kind: ICMPv6 type.
         code: ICMPv6 code.
         rest: second word of the ICMPv6 header.
-        mtu: of the IPv4 next hop.
+        mtu: the largest that may be told: of the IPv4 next hop, or what the IPv6 one allows.
     """
     if kind == 1 and code in _UNREACHABLE_BACK:
         return (*_UNREACHABLE_BACK[code], 0)

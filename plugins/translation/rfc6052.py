@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from v6t.profiles.errors import UsageError
 
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
+WELL_KNOWN = IPv6Network("64:ff9b::/96")
 _U_OCTET = 64
 """Bits 64..71 stay zero and are skipped by the embedded address."""
 

@@ -12,10 +12,12 @@ from typing import Protocol
 
 from v6t.plugins.translation import icmp
 
-UDP, TCP, ICMP, ICMPV6, FRAGMENT = 17, 6, 1, 58, 44
+UDP, TCP, ICMP, IGMP, ICMPV6, FRAGMENT = 17, 6, 1, 2, 58, 44
 _CHECKSUM_AT = {UDP: 6, TCP: 16}
 _SKIPPED = {0, 43, 60}
 """Hop-by-hop, routing and destination options: not translated (section 5.1)."""
+_NO_FRAGMENT = {0, 43, 44, 51, 60}
+"""Extension headers that a fragment header may not name; ESP it may."""
 _SOURCE_ROUTES = {131, 137}
 MINIMUM_MTU = 1280
 
@@ -42,6 +44,8 @@ EXHAUSTED = "TTL or hop limit exhausted"
 NO_MAPPING = "no mapping for an address"
 TOO_BIG = "too big, and not to be fragmented"
 UNTRANSLATABLE = "cannot be translated"
+WRONG_SOURCE = "the source is not the customer's"
+"""By the rules of those who give customers addresses and ports; no matter of RFC 7915's."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Translator:
         if header < 20 or not header <= total <= len(packet):
             raise Refused(UNTRANSLATABLE)
         packet = packet[:total]
-        if _source_routed(packet[20:header]):
+        if source_routed(packet[20:header]):
             raise Refused(UNTRANSLATABLE)
         word = _number(packet, 6, 2)
         may_fragment, more, offset = not word & 0x4000, bool(word & 0x2000), word & 0x1FFF
@@ -130,6 +134,8 @@ class Translator:
             offset, identification = word >> 3, _number(packet, at + 6, 2)
             flags = offset | (0x2000 if word & 1 else 0)
             protocol, at = packet[at], at + 8
+            if protocol in _NO_FRAGMENT:  # section 5.1.1: dropped
+                raise Refused(UNTRANSLATABLE)
         src, dst = self._to_four(packet[8:24]), self._to_four(packet[24:40])
         data = packet[at:]
         if protocol == ICMPV6:
@@ -153,6 +159,8 @@ class Translator:
         protocol, data = packet[9], packet[header:]
         src, dst = self._to_six(packet[12:16]), self._to_six(packet[16:20])
         addresses = src.packed + dst.packed
+        if protocol == IGMP:  # section 4.2
+            raise Refused(UNTRANSLATABLE)
         if protocol == ICMP:
             if fragment:
                 raise Refused(UNTRANSLATABLE)
@@ -174,7 +182,11 @@ class Translator:
                 raise Refused(UNTRANSLATABLE)
             length = _number(inner, 2, 2)
             told = icmp.error_to_icmpv6(
-                data[0], data[1], _number(data, 4, 4), length, self.ipv6_mtu
+                data[0],
+                data[1],
+                _number(data, 4, 4),
+                length,
+                min(self.ipv6_mtu, self.ipv4_mtu + 20),
             )
             if told is None:
                 raise Refused(UNTRANSLATABLE)
@@ -191,7 +203,9 @@ class Translator:
             data = _moved(data, protocol, inner[12:20], src.packed + dst.packed)
         if protocol == ICMP:
             protocol = ICMPV6
-            if data and data[0] in icmp.ECHO:
+            if word & 0x1FFF == 0:
+                if not data or data[0] not in icmp.ECHO:  # section 4.3: no more embedded headers
+                    raise Refused(UNTRANSLATABLE)
                 data = bytes([icmp.ECHO[data[0]]]) + data[1:]
         fragment = word & 0x3FFF
         length = _number(inner, 2, 2) - header
@@ -204,7 +218,9 @@ class Translator:
         if data[0] in icmp.ECHO_BACK:
             out = bytes([icmp.ECHO_BACK[data[0]], data[1], 0, 0]) + data[4:]
         else:
-            told = icmp.error_to_icmp(data[0], data[1], _number(data, 4, 4), self.ipv4_mtu)
+            told = icmp.error_to_icmp(
+                data[0], data[1], _number(data, 4, 4), min(self.ipv4_mtu, self.ipv6_mtu - 20)
+            )
             if told is None or len(data) < 48:
                 raise Refused(UNTRANSLATABLE)
             inner = data[8:]
@@ -274,7 +290,7 @@ def _moved(data: bytes, protocol: int, before: bytes, after: bytes) -> bytes:
     return data[:at] + value.to_bytes(2, "big") + data[at + 2 :]
 
 
-def _source_routed(options: bytes) -> bool:
+def source_routed(options: bytes) -> bool:
     """Whether there is a source route that has not been used up."""
     at = 0
     while at < len(options) and options[at]:

@@ -1,0 +1,256 @@
+"""An audit from its first frame to its files: every suite, every further configuration, one record."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.records.audit import SCHEMA, UNTOLD, Audit, Finding, FrameSeen
+from v6t.analysis.report.audit import document, to_junit
+from v6t.analysis.report.html import to_html
+from v6t.analysis.report.markdown import to_markdown
+from v6t.core.audit import suites
+from v6t.core.audit.device import Listening, ProbedDevice, probed
+from v6t.core.config.bound import bind
+from v6t.core.config.technology import overridden
+from v6t.core.reporting.write import replace_text
+from v6t.core.runs.manifest import commit, now
+from v6t.plugins.clauses.carry import Outcome, carry_out
+from v6t.plugins.clauses.ends import worded
+from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.export.pcap import write_pcap
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.plugins.clauses.base import Clause, Suite
+
+Say = Callable[[str], None]
+FILES = {"json": "audit.json", "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
+CAPTURE = "frames.pcap"
+_FPS = 1000.0
+"""Frames of the capture are so close: when each was sent matters to no clause."""
+
+
+@dataclass
+class _Findings:
+    """What was found until now, and the frames of the capture."""
+
+    rows: list[Finding] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+
+    def add(self, outcome: Outcome, variant: str, links: Any) -> Finding:
+        """A clause that was tried."""
+        seen = []
+        for turn in outcome.turns:
+            for frames, sent in ((turn.sent, True), (turn.heard, False)):
+                for frame in frames:
+                    self.frames.append(frame.octets)
+                    seen.append(
+                        FrameSeen(
+                            side=frame.side,
+                            sent=sent,
+                            octets=frame.octets.hex(),
+                            number=len(self.frames),
+                        )
+                    )
+        clause, judgement = outcome.clause, outcome.judgement
+        first = outcome.turns[0].sent if outcome.turns else ()
+        return self._append(
+            clause,
+            variant,
+            judgement.verdict,
+            worded(links, first),
+            judgement.expected,
+            judgement.got,
+            outcome.tries,
+            seen,
+        )
+
+    def untold(self, clause: Clause, variant: str, why: str) -> None:
+        """A clause that could not be tried."""
+        self._append(clause, variant, UNTOLD, "nothing", "to be configured", why, 0, [])
+
+    def _append(
+        self,
+        clause: Clause,
+        variant: str,
+        verdict: Any,
+        sent: str,
+        expected: str,
+        got: str,
+        tries: int,
+        frames: Sequence[FrameSeen],
+    ) -> Finding:
+        self.rows.append(
+            Finding(
+                clause=clause.name,
+                rfc=clause.rfc,
+                section=clause.section,
+                level=clause.level,
+                title=clause.title,
+                variant=variant,
+                verdict=verdict,
+                sent=sent,
+                expected=expected,
+                got=got,
+                tries=tries,
+                frames=frames,
+            )
+        )
+        return self.rows[-1]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asks for.
+
+    Attributes:
+        suites: names; none: all that apply.
+        clauses: parts of names of clauses; none: all.
+        variants: also the further configurations.
+        interfaces: of this machine; None: in the lab.
+        listening: how long.
+    """
+
+    suites: Sequence[str] = ()
+    clauses: Sequence[str] = ()
+    variants: bool = True
+    interfaces: tuple[str, str] | None = None
+    listening: Listening = field(default_factory=Listening)
+
+    def keeps(self, clause: Clause) -> bool:
+        """Whether it is one of those that are asked."""
+        return not self.clauses or any(part in clause.name for part in self.clauses)
+
+
+def audit(
+    bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say
+) -> tuple[Audit, list[bytes]]:
+    """Ask everything, in minutes; the record, and the frames of its capture.
+
+    Args:
+        bound: technology and device.
+        wanted: what is asked.
+        keep: directory for a copy of the device's undo record.
+        say: told what happens.
+
+    Raises:
+        UsageError: no suite applies.
+        DutError: the device could not be configured, or not restored.
+    """
+    began = time.monotonic()
+    chosen = suites.chosen(wanted.suites)
+    bound = _preferring(bound, suites.preferred(chosen, bound.technology))
+    asked = suites.asked(chosen, bound.technology)
+    clauses = [c for c in asked.clauses if wanted.keeps(c)]
+    found = _Findings()
+    about = bound.driver.name
+    if clauses:
+        with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
+            about = device.about
+            _ask(device, clauses, "", bound, found, say)
+    for suite, words, params in asked.variants(bound.technology) if wanted.variants else ():
+        _vary(bound, suite, words, params, wanted, keep, found, say)
+    if not found.rows:
+        raise UsageError("no clause has such a name", "`v6t audit --list` shows them")
+    record = Audit(
+        schema=SCHEMA,
+        version=version("v6t"),
+        source_commit=commit(),
+        made=now(),
+        plugin=bound.settings.plugin,
+        params=json.loads(bound.technology.params.model_dump_json()),
+        driver=bound.driver.name,
+        device=about,
+        suites=[s.name for s in asked.suites],
+        seconds=round(time.monotonic() - began, 1),
+        findings=found.rows,
+    )
+    return record, found.frames
+
+
+def _preferring(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
+    """With parameters the suites prefer, but not in place of the user's own."""
+    default = type(bound.technology).params_model()
+    mine = {
+        name: value
+        for name, value in params.items()
+        if getattr(bound.technology.params, name) == getattr(default, name)
+    }
+    return _with(bound, mine) if mine else bound
+
+
+def _with(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
+    kind = type(bound.technology)
+    changed = overridden(kind, bound.settings.params, params)
+    return bind(bound.settings.model_copy(update={"params": changed}))
+
+
+def _vary(
+    bound: BoundRun,
+    suite: Suite,
+    words: str,
+    params: Mapping[str, Any],
+    wanted: Wanted,
+    keep: Path | None,
+    found: _Findings,
+    say: Say,
+) -> None:
+    """One further configuration; one that cannot be had leaves its clauses untold."""
+    clauses = [c for c in suite.varied(bound.technology, words) if wanted.keeps(c)]
+    if not clauses:
+        return
+    try:
+        changed = _with(bound, params)
+        clauses = [c for c in suite.varied(changed.technology, words) if wanted.keeps(c)]
+        changed.driver.check_intent(changed.intent)
+        with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
+            _ask(device, clauses, words, changed, found, say)
+    except UsageError as exc:
+        for clause in clauses:
+            found.untold(clause, words, f"not with this device: {exc.message}")
+    except DutError as exc:
+        for clause in clauses:
+            found.untold(clause, words, f"the device was not configured: {exc.message}")
+
+
+def _ask(
+    device: ProbedDevice,
+    clauses: Iterable[Clause],
+    variant: str,
+    bound: BoundRun,
+    found: _Findings,
+    say: Say,
+) -> None:
+    for clause in clauses:
+        finding = found.add(carry_out(clause, device.carry), variant, bound.technology.links)
+        if finding.verdict != "conforms":
+            say(f"{clause.name}: {finding.verdict}: {finding.got}")
+    device.check()
+
+
+def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
+    """All files of an audit into a directory.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    made = document(record)
+    texts = {
+        "json": json.dumps(record.to_json(), indent=1) + "\n",
+        "html": to_html(made),
+        "md": to_markdown(made),
+        "junit": to_junit(record),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for kind, text in texts.items():
+            replace_text(out / FILES[kind], text)
+        write_pcap(out / CAPTURE, frames, _FPS, overwrite=True)
+    except OSError as exc:
+        raise UsageError(f"{out} cannot be written: {exc.strerror}") from exc

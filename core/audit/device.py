@@ -1,0 +1,202 @@
+"""The device under audit, configured, with a prober at both its links; and put back afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from v6t.drivers.device import DeviceSession
+from v6t.drivers.lab.channel import Worker
+from v6t.drivers.lab.namespaces import LEFT, RIGHT
+from v6t.drivers.lab.setup import Bed, frame_octets
+from v6t.plugins.clauses.base import Frame, Send
+from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
+from v6t.profiles.intent import hosts_on, played
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.profiles.intent import Links
+
+WAIT_S, QUIET_S = 0.4, 0.06
+SETTLE_S = 0.3
+"""After the hosts introduced themselves."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Listening:
+    """How long is listened [s].
+
+    Attributes:
+        wait_s: where nothing comes.
+        quiet_s: after the last frame that came.
+    """
+
+    wait_s: float = WAIT_S
+    quiet_s: float = QUIET_S
+
+
+class ProbedDevice:
+    """Carries out what clauses send."""
+
+    def __init__(
+        self, prober: Worker, listening: Listening, session: DeviceSession | None, about: str
+    ) -> None:
+        self._prober = prober
+        self._listening = listening
+        self._session = session
+        self.about = about
+        """What the device is."""
+
+    def carry(self, send: Send) -> Sequence[Frame]:
+        """Send, listen."""
+        if send.pause_s:
+            time.sleep(send.pause_s)
+        wait_s = self._listening.wait_s * send.patience
+        heard = self._prober.ask(
+            "exchange",
+            frames=[(frame.side, frame.octets) for frame in send.frames],
+            wait_s=wait_s,
+            quiet_s=self._listening.quiet_s,
+            deadline_s=wait_s + 30,
+        )
+        return [Frame(side, octets) for side, octets in heard]
+
+    def check(self) -> None:
+        """See that it was configured all the time.
+
+        Raises:
+            DutError: it may not have been.
+        """
+        if self._session is not None:
+            self._session.check_held()
+
+
+@contextmanager
+def probed(
+    bound: BoundRun,
+    interfaces: tuple[str, str] | None,
+    listening: Listening,
+    keep: Path | None,
+    say: Say,
+) -> Iterator[ProbedDevice]:
+    """The device configured and read back, with a prober; restored at the end, whatever happens.
+
+    Args:
+        bound: technology and device.
+        interfaces: of this machine, left and right; None: in the lab.
+        listening: how long.
+        keep: directory for a copy of the undo record.
+        say: told what happens.
+
+    Raises:
+        UsageError: this device cannot be reached by single frames.
+        DutError: it could not be configured.
+    """
+    intent = bound.technology.dut_intent()
+    links = played(bound.technology.links, intent.left, intent.right)
+    if interfaces is None:
+        with _in_lab(bound, links, listening, keep, say) as device:
+            yield device
+        return
+    with _elsewhere(bound, links, interfaces, listening, keep, say) as device:
+        yield device
+
+
+@contextmanager
+def _in_lab(
+    bound: BoundRun, links: Links, listening: Listening, keep: Path | None, say: Say
+) -> Iterator[ProbedDevice]:
+    if not bound.tester.in_lab:
+        raise UsageError(
+            f"single frames do not go through the {bound.tester.name} tester",
+            "name two interfaces of this machine that are cabled to the device: "
+            "--interfaces LEFT,RIGHT",
+        )
+    if bound.driver.absent:
+        raise UsageError("there is no device to audit", "name a driver with --dut")
+    made = bound.driver.probed_device(bound.device, bound.intent, keep, say)
+    bed = Bed(links, made)
+    try:
+        lab = bed.open()
+        session = bed.device_session()
+        if session is not None:
+            session.verify()
+        prober = _prober(links, lab.tester.pid, (LEFT, RIGHT))
+        try:
+            yield ProbedDevice(prober, listening, session, _about(bound, bed.describe()))
+            bed.check()
+        finally:
+            prober.close()
+    finally:
+        bed.close()
+
+
+@contextmanager
+def _elsewhere(
+    bound: BoundRun,
+    links: Links,
+    interfaces: tuple[str, str],
+    listening: Listening,
+    keep: Path | None,
+    say: Say,
+) -> Iterator[ProbedDevice]:
+    session = bound.driver.session(bound.intent, keep, say)
+    try:
+        if session is not None:
+            session.open()
+            session.apply()
+            session.verify()
+        try:
+            prober = _prober(links, None, interfaces)
+        except TesterError as exc:
+            raise EnvironmentLacking(
+                f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}",
+                "they must be there and up, and raw sockets need CAP_NET_RAW",
+            ) from exc
+        try:
+            described = {} if session is None else session.describe()
+            yield ProbedDevice(prober, listening, session, _about(bound, described))
+        finally:
+            prober.close()
+    finally:
+        if session is not None:
+            try:
+                session.restore()
+            finally:
+                session.close()
+
+
+def _prober(links: Links, namespace: int | None, interfaces: tuple[str, str]) -> Worker:
+    at = {"left": interfaces[0], "right": interfaces[1]}
+    worker = Worker(
+        "prober",
+        {
+            "kind": "prober",
+            "namespace": namespace,
+            "interfaces": {
+                "left": at[links.port("left")],
+                "right": at[links.port("right")],
+            },
+            "frame_octets": frame_octets(links),
+            "hosts": {"left": hosts_on(links.left), "right": hosts_on(links.right)},
+        },
+    )
+    try:
+        worker.answer()
+        worker.ask("introduce")
+    except BaseException:
+        worker.close()
+        raise
+    time.sleep(SETTLE_S)
+    return worker
+
+
+def _about(bound: BoundRun, described: dict[str, Any]) -> str:
+    """The device in a few words: its driver's, and the version it told."""
+    version = described.get("version") or ""
+    return f"{bound.driver.name} {version}".strip()

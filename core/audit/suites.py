@@ -1,0 +1,73 @@
+"""Suites of clauses by name, found through the entry point group ``v6t.clauses``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from v6t.profiles.errors import ExtensionError, UsageError
+from v6t.profiles.extensions import Extensions
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
+    from v6t.plugins.clauses.base import Clause, Suite
+
+SUITES: Extensions[Suite] = Extensions("v6t.clauses", "v6t.plugins.clauses.base:Suite", "suite")
+names = SUITES.names
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a device.
+
+    Attributes:
+        suites: that have something to say.
+        clauses: of the configuration that was given.
+    """
+
+    suites: tuple[Suite, ...]
+    clauses: tuple[Clause, ...]
+
+    def variants(self, technology: Technology) -> Iterator[tuple[Suite, str, Mapping[str, Any]]]:
+        """Further configurations, each with the suite that wants it."""
+        for suite in self.suites:
+            for words, params in suite.variants(technology):
+                yield suite, words, params
+
+
+def chosen(wanted: Sequence[str]) -> list[Suite]:
+    """Suites by name; none named: all that can be loaded.
+
+    Raises:
+        UsageError: there is none of a name.
+    """
+    return [SUITES.load(name)() for name in (wanted or names())]
+
+
+def preferred(suites: Sequence[Suite], technology: Technology) -> dict[str, Any]:
+    """Parameters that suites want of a technology where the user named none."""
+    return {k: v for suite in suites for k, v in suite.preferred(technology).items()}
+
+
+def asked(suites: Sequence[Suite], technology: Technology) -> Asked:
+    """Clauses of the suites that apply.
+
+    Raises:
+        UsageError: none does.
+        ExtensionError: two clauses have one name.
+    """
+    found = [(suite, tuple(suite.clauses(technology))) for suite in suites]
+    applying = tuple(suite for suite, clauses in found if clauses)
+    if not applying:
+        said = ", ".join(suite.name for suite in suites)
+        raise UsageError(
+            f"no clause is known for {technology.name} ({said})",
+            "`v6t audit --list` shows which suites apply to which technologies",
+        )
+    clauses = tuple(clause for _, some in found for clause in some)
+    names_ = [clause.name for clause in clauses]
+    twice = next((n for n in names_ if names_.count(n) > 1), None)
+    if twice is not None:
+        raise ExtensionError(f"two clauses are called '{twice}'")
+    return Asked(applying, clauses)

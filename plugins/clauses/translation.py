@@ -1,0 +1,167 @@
+"""The suite ``translation``: RFC 7915 clause by clause, RFC 6052's prefix lengths and well-known prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any
+
+from v6t.plugins.clauses import (
+    rfc7915_four,
+    rfc7915_icmp,
+    rfc7915_icmpv6,
+    rfc7915_six,
+    rfc7915_sizes,
+)
+from v6t.plugins.clauses.base import Clause, Suite
+from v6t.plugins.clauses.packets import UDP, ip4, ip6, udp
+from v6t.plugins.clauses.translator import (
+    SERVER_PORT,
+    TranslatorEnds,
+    from_four,
+    from_six,
+    not_from_four,
+    not_from_six,
+    one,
+    translator,
+)
+from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.siit.clat import Clat
+from v6t.plugins.siit.siit import Siit
+from v6t.plugins.translation import rfc6052
+from v6t.plugins.translation.rfc6052 import WELL_KNOWN
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
+
+
+_WELL_KNOWN = "well-known prefix"
+_GLOBAL = "8.8.4.4"
+_PREFIXES = {length: f"2001:db8:{0x6400 + length:x}::/{length}" for length in (48, 56, 64, 96)}
+_PREFIXES.update({32: "2001:dba::/32", 40: "2001:dba:6400::/40"})
+_PARAMETER = {Siit: "prefix", Clat: "plat_prefix", Nat64: "prefix", MapTBorderRelay: "dmr"}
+
+
+def _beyond(technology: Technology) -> dict[str, Any]:
+    """A host that is behind the prefix and has a global address."""
+    if isinstance(technology, Nat64):
+        return {"responder_ipv4": _GLOBAL}
+    return {"ipv6_hosts" if isinstance(technology, Clat) else "ipv4_hosts": {"first": _GLOBAL}}
+
+
+class Translation(Suite):
+    """For every technology that translates between IPv6 on one link and IPv4 on the other."""
+
+    name = "translation"
+    title = "RFC 7915 both ways, prefix lengths and the well-known prefix of RFC 6052"
+
+    def clauses(self, technology: Technology) -> Iterator[Clause]:
+        """All of RFC 7915 with the addresses of the technology."""
+        t = translator(technology)
+        if t is None:
+            return
+        yield from rfc7915_six.clauses(t)
+        yield from rfc7915_four.clauses(t)
+        yield from rfc7915_sizes.clauses(t)
+        yield from rfc7915_icmp.clauses(t)
+        yield from rfc7915_icmpv6.clauses(t)
+
+    def preferred(self, technology: Technology) -> Mapping[str, Any]:
+        """Not the well-known prefix: a right device refuses addresses for benchmarks behind it."""
+        if isinstance(technology, Clat):
+            return {"plat_prefix": _PREFIXES[96]}
+        return {}
+
+    def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """A prefix of each length, and the well-known one."""
+        name = next((n for kind, n in _PARAMETER.items() if isinstance(technology, kind)), None)
+        if name is None:
+            return
+        more: dict[str, Any] = {"eam": []} if isinstance(technology, Siit) else {}
+        for length in sorted(_PREFIXES):
+            yield f"prefix of /{length}", {name: _PREFIXES[length], **more}
+        if isinstance(technology, MapTBorderRelay):
+            return
+        own = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}]} if more else {}
+        yield _WELL_KNOWN, {name: str(WELL_KNOWN), **own, **_beyond(technology)}
+
+    def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
+        """A packet each way behind each prefix; what the well-known prefix must not hold."""
+        t = translator(technology)
+        if t is None:
+            return
+        if variant == _WELL_KNOWN:
+            yield from _well_known(t, technology)
+            return
+        length = int(variant.rpartition("/")[2])
+        yield Clause(
+            f"rfc6052-2.2-up-{length}",
+            "RFC 6052",
+            "2.2",
+            "MUST",
+            f"an IPv4 address is found behind a prefix of /{length}",
+            from_six(
+                t,
+                rfc7915_six.datagram(t),
+                f"IPv4 to {t.four}",
+                one(lambda p: rfc7915_six.addressed(t, p)),
+                plain=True,
+            ),
+        )
+        yield Clause(
+            f"rfc6052-2.2-down-{length}",
+            "RFC 6052",
+            "2.2",
+            "MUST",
+            f"an IPv4 address is embedded behind a prefix of /{length}, bits 64 to 71 zero",
+            from_four(
+                t,
+                lambda where: rfc7915_four.datagram(t, where),
+                f"IPv6 from {t.four6}",
+                one(lambda p: rfc7915_four.addressed(t, p)),
+                plain=True,
+            ),
+        )
+
+
+def _well_known(t: TranslatorEnds, technology: Technology) -> Iterator[Clause]:
+    """Section 3.1: a global address passes, one that is not, but could be reached, does not."""
+    yield Clause(
+        "rfc6052-3.1-global",
+        "RFC 6052",
+        "3.1",
+        "MAY",
+        f"{t.four if t.four.is_global else t.six4[0]}, which is global, may stand behind the prefix",
+        from_six(
+            t, t.up(), f"IPv4 to {t.four}", one(lambda p: rfc7915_six.addressed(t, p)), plain=True
+        ),
+    )
+    neighbours = getattr(technology.dut_intent(), t.four_side)["neighbours"]
+    near = IPv4Address(next(a for a in neighbours if "." in a))
+    behind = rfc6052.embed(WELL_KNOWN, near)
+    clat = isinstance(technology, Clat)
+    ends = (behind, t.four6) if clat else (t.six, behind)
+    yield Clause(
+        "rfc6052-3.1-not-global",
+        "RFC 6052",
+        "3.1",
+        "MUST",
+        f"a packet {'from' if clat else 'for'} {near}, which is not global, behind the prefix is dropped",
+        not_from_six(t, ip6(*ends, UDP, udp(*ends, (t.port, SERVER_PORT))), "not forwarded"),
+    )
+    if not t.stateful and not clat:
+        yield Clause(
+            "rfc6052-3.1-not-represented",
+            "RFC 6052",
+            "3.1",
+            "MUST",
+            f"the well-known prefix does not represent {near}, which is not global",
+            not_from_four(
+                t,
+                lambda where: ip4(
+                    near, where[0], UDP, udp(near, where[0], (SERVER_PORT, where[1]))
+                ),
+                "not forwarded",
+            ),
+        )

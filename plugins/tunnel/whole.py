@@ -1,0 +1,163 @@
+"""A relay of IPv4 in IPv6 as a whole: sources checked, fragments, hairpin, its own ICMP errors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.plugins.common.discards import sound
+from v6t.plugins.common.reassembly import Reassembly
+from v6t.plugins.common.whole import HOP_LIMIT, PacketDevice, decremented
+from v6t.plugins.whole import Leaves, SideName
+from v6t.profiles.headerpolicy import combined_ecn
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
+
+IPIP, FRAGMENT, ICMP = 4, 44, 1
+_PORTS = (6, 17)
+_CE = 3
+
+
+class RelayDevice(PacketDevice):
+    """Customers left, in tunnels; IPv4 right. Stateless but for fragments."""
+
+    silent = True
+    """Says nothing about sources that are not the customer's."""
+
+    def __init__(self, technology: Technology) -> None:
+        """Nothing to reassemble yet."""
+        super().__init__(technology)
+        self._fragments = Reassembly()
+
+    @property
+    @abstractmethod
+    def relay(self) -> IPv6Address:
+        """The tunnels' end here."""
+
+    @abstractmethod
+    def owner(self, ipv4: IPv4Address, port: int | None) -> IPv6Address | None:
+        """Who has an address and port; None: nobody."""
+
+    def packet(self, side: SideName, version: int, packet: bytes) -> Leaves | None:
+        """See the base class."""
+        if version == 4:
+            return self._from_four(packet) if side == "right" else []
+        if side != "left" or packet[24:40] != self.relay.packed:
+            return None
+        whole = self._fragments.ipv6(packet)
+        return [] if whole is None else self._from_tunnel(whole)
+
+    def _from_tunnel(self, packet: bytes) -> Leaves:
+        inner = packet[40:]
+        if packet[6] != IPIP or len(inner) < 20 or inner[0] >> 4 != 4:
+            return []
+        inner = inner[: int.from_bytes(inner[2:4], "big")]
+        if not sound(np.frombuffer(inner, dtype=np.uint8)[None, :], 4)[0]:
+            return []
+        source = IPv4Address(inner[12:16])
+        key = packet[8:24]
+        owned = self.owner(source, port_of(inner, sender=True))
+        if int.from_bytes(inner[6:8], "big") & 0x1FFF:
+            owned = IPv6Address(key) if self._claims(IPv6Address(key), source) else None
+        if owned is None or owned.packed != key:
+            return [] if self.silent else self.told("left", packet, 1, 5)
+        outer_tos = (packet[0] << 4 & 0xF0) | packet[1] >> 4
+        tos = _decapsulated(inner[1], outer_tos, copied=self.copied)
+        if tos is None or inner[8] <= 1:
+            return []
+        made = decremented(ipv4_tos(inner, tos))
+        destination = IPv4Address(inner[16:20])
+        if self._customers(destination):
+            return self._into_tunnel(made, self.owner(destination, port_of(made, sender=False)))
+        return [("right", made)]
+
+    copied = False
+    """The DSCP is the outer header's when a packet leaves a tunnel (uniform model)."""
+
+    def _claims(self, customer: IPv6Address, ipv4: IPv4Address) -> bool:
+        """Whether a later fragment, which has no ports, may be the customer's."""
+        return any(self.owner(ipv4, port) == customer for port in range(65536))
+
+    def _customers(self, ipv4: IPv4Address) -> bool:
+        """Whether an address is shared out to customers."""
+        return any(self.owner(ipv4, port) is not None for port in range(1024, 65536, 64))
+
+    def _from_four(self, packet: bytes) -> Leaves:
+        if packet[8] <= 1:
+            return self.told("right", packet, 11, 0)
+        whole = self._fragments.ipv4(packet)
+        if whole is None:
+            return []
+        customer = self.owner(IPv4Address(whole[16:20]), port_of(whole, sender=False))
+        if customer is None:
+            return self.told("right", packet, 3, 1)
+        return self._into_tunnel(decremented(whole), customer)
+
+    def _into_tunnel(self, packet: bytes, customer: IPv6Address | None) -> Leaves:
+        if customer is None:
+            return []
+        mtu = self.mtu["left"]
+        if len(packet) + 40 > mtu and packet[6] & 0x40:
+            return self.told("right", packet, 3, 4, mtu - 40)
+        return [("left", piece) for piece in _encapsulated(packet, self.relay, customer, mtu)]
+
+
+def port_of(packet: bytes, *, sender: bool) -> int | None:
+    """The customer's port in a packet of IPv4: an identifier of ICMP; of an error, the one within.
+
+    Args:
+        packet: IPv4.
+        sender: the customer sent it, else it is for the customer.
+    """
+    end = 4 * (packet[0] & 15)
+    data = packet[end:]
+    if int.from_bytes(packet[6:8], "big") & 0x1FFF or len(data) < 4:
+        return None
+    if packet[9] in _PORTS:
+        return int.from_bytes(data[:2] if sender else data[2:4], "big")
+    if packet[9] != ICMP or len(data) < 8:
+        return None
+    if data[0] in (0, 8):
+        return int.from_bytes(data[4:6], "big")
+    inner = data[8:]
+    if data[0] not in (3, 11, 12) or len(inner) < 28:
+        return None
+    return port_of(inner, sender=not sender)
+
+
+def ipv4_tos(packet: bytes, tos: int) -> bytes:
+    """With another TOS; the checksum is left to who changes the TTL."""
+    return packet[:1] + bytes([tos]) + packet[2:]
+
+
+def _decapsulated(inner: int, outer: int, *, copied: bool) -> int | None:
+    """TOS of a packet that leaves a tunnel (RFC 6040 section 4.2); None: it is dropped."""
+    if not inner & 3 and outer & 3 == _CE:
+        return None
+    ecn = combined_ecn(np.array([inner & 3], np.uint8), np.array([outer & 3], np.uint8))
+    return int(ecn[0]) | (outer if copied else inner) & 0xFC
+
+
+def _encapsulated(
+    packet: bytes, source: IPv6Address, destination: IPv6Address, mtu: int
+) -> Iterator[bytes]:
+    """One tunnel packet, or its fragments (RFC 2473 section 7.2)."""
+    first = (6 << 28 | packet[1] << 20).to_bytes(4, "big")
+    ends = source.packed + destination.packed
+
+    def made(following: int, data: bytes) -> bytes:
+        return first + len(data).to_bytes(2, "big") + bytes([following, HOP_LIMIT]) + ends + data
+
+    if len(packet) + 40 <= mtu:
+        yield made(IPIP, packet)
+        return
+    room = (mtu - 48) // 8 * 8
+    pieces: Sequence[bytes] = [packet[at : at + room] for at in range(0, len(packet), room)]
+    for number, piece in enumerate(pieces):
+        word = number * room | (number < len(pieces) - 1)
+        head = bytes([IPIP, 0]) + word.to_bytes(2, "big") + b"\0\0" + packet[4:6]
+        yield made(FRAGMENT, head + piece)

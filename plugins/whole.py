@@ -1,0 +1,49 @@
+"""A device as a whole, a frame at a time: whatever it sends, on either link.
+
+The reference translation (:meth:`v6t.plugins.base.Reference.expect`) is for test frames: one answer or none,
+on the other link, millions of them. This is what audits are audited with, where every octet of single
+packets counts, errors of the device's own included.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
+    from v6t.profiles.model import Direction
+
+SideName = Literal["left", "right"]
+Leaves = list[tuple[SideName, bytes]]
+"""Frames or packets, and the link each leaves on."""
+WAYS: dict[SideName, Direction] = {"left": "forward", "right": "reverse"}
+"""Direction of what arrives on a link."""
+
+
+class WholeDevice:
+    """Forwards what the technology's reference translation forwards, says nothing itself. Picklable."""
+
+    def __init__(self, technology: Technology) -> None:
+        """Remember.
+
+        Args:
+            technology: whose reference translation it is.
+        """
+        self.technology = technology
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.technology,)
+
+    def receive(self, side: SideName, frame: bytes) -> Leaves:
+        """Frames that leave because of one that arrived on a link."""
+        rows = np.frombuffer(frame, dtype=np.uint8)[None, :]
+        answer = self.technology.expect(WAYS[side], rows)
+        length = int(answer.length[0])
+        return [(other(side), answer.frames[0, :length].tobytes())] if length > 0 else []
+
+
+def other(side: SideName) -> SideName:
+    """The other link."""
+    return "right" if side == "left" else "left"

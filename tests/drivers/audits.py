@@ -1,0 +1,163 @@
+"""The devices that run here, audited: which clauses each follows. Written into ``docs/audit.md``.
+
+``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab what this machine has and notes the
+verdicts in ``recorded/audits.json``; ``python -m v6t.tests.drivers.audits`` writes the page's tables from that.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from v6t.tests.drivers.matrix import Row, lacking, vpp
+
+PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
+RECORD = Path(__file__).parent / "recorded" / "audits.json"
+BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
+SIGNS = {"conforms": "+", "deviates": "**-**", "cannot be told": "?"}
+SOFTWIRES = {"initiator_count": 16}
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A device as one technology, with the letters that head its column."""
+
+    device: str
+    plugin: str
+    head: str
+    words: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """In the record."""
+        return f"{self.device}-{self.plugin}"
+
+
+ROWS = (
+    Audited("reference", "siit", "ref SIIT", "the reference device, SIIT"),
+    Audited("tayga", "siit", "TAYGA SIIT", "TAYGA, SIIT"),
+    Audited("tayga", "clat", "TAYGA CLAT", "TAYGA, CLAT"),
+    Audited("tayga-nftables", "nat64", "TAYGA+nft NAT64", "TAYGA and nftables, NAT64"),
+    Audited("vpp", "nat64", "VPP NAT64", "VPP, NAT64"),
+    Audited(
+        "vpp",
+        "mapt-br",
+        "VPP MAP-T",
+        "VPP, MAP-T BR with a rule it takes",
+        {"rule_ipv6": "2001:db8:ce::/48"},
+    ),
+    Audited("vpp", "mape-br", "VPP MAP-E", "VPP, MAP-E BR"),
+    Audited("vpp", "lwaftr", "VPP lw4o6", "VPP, lwAFTR"),
+    Audited("vpp", "dslite-aftr", "VPP DS-Lite", "VPP, DS-Lite AFTR", SOFTWIRES),
+    Audited("nftables", "nat44", "nft NAT44", "nftables, NAT44"),
+    Audited("iptables", "nat44", "iptables NAT44", "iptables, NAT44"),
+    Audited("vpp", "nat44", "VPP NAT44", "VPP, NAT44"),
+)
+
+
+def recorded() -> dict[str, Any]:
+    """What was noted: by row, ``device``, ``date`` and the verdict of each clause."""
+    found: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    return found
+
+
+def record(names: list[str]) -> None:
+    """Audit what is here, note it."""
+    for row in ROWS:
+        if names and row.name not in names:
+            continue
+        missing = lacking("embedded", Row(row.device, row.plugin, row.words))
+        if missing:
+            print(f"{row.name}: {missing}")
+            continue
+        found = _audit(row)
+        kept = recorded()
+        kept[row.name] = {
+            "device": found["device"],
+            "date": found["made"][:10],
+            "clauses": {f["clause"]: f["verdict"] for f in found["findings"]},
+            "about": {
+                f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]]
+                for f in found["findings"]
+            },
+            "got": {f["clause"]: f["got"] for f in found["findings"] if f["verdict"] != "conforms"},
+        }
+        RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        print(f"{row.name}: {len(found['findings'])} clauses")
+
+
+def _audit(row: Audited) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as place:
+        command = [
+            sys.executable,
+            "-m",
+            "v6t.core.cli.main",
+            "audit",
+            "--plugin",
+            row.plugin,
+            "--dut",
+            row.device,
+        ]
+        for name, value in row.params.items():
+            command += ["--set", f"{name}={value}"]
+        if row.device == "vpp":
+            command += ["--set-dut", f"program={vpp()}"]
+        subprocess.run([*command, "-o", place], capture_output=True, check=False)
+        made: dict[str, Any] = json.loads((Path(place) / "audit.json").read_text())
+        return made
+
+
+def generated() -> str:
+    """Who was audited, and the table device x clause."""
+    return "\n".join([BEGIN, "", *_lines(), "", END])
+
+
+def _lines() -> Iterator[str]:
+    found = recorded()
+    rows = [row for row in ROWS if row.name in found]
+    yield "| device | audited | clauses | + | - MUST | - SHOULD | - MAY | ? |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        kept = found[row.name]
+        verdicts = list(kept["clauses"].values())
+        levels = [kept["about"][c][2] for c, v in kept["clauses"].items() if v == "deviates"]
+        counts = [verdicts.count("conforms"), *(levels.count(x) for x in ("MUST", "SHOULD", "MAY")),
+                  verdicts.count("cannot be told")]  # fmt: skip
+        yield (
+            f"| {row.words} ({kept['device']}) | {kept['date']} | {len(verdicts)} | "
+            + " | ".join(map(str, counts))
+            + " |"
+        )
+    clauses: dict[str, list[str]] = {}
+    for row in rows:
+        for clause, about in found[row.name]["about"].items():
+            clauses.setdefault(clause, about)
+    yield ""
+    yield "| clause | level | what a device does | " + " | ".join(row.head for row in rows) + " |"
+    yield "|---|---|---|" + "---|" * len(rows)
+    for clause, (rfc, section, level, title) in sorted(
+        clauses.items(), key=lambda item: (item[1][0], item[1][1])
+    ):
+        signs = [SIGNS.get(found[row.name]["clauses"].get(clause, ""), "") for row in rows]
+        name = f"{rfc} {section} `{clause.split('-', 2)[-1]}`"
+        yield f"| {name} | {level} | {title} | " + " | ".join(signs) + " |"
+
+
+def write() -> None:
+    """Put the tables into the page."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    PAGE.write_text(before + generated() + rest.partition(END)[2])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["record"]:
+        record(sys.argv[2:])
+    write()

@@ -1,0 +1,1 @@
+"""Clauses before devices that are right, and before devices with one planted fault each."""

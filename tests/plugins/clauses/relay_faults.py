@@ -1,0 +1,279 @@
+"""Planted faults of relays and tunnels: each breaks one clause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from v6t.plugins.map.whole import WholeMapE, WholeMapT
+from v6t.plugins.tunnel import whole as tunnel_whole
+from v6t.plugins.tunnel.whole import RelayDevice
+from v6t.tests.plugins.clauses.faulty import Fault, Octets, header_summed, version
+
+IPIP, FRAGMENT, UDP, ICMP = 4, 44, 17, 1
+Change = Callable[[Octets], None]
+
+
+def _out(change: Change) -> Callable[[bytes, bytes], bytes]:
+    """Of packets that leave a tunnel; the header checksum is right afterwards."""
+
+    def leaving(came: bytes, left: bytes) -> bytes:
+        if version(came) != 6 or version(left) != 4:
+            return left
+        octets = Octets(left)
+        change(octets)
+        return header_summed(octets)
+
+    return leaving
+
+
+def _into(at: int, change: Callable[[int], int], *, inner: bool) -> Callable[[bytes, bytes], bytes]:
+    """One octet of packets that enter a tunnel: of the outer header or of the inner one."""
+
+    def leaving(came: bytes, left: bytes) -> bytes:
+        if version(left) != 6 or left[6] != IPIP or version(came) != 4:
+            return left
+        outer, packet = Octets(left[:40]), Octets(left[40:])
+        chosen = packet if inner else outer
+        chosen[at] = change(chosen[at]) & 0xFF
+        return bytes(outer) + header_summed(packet)
+
+    return leaving
+
+
+def _put(at: int, value: int) -> Change:
+    def change(packet: Octets) -> None:
+        packet[at] = value & 0xFF
+
+    return change
+
+
+def _owner(change: Callable[[Any, Any, Any, Any], Any]) -> tuple[Any, str, Callable[[Any], Any]]:
+    """Other customers own addresses: of the right answer, the device, address and port."""
+
+    def made(right: Any) -> Any:
+        def wrong(self: Any, ipv4: Any, port: Any) -> Any:
+            return change(right(self, ipv4, port), self, ipv4, port)
+
+        return wrong
+
+    return WholeMapE, "owner", made
+
+
+def _unchecked(method: Any) -> Any:
+    """MAP-T without a look at the port: the CE is believed."""
+    del method
+
+    def believed(self: Any, packet: bytes) -> Any:
+        from ipaddress import IPv6Address
+
+        from v6t.plugins.translation import rfc7915
+
+        ce = IPv6Address(packet[8:24])
+        for rule in self._rules:
+            found = rule.decode(ce)
+            if found is not None:
+                return found[0], ce
+        raise rfc7915.Refused(rfc7915.WRONG_SOURCE)
+
+    return believed
+
+
+def _drop(when: Callable[[bytes], bool]) -> Callable[[bytes], bytes | None]:
+    return lambda p: None if when(p) else p
+
+
+def mapt() -> list[Fault]:
+    """Of a MAP-T relay."""
+    silent = Fault("wrong sources not told", "source-told",
+                   leaving=lambda c, p: None if version(c) == 6 == version(p) else p)  # fmt: skip
+    port = Fault(
+        "source port not checked", "source-port-udp", patch=(WholeMapT, "_from_ce", _unchecked)
+    )
+    later = Fault("later fragments dropped", "fragments-in-order",
+                  arriving=_drop(lambda p: version(p) == 4 and p[6] & 0x1F | p[7] > 0))  # fmt: skip
+    echo = Fault(
+        "ICMP echo from IPv4 dropped",
+        "down-icmp",
+        arriving=_drop(lambda p: version(p) == 4 and p[9] == ICMP),
+    )
+    edge = Fault("last port of a range dropped", "edges-up",
+                 arriving=_drop(lambda p: version(p) == 6 and p[6] == UDP and p[41] & 0x1F == 0x1F))  # fmt: skip
+    return [silent, port, later, echo, edge]
+
+
+def relay() -> Iterator[Fault]:
+    """Of a MAP-E relay, suite ``relay``."""
+    yield Fault(
+        "ports not checked", "source-port-udp", patch=(RelayDevice, "_from_tunnel", _believing)
+    )
+    yield Fault(
+        "TCP ports not checked", "source-port-tcp", patch=(RelayDevice, "_from_tunnel", _believing)
+    )
+    yield Fault(
+        "identifiers not checked",
+        "source-port-icmp",
+        patch=(RelayDevice, "_from_tunnel", _believing),
+    )
+    yield Fault(
+        "IPv4 sources not checked",
+        "source-ipv4-other",
+        patch=(RelayDevice, "_from_tunnel", _believing),
+    )
+    yield Fault(
+        "outer sources not checked",
+        "source-ipv6-stranger",
+        patch=(RelayDevice, "_from_tunnel", _believing),
+    )
+    yield Fault(
+        "prefixes not checked", "source-ipv6-other", patch=(RelayDevice, "_from_tunnel", _believing)
+    )
+    yield Fault(
+        "excluded ports accepted",
+        "source-port-excluded",
+        patch=(RelayDevice, "_from_tunnel", _believing),
+    )
+    yield Fault(
+        "wrong sources told", "source-port-udp", patch=(RelayDevice, "silent", lambda _: False)
+    )
+    yield Fault("port ranges end early", "edges-down",
+                patch=_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0x1F else r))  # fmt: skip
+    yield Fault("port ranges begin late", "edges-up",
+                patch=_owner(lambda r, s, a, p: None if p is not None and p & 0x1F == 0 else r))  # fmt: skip
+    yield Fault("all ports are the first customer's", "beside-down",
+                patch=_owner(lambda r, s, a, p: s._rules[0].map_address(a, 1) if r is not None else r))  # fmt: skip
+    yield Fault(
+        "ICMP queries dropped",
+        "down-icmp",
+        arriving=_drop(lambda p: version(p) == 4 and p[9] == ICMP and p[20] in (0, 8)),
+    )
+    yield Fault(
+        "ICMP errors dropped",
+        "icmp-error-3-4",
+        arriving=_drop(lambda p: version(p) == 4 and p[9] == ICMP and p[20] == 3),
+    )
+    yield Fault("fragments dropped", "fragments-in-order",
+                arriving=_drop(lambda p: version(p) == 4 and p[6] & 0x3F | p[7] > 0))  # fmt: skip
+    yield Fault(
+        "TCP dropped",
+        "up-tcp",
+        arriving=_drop(lambda p: version(p) == 6 and p[6] == IPIP and p[49] == 6),
+    )
+    yield Fault(
+        "no hairpin",
+        "hairpin",
+        patch=(RelayDevice, "_customers", lambda _: lambda self, ipv4: False),
+    )
+
+
+def _believing(right: Any) -> Any:
+    """Every tunnel packet is decapsulated, whoever sent it."""
+
+    def believed(self: Any, packet: bytes) -> Any:
+        inner = packet[40:]
+        if packet[6] != IPIP or len(inner) < 20:
+            return right(self, packet)
+        return [("right", tunnel_whole.decremented(inner))]
+
+    return believed
+
+
+def _ecn(inner: int, outer: int, made: int) -> Callable[[bytes, bytes], bytes]:
+    """One cell of the table is wrong."""
+
+    def leaving(came: bytes, left: bytes) -> bytes:
+        if version(came) != 6 or version(left) != 4 or came[6] != IPIP:
+            return left
+        if (came[41] & 3, came[1] >> 4 & 3) != (inner, outer):
+            return left
+        octets = Octets(left)
+        octets[1] = octets[1] & 0xFC | made
+        return header_summed(octets)
+
+    return leaving
+
+
+def tunnel() -> Iterator[Fault]:
+    """Of a MAP-E relay, suite ``tunnel``."""
+    yield Fault(
+        "TTL kept out of the tunnel", "ttl-out", leaving=_out(lambda p: _put(8, p[8] + 1)(p))
+    )
+    yield Fault("TTL of the outer header", "outer-hop-limit",
+                leaving=lambda c, p: _out(_put(8, c[7] - 1))(c, p))  # fmt: skip
+    yield Fault(
+        "DF lost out of the tunnel", "df-out", leaving=_out(lambda p: _put(6, p[6] & 0xBF)(p))
+    )
+    yield Fault(
+        "TTL kept into the tunnel", "ttl-into", leaving=_into(8, lambda v: v + 1, inner=True)
+    )
+    yield Fault(
+        "DF lost into the tunnel", "df-into", leaving=_into(6, lambda v: v & 0xBF, inner=True)
+    )
+    yield Fault("tunnel hop limit from the TTL", "tunnel-hop-limit",
+                leaving=lambda c, p: p[:7] + c[8:9] + p[8:] if version(p) == 6 and version(c) == 4 else p)  # fmt: skip
+    yield Fault("DSCP not carried over", "dscp-into", leaving=_into(0, lambda v: 0x60, inner=False))
+    yield Fault("ECN not copied", "ecn-into-2", leaving=_into(1, lambda v: v & 0x0F, inner=False))
+    yield Fault(
+        "inner data changed",
+        "decapsulated",
+        leaving=lambda c, p: p[:-1] + b"!" if version(p) == 4 else p,
+    )
+    yield Fault(
+        "tunnel to another customer",
+        "encapsulated",
+        leaving=_into(39, lambda v: v + 1, inner=False),
+    )
+    yield Fault(
+        "time exceeded not told",
+        "ttl-1",
+        leaving=lambda c, p: None if version(c) == 4 == version(p) else p,
+    )
+    yield Fault(
+        "too big not told",
+        "df-too-big",
+        leaving=lambda c, p: None if version(c) == 4 == version(p) else p,
+    )
+    yield Fault("MTU of the link told", "df-too-big",
+                leaving=lambda c, p: p[:26] + b"\x05\xdc" + p[28:] if version(c) == 4 == version(p) else p)  # fmt: skip
+    yield Fault("too big without DF dropped", "no-df-too-big",
+                leaving=lambda c, p: None if version(p) == 6 and p[6] == FRAGMENT else p)  # fmt: skip
+    yield Fault("last fragment lost", "no-df-too-big",
+                leaving=lambda c, p: None if version(p) == 6 and p[6] == FRAGMENT and not p[43] & 1 else p)  # fmt: skip
+    yield Fault(
+        "tunnel fragments dropped",
+        "reassembly-in-order",
+        arriving=_drop(lambda p: version(p) == 6 and p[6] == FRAGMENT),
+    )
+    yield Fault("marks on Not-ECT forwarded", "ecn-0-3", arriving=_unmarked)
+    for inner, outer, made in ((2, 3, 2), (1, 3, 1), (2, 1, 2), (0, 2, 2), (3, 0, 0)):
+        yield Fault(
+            f"inner {inner}, outer {outer} becomes {made}",
+            f"ecn-{inner}-{outer}",
+            leaving=_ecn(inner, outer, made),
+        )
+    yield Fault(
+        "IPv6 in the tunnel forwarded",
+        "wrong-version",
+        patch=(RelayDevice, "_from_tunnel", _believing),
+    )
+    yield Fault(
+        "inner length not checked", "inner-length", patch=(RelayDevice, "_from_tunnel", _believing)
+    )
+    yield Fault(
+        "inner header checksum not checked",
+        "inner-checksum",
+        patch=(RelayDevice, "_from_tunnel", _believing),
+    )
+    yield Fault("nested IPv4 forwarded", "nested", patch=(RelayDevice, "_from_tunnel", _believing))
+
+
+def _unmarked(packet: bytes) -> bytes:
+    """CE on Not-ECT is not looked at."""
+    if (
+        version(packet) == 6
+        and packet[6] == IPIP
+        and packet[1] >> 4 & 3 == 3
+        and not packet[41] & 3
+    ):
+        return packet[:1] + bytes([packet[1] & 0x0F]) + packet[2:]
+    return packet
