@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from v6t.analysis.blocks import Document
+
+AUDIT = "audit.json"
 
 
 @click.command(short_help="compare runs with one another or with published results")
@@ -30,9 +36,14 @@ def command(
 
     The word `latest` is the latest run; one directory alone is compared with it.
 
+    Directories of audits (`v6t audit`) are compared clause by clause.
+
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
     """
+    if all((path / AUDIT).is_file() for path in directories):
+        _compare_audits(directories, anyway or published, output, as_json)
+        return
     from v6t.core.runs.rundir import latest_run, reading
 
     directories = tuple(map(latest_run, directories))
@@ -67,6 +78,11 @@ def _compare(
             _write(output, json.dumps(comparison.to_json(), indent=1) + "\n")
             return
         document = comparison_document(comparison)
+    _told(document, output)
+
+
+def _told(document: Document, output: Path | None) -> None:
+    """On the terminal, or in a file."""
     if output is None:
         from v6t.core.cli.document_view import print_document
 
@@ -79,6 +95,27 @@ def _compare(
     if render is None:
         raise UsageError(f"{output} is no file that can be written", "use .html, .md or .json")
     _write(output, render(document))
+
+
+def _compare_audits(
+    directories: tuple[Path, ...], of_runs: bool, output: Path | None, as_json: bool
+) -> None:
+    from v6t.analysis.compare.audits import document, to_json
+    from v6t.analysis.records.audit import audit_from
+    from v6t.profiles.files import read_json
+
+    if of_runs:
+        raise UsageError("--published and --anyway are for runs", "audits are compared as they are")
+    if len(directories) < 2:
+        raise UsageError("a comparison needs two audits", "v6t compare DIRECTORY DIRECTORY")
+    audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
+    if as_json:
+        click.echo(json.dumps(to_json(audits), indent=1))
+        return
+    if output is not None and output.suffix == ".json":
+        _write(output, json.dumps(to_json(audits), indent=1) + "\n")
+        return
+    _told(document(audits), output)
 
 
 def _write(path: Path, text: str) -> None:

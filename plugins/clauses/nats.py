@@ -6,23 +6,21 @@ section 8.2 and RFC 6146 ask for the same of UDP.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from v6t.plugins.clauses import nat_delivery
 from v6t.plugins.clauses.base import (
     Clause,
-    Exchange,
-    Frame,
     Judgement,
-    Level,
     Send,
     Suite,
     conforms,
     deviates,
     untold,
 )
+from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
 from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, nat
-from v6t.plugins.clauses.packets import ICMP, MF, UDP, data, icmp, ip4, udp
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
@@ -39,8 +37,6 @@ _TWO = {
 """Hosts on either side."""
 _POOL = {"pool_first": "198.19.1.1", "pool_count": 2}
 _SEVERAL = 8
-NO_MAPPING = "nothing right comes out, so nothing can be told of mappings"
-Steps = Generator[Send, Sequence[Frame], Judgement]
 
 
 class Nat(Suite):
@@ -61,8 +57,7 @@ class Nat(Suite):
         yield from _mapping(n)
         yield from _filtering(n)
         yield from _hairpinning(n)
-        yield from _errors(n)
-        yield from _fragments(n)
+        yield from nat_delivery.clauses(n)
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Two public addresses."""
@@ -74,7 +69,7 @@ class Nat(Suite):
         del variant
         n = nat(technology)
         if n is not None:
-            yield _clause(
+            yield clause(
                 "RFC 6888",
                 "REQ-2",
                 "pooling",
@@ -82,14 +77,6 @@ class Nat(Suite):
                 "all mappings of a host have the same public address",
                 lambda: _paired(n),
             )
-
-
-def _clause(
-    rfc: str, section: str, name: str, level: Level, title: str, exchange: Callable[[], Exchange]
-) -> Clause:
-    return Clause(
-        f"{rfc.lower().replace(' ', '')}-{section}-{name}", rfc, section, level, title, exchange
-    )
 
 
 def _mapping(n: NatEnds) -> Iterator[Clause]:
@@ -108,7 +95,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             else deviates(said, n.seen(heard))
         )
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-1",
         "mapped",
@@ -127,7 +114,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         words = ", ".join(map(str, found))
         return conforms(said, words) if len(set(found)) == 1 else deviates(said, words)
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-1",
         "endpoint-independent",
@@ -149,7 +136,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             return untold(said, NO_MAPPING)
         return conforms(said, f"{one}") if one == two else deviates(said, f"{one}, {two}")
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-1",
         "endpoint-independent-contended",
@@ -166,7 +153,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             return untold(said, NO_MAPPING)
         return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-3",
         "overloading",
@@ -183,7 +170,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             return untold(said, NO_MAPPING)
         return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-3",
         "overloading-by-server",
@@ -204,7 +191,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
                 return deviates(said, words[-1])
         return conforms(said, ", ".join(words[:2]) + ", ...")
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-4",
         "parity",
@@ -234,7 +221,7 @@ def _filtering(n: NatEnds) -> Iterator[Clause]:
         heard = yield Send([n.frame("right", n.down(who, seen))])
         return conforms(said) if n.inside(heard) else deviates(said, n.seen(heard))
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-8",
         "filtering-address",
@@ -242,7 +229,7 @@ def _filtering(n: NatEnds) -> Iterator[Clause]:
         "filtering is at most address-dependent: a server may answer from another port",
         lambda: from_outside(n.server(0, 4321), "the datagram, inside"),
     )
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-8",
         "filtering-endpoint",
@@ -264,7 +251,7 @@ def _hairpinning(n: NatEnds) -> Iterator[Clause]:
         return judge(one, got, n.seen(heard))
 
     said = "the datagram, at the other host"
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-9",
         "hairpinning",
@@ -289,7 +276,7 @@ def _hairpinning(n: NatEnds) -> Iterator[Clause]:
             else deviates(outer, f"source {packet.source} port {packet.ports[0]}")
         )
 
-    yield _clause(
+    yield clause(
         "RFC 4787",
         "REQ-9a",
         "hairpinning-source",
@@ -297,126 +284,3 @@ def _hairpinning(n: NatEnds) -> Iterator[Clause]:
         "the other host sees the public endpoint as source",
         lambda: turned(public, outer),
     )
-
-
-def _errors(n: NatEnds) -> Iterator[Clause]:
-    def error(seen: Endpoint, kind: int, code: int, rest: int = 0) -> bytes:
-        who = n.server(0)
-        about = ip4(
-            seen.ipv4, who.ipv4, UDP, udp(seen.ipv4, who.ipv4, (seen.port, who.port), data(40))
-        )
-        return ip4(who.ipv4, seen.ipv4, ICMP, icmp(kind, code, rest, about))
-
-    def translated(kind: int, code: int, rest: int = 0) -> Steps:
-        port, said = next(n.ports), "the error inside, about the host's own endpoint"
-        seen = yield from n.mapped(0, port, n.server(0))
-        if seen is None:
-            return untold(said, NO_MAPPING)
-        heard = yield Send([n.frame("right", error(seen, kind, code, rest))])
-        found = [p for h, p in n.inside(heard) if h == 0 and p.error]
-        if not found:
-            return deviates(said, n.seen(heard))
-        about = found[0].about
-        own = n.customer if n.customer is not None else n.hosts[0]
-        if about is None or about.source != own or about.ports[0] != port:
-            return deviates(said, f"about {about}")
-        return conforms(said) if found[0].summed else deviates(said, "a wrong ICMP checksum")
-
-    for kind, code, rest, words in (
-        (3, 3, 0, "port unreachable"),
-        (3, 4, 1400, "fragmentation needed"),
-        (11, 0, 0, "time exceeded"),
-    ):
-        yield _clause(
-            "RFC 5508",
-            "REQ-4",
-            f"error-{kind}-{code}",
-            "MUST",
-            f"ICMP {words} about a mapped datagram reaches the host, translated with what is in it",
-            lambda k=kind, c=code, r=rest: translated(k, c, r),  # type: ignore[misc]
-        )
-
-    def unknown() -> Steps:
-        said = "nothing inside"
-        heard = yield Send([n.frame("right", error(Endpoint(n.pool[0], 61112), 3, 3))])
-        if n.inside(heard):
-            return deviates(said, n.seen(heard))
-        seen = yield from n.mapped(0, next(n.ports), n.server(0))
-        return untold(said, NO_MAPPING) if seen is None else conforms(said, n.seen(heard))
-
-    yield _clause(
-        "RFC 5508",
-        "REQ-4",
-        "error-unmapped",
-        "SHOULD",
-        "an ICMP error about no mapping is silently dropped",
-        unknown,
-    )
-
-    def kept() -> Steps:
-        port, said = next(n.ports), "the datagram after the error, inside"
-        seen = yield from n.mapped(0, port, n.server(0))
-        if seen is None:
-            return untold(said, NO_MAPPING)
-        yield Send([n.frame("right", error(seen, 3, 3))])
-        heard = yield Send([n.frame("right", n.down(n.server(0), seen))])
-        return (
-            conforms(said)
-            if any(p.protocol == UDP for _, p in n.inside(heard))
-            else deviates(said, n.seen(heard))
-        )
-
-    yield _clause(
-        "RFC 4787", "REQ-12", "error-keeps-mapping", "MUST", "an ICMP error ends no mapping", kept
-    )
-
-
-def _fragments(n: NatEnds) -> Iterator[Clause]:
-    whole = data(700)
-
-    def outward(order: int) -> Steps:
-        port, said = next(n.ports), "708 octets of UDP from one public endpoint"
-        parts = n.parts(0, port, n.server(0), whole, (0, 400), 0x3300 + port)
-        heard = yield Send([n.frame("left", p) for p in parts[::order]])
-        found = [p for _, p in n.outside(heard)]
-        joined = b"".join(p.payload for p in sorted(found, key=lambda p: p.offset))
-        right = (
-            joined[8:] == whole
-            and len({p.source for p in found}) == 1
-            and found[0].source in n.pool
-        )
-        return conforms(said) if right else deviates(said, n.seen(heard))
-
-    def inward(order: int) -> Steps:
-        port, said = next(n.ports), "708 octets of UDP inside"
-        seen = yield from n.mapped(0, port, n.server(0))
-        if seen is None:
-            return untold(said, NO_MAPPING)
-        ends = n.servers[0], seen.ipv4
-        octets = udp(*ends, (n.server(0).port, seen.port), whole)
-        parts = [
-            ip4(*ends, UDP, octets[:400], flags=MF, identification=port),
-            ip4(*ends, UDP, octets[400:], offset=400, identification=port),
-        ]
-        heard = yield Send([n.frame("right", p) for p in parts[::order]])
-        found = [p for _, p in n.inside(heard)]
-        joined = b"".join(p.payload for p in sorted(found, key=lambda p: p.offset))
-        return conforms(said) if joined[8:] == whole else deviates(said, n.seen(heard))
-
-    for name, order, words in (("in-order", 1, "in order"), ("out-of-order", -1, "the last first")):
-        yield _clause(
-            "RFC 4787",
-            "REQ-14",
-            f"fragments-out-{name}",
-            "MUST",
-            f"a fragmented datagram from inside arrives whole ({words})",
-            lambda o=order: outward(o),  # type: ignore[misc]
-        )
-        yield _clause(
-            "RFC 4787",
-            "REQ-14",
-            f"fragments-in-{name}",
-            "MUST",
-            f"a fragmented datagram from outside arrives whole ({words})",
-            lambda o=order: inward(o),  # type: ignore[misc]
-        )

@@ -177,3 +177,23 @@ def test_a_right_device_and_a_wrong_one_in_the_lab(tmp_path: Path) -> None:
     )
     assert wrong.status == 6, wrong.err
     assert "The device deviates from" in wrong.out
+
+
+def test_two_audits_are_compared(tmp_path: Path) -> None:
+    for name, said in (("one", "conforms"), ("two", "deviates")):
+        (tmp_path / name).mkdir()
+        made = audit(finding("a", "MUST", said), finding("b", "MAY", "conforms"))
+        (tmp_path / name / "audit.json").write_text(json.dumps(made.to_json()))
+    one, two = tmp_path / "one", tmp_path / "two"
+    done = v6t("compare", one, two, "--json")
+    assert done.status == 0, done.err
+    [row] = json.loads(done.out)["differences"]
+    assert (row["clause"], row["verdicts"]) == ("a", ["conforms", "deviates"])
+    assert "not judged alike" in v6t("compare", one, two).out
+    assert "Every clause is judged alike" in v6t("compare", one, one).out
+    assert v6t("compare", one, two, "-o", tmp_path / "x.html").status == 0
+    assert "Clauses that are not judged alike" in (tmp_path / "x.html").read_text()
+    assert v6t("compare", one).status == 2
+    assert v6t("compare", one, two, "--published").status == 2
+    (two / "audit.json").write_text("{}")
+    assert "no audit" in v6t("compare", one, two).err
