@@ -44,6 +44,7 @@ class Nat(Suite):
 
     name = "nat"
     title = "NATs by UDP: mapping, filtering, hairpinning, parity, pooling, ICMP errors, fragments"
+    core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
         """Two hosts inside and two outside."""

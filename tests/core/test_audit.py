@@ -19,6 +19,11 @@ from v6t.plugins.clauses.carry import TRIES, carry_out
 from v6t.profiles.errors import UsageError
 from v6t.tests.core.support import v6t
 
+WRONG = [
+    {"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"},
+    {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
+]
+"""A table that the device alone believes in."""
 FOREIGN = """
 from v6t.plugins.clauses.base import Clause, Suite, conforms
 
@@ -197,3 +202,22 @@ def test_two_audits_are_compared(tmp_path: Path) -> None:
     assert v6t("compare", one, two, "--published").status == 2
     (two / "audit.json").write_text("{}")
     assert "no audit" in v6t("compare", one, two).err
+
+
+@pytest.mark.lab
+def test_a_run_asks_first_and_refuses(tmp_path: Path) -> None:
+    eam = json.dumps(WRONG)
+    done = v6t(
+        "run",
+        "--plugin",
+        "siit",
+        "--audit",
+        "refuse",
+        "--set-dut",
+        f"eam={eam}",
+        "-o",
+        tmp_path / "run",
+    )
+    assert done.status == 6
+    assert "RFC 7915 5.1" in done.err
+    assert not (tmp_path / "run").exists()
