@@ -124,6 +124,10 @@ class Presentation(Generic[R]):
         heads = [f"<{SIZES}", "<direction", *names, "repetitions"]
         return sheet(records[0].title, heads, rows)
 
+    def tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+        """Its tables: mostly that one."""
+        yield self.sheet(records)
+
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Figures of a run's report."""
         del data, records
@@ -232,7 +236,7 @@ class Presentations:
 
     def sheets(self, records: Sequence[Record]) -> list[Sheet]:
         """Tables of the benchmarks that were measured."""
-        return [presentation.sheet(group) for presentation, group in self.measured(records)]
+        return [table for p, group in self.measured(records) for table in p.tables(group)]
 
     def read(self, values: Mapping[str, Any]) -> Record:
         """A record of ``results.json``, whichever version wrote it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from v6t.analysis.records.base import Record
@@ -123,7 +124,7 @@ class RunData:
 
     def of(self, record: Record) -> Iterator[RunTrial]:
         """The trials behind a record that the journal still holds, invalid ones too."""
-        by_key = self._by_key()
+        by_key = self._by_key
         return (by_key[key] for key in record.trials if key in by_key)
 
     def counted(self, records: Sequence[Record]) -> list[RunTrial]:
@@ -134,5 +135,6 @@ class RunData:
             found += [t for t in self.of(record) if t.key not in invalid]
         return found
 
+    @cached_property
     def _by_key(self) -> dict[str, RunTrial]:
         return {t.key: t for t in self.trials}

@@ -9,6 +9,8 @@ S_CPU = "S_CPU(n) = P(n) / (n * P(1))"
 S_C = "S_C(n, n0) = P(n) / P(n0)"
 XPD = "Xpd = (X1 - Xn) / X1 * 100 %"
 """Of benchmarks where higher is better, as the throughput (RFC 8219 section 10.2.1)."""
+XPD_LOWER = "Xpd = (Xn - X1) / X1 * 100 %"
+"""Of those where lower is better, as delays."""
 T_MIN = "T(a) = min(Tt / a, Tn / (1 - a))"
 T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 
@@ -58,22 +60,21 @@ def load_scaling(performance: Mapping[int, float], base: int | None = None) -> d
     return {n: p / reference for n, p in sorted(performance.items())}
 
 
-def degradation_percent(with_n: float, with_one: float) -> float:
-    """Performance degradation :data:`XPD` of a rate, positive where it is lower (SC-04).
-
-    RFC 8219 section 10.2.1 has this formula for benchmarks where higher is better, and the
-    opposite sign for the others: what is worse is positive in both.
+def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
+    """Performance degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse (SC-04).
 
     Args:
         with_n: result with n network flows.
         with_one: result with one.
+        more_is_better: as the throughput, and unlike delays.
 
     Raises:
         ValueError: ``with_one`` is not positive.
     """
     if with_one <= 0:
         raise ValueError("degradation needs a positive result with one flow")
-    return (with_one - with_n) / with_one * 100
+    worse = with_one - with_n if more_is_better else with_n - with_one
+    return worse / with_one * 100
 
 
 def overlay_min(translated: float, native: float, share: float) -> float:

@@ -43,19 +43,24 @@ def differences(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: in
 
 def merge(parts: list[Distribution]) -> Distribution:
     """Several distributions together; the empty one if there are none."""
-    whole = Distribution((), ())
-    for part in parts:
-        whole = whole.merged(part)
-    return whole
+    return Distribution((), ()).merged(*parts)
+
+
+def bucketed(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """:func:`~v6t.procedures.distribution.bucket_ns` of each."""
+    import numpy as np
+
+    size = np.abs(values_ns)
+    # frexp is exact for whole numbers below 2**53, which are 104 days of nanoseconds
+    shift = np.maximum(np.frexp(size.astype(np.float64))[1] - BUCKET_BITS - 1, 0).astype(np.int64)
+    one = np.int64(1)
+    middle = ((size >> shift) << shift) + ((one << shift) >> one)
+    middles: NDArray[np.int64] = np.where(values_ns < 0, -middle, middle)
+    return middles
 
 
 def _counted(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
     import numpy as np
 
-    size = np.abs(values)
-    # frexp is exact for whole numbers below 2**53, which are 104 days of nanoseconds
-    shift = np.maximum(np.frexp(size.astype(np.float64))[1] - BUCKET_BITS - 1, 0).astype(np.int64)
-    one = np.int64(1)
-    middle = ((size >> shift) << shift) + ((one << shift) >> one)
-    found, counts = np.unique(np.where(values < 0, -middle, middle), return_counts=True)
+    found, counts = np.unique(bucketed(values), return_counts=True)
     return Distribution(tuple(found.tolist()), tuple(counts.tolist()), lost, clamped)

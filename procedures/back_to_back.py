@@ -23,6 +23,7 @@ FORMULA = (
     "corrected = implied * (1 - throughput / burst rate), implied = average burst / burst rate"
 )
 
+PLAIN, VERIFIED = "binary search", "binary search with loss verification"
 LONG_S = 2.0
 """A buffer that bursts of more seconds fill MUST have longer to drain (RFC 9004 section 6.2)."""
 
@@ -59,6 +60,16 @@ class BurstSpec(PointSpec):
     def most_frames(self) -> int:
         """Longest burst that is offered."""
         return max(1, math.floor(self.rate_fps * self.longest_s))
+
+    @property
+    def least_frames(self) -> int:
+        """Shortest burst that is offered."""
+        return min(self.shortest_frames, self.most_frames)
+
+    @property
+    def search(self) -> str:
+        """Which of the two searches of ETSI GS NFV-TST 009 clause 12.3 it is (RFC 9004 section 6.2)."""
+        return VERIFIED if self.verifications else PLAIN
 
     @property
     def not_applicable(self) -> str | None:
@@ -173,10 +184,9 @@ class _Unknown(Exception):
 def _search(spec: BurstSpec, number: int, measure: Measure, watch: Watch | None) -> BurstRepetition:
     bursts = _Bursts(spec, number, measure, watch)
     low, high = 0, spec.most_frames + 1
-    shortest = min(spec.shortest_frames, spec.most_frames)
     try:
         while high - low > max(spec.resolution_frames, 1):
-            middle = max((low + high) // 2, shortest)
+            middle = max((low + high) // 2, spec.least_frames)
             if middle >= high:  # between nothing and the shortest, which lost
                 return BurstRepetition(number, low, False, bursts.attempts, valid=False)
             if bursts.passes(middle):

@@ -110,12 +110,18 @@ class Distribution:
                 return value
         return math.inf
 
-    def merged(self, other: Distribution) -> Distribution:
-        """Both together."""
-        counts = Counter(dict(zip(self.values_ns, self.counts, strict=True)))
-        counts.update(dict(zip(other.values_ns, other.counts, strict=True)))
-        return Distribution.of(
-            counts, lost=self.lost + other.lost, clamped=self.clamped + other.clamped
+    def merged(self, *others: Distribution) -> Distribution:
+        """All together."""
+        counts: Counter[int] = Counter()
+        for part in (self, *others):
+            for value, frames in zip(part.values_ns, part.counts, strict=True):
+                counts[value] += frames
+        ordered = tuple(sorted(counts))
+        return Distribution(
+            ordered,
+            tuple(map(counts.__getitem__, ordered)),
+            self.lost + sum(other.lost for other in others),
+            self.clamped + sum(other.clamped for other in others),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -166,10 +166,9 @@ def _repetition(
     for way in directions_of(spec.conditions.mode):
         counted = result.directions[way]
         times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
-        whole = Distribution((), ())
+        whole = Distribution((), ()).merged(*times.values())
         classes[way] = {}
         for name, part in times.items():
-            whole = whole.merged(part)
             expected = max(0, counted.classes[name].required - bool(spec.request.ipdv))
             classes[way][name] = _timed(part, expected, figures)
         expected = sum(t.expected for t in classes[way].values())

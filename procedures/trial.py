@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, Protocol
 
@@ -209,12 +209,16 @@ class Trial:
         if self.delays is None or not self.delays.tags:
             raise ValueError("this trial has no tags")
         start = math.ceil(self.delays.first_tag_s * self.rate_fps)
-        room, tags = self.frames - start, self.delays.tags
-        bounds = [number * room // tags for number in range(tags + 1)]
-        return tuple(
-            start + begin + int((end - begin) * (number * _GOLDEN % 1))
-            for number, (begin, end) in enumerate(pairwise(bounds))
-        )
+        return _tag_places(start, self.frames - start, self.delays.tags)
+
+
+@lru_cache(maxsize=4)  # the repetitions of a point have the same
+def _tag_places(start: int, room: int, tags: int) -> tuple[int, ...]:
+    bounds = [number * room // tags for number in range(tags + 1)]
+    return tuple(
+        start + begin + int((end - begin) * (number * _GOLDEN % 1))
+        for number, (begin, end) in enumerate(pairwise(bounds))
+    )
 
 
 @dataclass(frozen=True)
@@ -341,34 +345,50 @@ _ADDED_RESULTS = (
 )
 
 
+_NAMES = {
+    kind: tuple(f.name for f in fields(kind))
+    for kind in (Trial, ClassCount, DirectionResult, TrialResult)
+}
+
+
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """A trial as JSON-like values; what it does not ask for is left out."""
-    given = asdict(replace(trial, bound_fps=None))
-    return {k: v for k, v in given.items() if k not in _ADDED or v is not None}
+    return {
+        k: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v
+        for k, v in _values(trial).items()
+        if k != "bound_fps" and (k not in _ADDED or v is not None)
+    }
 
 
 def result_to_json(result: TrialResult) -> dict[str, Any]:
     """A result as JSON-like values, the inverse of :func:`result_from_json`."""
-    bare = {
-        w: replace(d, delays=None, ipdv=None, course=None) for w, d in result.directions.items()
-    }
-    data = asdict(replace(result, directions=bare, device={}))
-    for way, counted in result.directions.items():
-        plain = data["directions"][way]
-        for name in ("delays", "ipdv"):
-            times: Mapping[str, Distribution] | None = getattr(counted, name)
-            plain[name] = None if times is None else {c: d.to_json() for c, d in times.items()}
-        plain["course"] = None if counted.course is None else counted.course.to_json()
-        data["directions"][way] = {
-            k: v for k, v in plain.items() if k not in _ADDED_RESULTS or v is not None
-        }
+    data = _values(result)
+    data["directions"] = {way: _direction_json(d) for way, d in result.directions.items()}
     if result.connections is None:
         del data["connections"]
+    else:
+        data["connections"] = asdict(result.connections)
     if result.device:
         data["device"] = {name: load.to_json() for name, load in result.device.items()}
     else:
         del data["device"]
     return data
+
+
+def _direction_json(counted: DirectionResult) -> dict[str, Any]:
+    found = {k: v for k, v in _values(counted).items() if k not in _ADDED_RESULTS or v is not None}
+    found["classes"] = {name: _values(count) for name, count in counted.classes.items()}
+    for name in ("delays", "ipdv"):
+        if name in found:
+            found[name] = {c: d.to_json() for c, d in found[name].items()}
+    if counted.course is not None:
+        found["course"] = counted.course.to_json()
+    return found
+
+
+def _values(record: Any) -> dict[str, Any]:
+    """Fields of a dataclass by name; ``asdict`` copies what is in them, however deep."""
+    return {name: getattr(record, name) for name in _NAMES[type(record)]}
 
 
 def result_from_json(data: Mapping[str, Any]) -> TrialResult:

@@ -14,6 +14,8 @@ def is_text(text: str) -> bool:
 
 def visible(text: str) -> str:
     """Text whose lines are only text: anything that is no character to print is written as its code."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text)
 
 

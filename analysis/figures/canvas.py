@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.figures.lean import lean
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,10 +96,7 @@ def svg(figure: Figure, name: str) -> str:
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(out, format="svg", metadata=nothing)
     text = out.getvalue()
-    text = text[text.index("<svg") :].rstrip()
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r'href="#', f'href="#{name}-', text)
-    return re.sub(r"url\(#", f"url(#{name}-", text)
+    return lean(text[text.index("<svg") :].rstrip(), name)
 
 
 def legend(at: Axes) -> None:
@@ -118,7 +116,7 @@ def thousands(at: Axes, axis: str = "y") -> None:
 
 def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
     """A logarithmic axis with numbers as people write them, at 1, 2 and 5 of each decade if few."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     (at.set_xscale if axis == "x" else at.set_yscale)("log")
     chosen = at.xaxis if axis == "x" else at.yaxis
@@ -126,7 +124,7 @@ def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
     few = low > 0 and high < 300 * low
     chosen.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: show(value)))
-    chosen.set_minor_formatter(NullFormatter())
+    chosen.set_minor_locator(NullLocator())
 
 
 def short(value: float) -> str:

@@ -44,6 +44,7 @@ def rate_by_size(records: Sequence[ThroughputRecord], name: str, media: dict[str
                 label="theoretical maximum of the medium")  # fmt: skip
         modes = list(dict.fromkeys(r.direction for r in records))
         values = list(limits)
+        label = "tester's own capacity" + ", by direction" * (len(modes) > 1)
         for number, mode in enumerate(modes):
             here = [r for r in records if r.direction == mode]
             medians = [r.median for r in here]
@@ -53,12 +54,12 @@ def rate_by_size(records: Sequence[ThroughputRecord], name: str, media: dict[str
             high = [max(0.0, r.p99 - r.median) for r in here]
             at.errorbar([places[r.sizes] + shift for r in here], medians, yerr=[low, high],
                         capsize=4, label=mode, **look(number).line)  # fmt: skip
-        capacities = {places[r.sizes]: r.tester_ceiling for r in records}
-        known = {x: y for x, y in capacities.items() if y}
-        if known:
-            at.plot(list(known), list(known.values()), color=GREY, linestyle=":", marker="_",
-                    markersize=18, label="tester's own capacity")  # fmt: skip
-            values += known.values()
+            known = [(places[r.sizes] + shift, r.tester_ceiling) for r in here if r.tester_ceiling]
+            if known:
+                named = label if number == 0 else "_"
+                at.plot(*zip(*known, strict=True), color=GREY, linestyle=":", marker="_",
+                        markersize=14, label=named)  # fmt: skip
+                values += [capacity for _, capacity in known]
         if max(values) > FAR * min(values):
             logarithmic(at, "y", short)
         else:

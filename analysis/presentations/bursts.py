@@ -36,6 +36,13 @@ class BurstPresentation(Presentation[BurstRecord]):
         ]
         return sheet(records[0].title, names, rows)
 
+    def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
+        """The results, then what the search was told (RFC 9004 section 6.2)."""
+        yield self.sheet(records)
+        told = [r for r in records if r.search]  # earlier versions did not keep it
+        if told:
+            yield _search(told)
+
     def quantities(self, record: BurstRecord) -> Iterator[Quantity]:
         """The burst."""
         yield Quantity("burst", "frames", record.values, True, float(record.resolution_frames),
@@ -71,10 +78,36 @@ class BurstPresentation(Presentation[BurstRecord]):
         waits = (t.asked["residual_wait_s"] for t in data.counted(records))
         yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
                      *at_least(2.0, waits))  # fmt: skip
+        told = [r.search != "" and r.verifications is not None for r in records]
+        yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
+                     ", ".join(dict.fromkeys(r.search or "not kept" for r in records)) or "none yet",
+                     all(told) if told else None)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
         yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
                      "at the tester's own maximum" if slower else "at the medium's rate",
                      not slower if records else None)  # fmt: skip
+
+
+def _search(records: Sequence[BurstRecord]) -> Sheet:
+    """Parameters of the search, a row for each point."""
+    names = [
+        *(*POINT, "<search", "shortest\nframes", "longest\nframes", "longest\ns", "step\nframes"),
+        *("verifications", "loss\ntolerance", "repetitions", "wait\ns", "throughput\nfps"),
+    ]
+    rows = [
+        [
+            *(*at(r), r.search, count(r.shortest_frames), count(r.longest_frames)),
+            *(_plain(r.longest_s), count(r.resolution_frames), str(r.verifications)),
+            *(_plain(r.loss_tolerance), str(r.repetitions), _plain(r.residual_wait_s)),
+            count(r.throughput),
+        ]
+        for r in records
+    ]
+    return sheet("Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)", names, rows)
+
+
+def _plain(value: float | None) -> str:
+    return UNDEFINED if value is None else f"{value:g}"
 
 
 def _tenths(value: float | None) -> str:

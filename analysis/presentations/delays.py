@@ -256,9 +256,9 @@ def _merged(
     distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
 ) -> dict[str, Distribution]:
     """Delays (or their differences) of all valid trials of a record, by direction."""
-    found: dict[str, Distribution] = {}
+    found: dict[str, list[Distribution]] = {}
     for trial in data.counted([record]):
         for way, counted in trial.result.directions.items():
-            for one in (distributions(counted) or {}).values():
-                found[way] = found[way].merged(one) if way in found else one
-    return {way: one for way, one in found.items() if one.values_ns}
+            found.setdefault(way, []).extend((distributions(counted) or {}).values())
+    whole = {way: Distribution((), ()).merged(*parts) for way, parts in found.items()}
+    return {way: one for way, one in whole.items() if one.values_ns}

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from v6t.analysis.presentation import Headline, Presentation, Quantity
 from v6t.analysis.presentations.common import POINT, at, marked, matched
-from v6t.analysis.records.variants import FlowsRecord, ProbeRecord, VariantRates
-from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
+from v6t.analysis.records.variants import FlowFigure, FlowsRecord, ProbeRecord, VariantRates
+from v6t.analysis.scaling import XPD, XPD_LOWER
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, milliseconds, sheet
 
 _CASES = {
     "fixed": "fixed ports and addresses",
@@ -15,6 +16,10 @@ _CASES = {
     "addresses": "addresses vary",
     "both": "ports and addresses vary",
 }
+
+
+MANY = 6
+"""Of more values than this, as the losses at all rates, each has a row."""
 
 
 class FlowsPresentation(Presentation[FlowsRecord]):
@@ -33,30 +38,84 @@ class FlowsPresentation(Presentation[FlowsRecord]):
         rows = []
         for record in records:
             for found in record.points:
-                start, xpd = found.start, found.degradation_percent
-                if start == "successive":
-                    start = f"one every {record.interval_s:g} s"
                 rows.append(
                     [
-                        *(*at(record), f"{found.flows:,}", start if found.flows > 1 else "-"),
+                        *(*at(record), f"{found.flows:,}"),
+                        _start(record, found.flows, found.start),
                         *_rates(found),
-                        UNDEFINED if xpd is None else f"{xpd:+.2f}",
+                        _xpd(found.degradation_percent),
                         count(found.tester_ceiling),
                         matched(found.matched),
                     ]
                 )
         return sheet(records[0].title, names, rows)
 
+    def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+        """One for each benchmark (RFC 8219 section 10.2.1)."""
+        yield self.sheet(records)
+        for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
+            yield _further(name, records)
+
     def quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
-        """The rate of each number of flows."""
+        """The rate of each number of flows, and what else was measured with them."""
         for found in record.points:
             yield _quantity(found, f"rate, {found.flows:,} flows, {found.start}")
+        for figure in record.figures:
+            name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
+            load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
+            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
 
     def headlines(self, record: FlowsRecord) -> Iterator[Headline]:
         """The rate of each number of flows."""
         for found in record.points:
             start = f", {found.start}" if found.flows > 1 else ""
             yield Headline(f"{found.flows:,} flows{start}", found.median, found.p1, found.p99)
+
+
+def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
+    """Another benchmark by the number of flows: a column for each value and its Xpd, or, of many, a row."""
+    found = [(r, f) for r in records for f in r.figures if f.benchmark == name]
+    figures = list(dict.fromkeys((f.figure, f.unit) for _, f in found))
+    groups: dict[tuple[str, ...], dict[str, FlowFigure]] = {}
+    for record, f in found:
+        rate = "-" if f.rate is None else count(f.rate)
+        key = (*at(record), f"{f.flows:,}", _start(record, f.flows, f.start), rate)
+        groups.setdefault(key, {})[f.figure] = f
+    names = [*POINT, "flows", "<start", "applied fps\nper direction"]
+    lower = any(not f.more_is_better for _, f in found)
+    title = f"{name} by network flows, medians, {XPD_LOWER if lower else XPD}"
+    if len(figures) > MANY:
+        lines = [[*key, f.figure, *_cells(f)] for key, of in groups.items() for f in of.values()]
+        return sheet(title, [*names, "<value", f"median\n{figures[0][1]}", "Xpd %"], lines)
+    for figure, unit in figures:
+        names += [f"{figure}\n{unit}", "Xpd %"]
+    rows = [
+        [*key, *(cell for figure, _ in figures for cell in _cells(of.get(figure)))]
+        for key, of in groups.items()
+    ]
+    return sheet(title, names, rows)
+
+
+def _cells(found: FlowFigure | None) -> tuple[str, str]:
+    return ("-", "-") if found is None else (_value(found), _xpd(found.degradation_percent))
+
+
+def _start(record: FlowsRecord, flows: int, start: str) -> str:
+    if flows == 1:
+        return "-"
+    return f"one every {record.interval_s:g} s" if start == "successive" else start
+
+
+def _xpd(percent: float | None) -> str:
+    return UNDEFINED if percent is None else f"{percent:+.2f}"
+
+
+def _value(found: FlowFigure) -> str:
+    if found.median is None:
+        return UNDEFINED
+    if found.unit == "ms":
+        return milliseconds(found.median)
+    return f"{found.median:.4f}" if found.unit == "%" else f"{found.median:,.6g}"
 
 
 class ProbePresentation(Presentation[ProbeRecord]):

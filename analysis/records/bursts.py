@@ -50,6 +50,16 @@ class BurstRecord(Series, Record):
     """longest burst of the search"""
     resolution_frames: int
     """step size of the search [frames]"""
+    search: str = ""
+    """the search algorithm (RFC 9004 section 6.2)"""
+    verifications: int | None = None
+    """times a burst that loses is offered again before it counts"""
+    shortest_frames: int | None = None
+    """shortest burst that is offered: of shorter ones the tester cannot prove that they left back to back"""
+    longest_s: Number | None = None
+    """time to send the longest burst of the search [s]"""
+    loss_tolerance: Number | None = None
+    """share of a burst's frames that may be lost"""
     implied_buffer_s: Number | None
     """average burst over burst rate [s]"""
     corrected_buffer_s: Number | None
@@ -114,6 +124,11 @@ def burst_record(
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
         resolution_frames=spec.resolution_frames,
+        search=spec.search,
+        verifications=spec.verifications,
+        shortest_frames=spec.least_frames,
+        longest_s=spec.longest_s,
+        loss_tolerance=at.loss_tolerance,
         implied_buffer_s=time and time.implied_s,
         corrected_buffer_s=time and time.corrected_s,
         formula=FORMULA,

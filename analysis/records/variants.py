@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import model_validator
-from v6t.analysis.records.base import FPS, PER_DIRECTION, Number, RatesFound, Record, Row
+from v6t.analysis.records.base import FPS, PER_DIRECTION, Number, RatesFound, Record, Row, Summary
 from v6t.analysis.records.throughput import ThroughputRecord
-from v6t.analysis.scaling import XPD, degradation_percent
+from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
+from v6t.analysis.statistics import summary_json
 from v6t.procedures.flows import BENCHMARK as FLOWS
 from v6t.procedures.flows import FlowPoint
 from v6t.procedures.rss_probe import BENCHMARK, Advice, Case
 from v6t.procedures.throughput import ThroughputResult
-
-_XPD_OF_DELAYS = "Xpd = (Xn - X1) / X1 * 100 %"
 
 
 class VariantRates(RatesFound):
@@ -40,6 +41,30 @@ class FlowRates(VariantRates):
     [%]"""
     duration_s: Number
     """length of the trials [s]"""
+
+
+class FlowFigure(Summary):
+    """A quantity of another benchmark, with a number of flows."""
+
+    benchmark: str
+    """whose it is"""
+    figure: str
+    """what it is"""
+    unit: str
+    """of its values"""
+    more_is_better: bool
+    """whether larger values are the better ones"""
+    flows: int
+    """network flows in each direction"""
+    start: str
+    """how the flows begin: `together` or `successive`"""
+    rate: Number | None
+    """applied rate, per direction; null: it is the benchmark's own [frames per second]"""
+    values: list[Number | None]
+    """each repetition's value; null is undefined"""
+    degradation_percent: Number | None
+    """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1; null:
+    undefined, or X1 is 0 [%]"""
 
 
 class VariantsRecord(Record):
@@ -68,13 +93,15 @@ class FlowsRecord(VariantsRecord):
     """between the beginnings of two flows that do not begin together [s]"""
     points: list[FlowRates]
     """rates of each number of flows; the first is one flow"""
+    figures: Sequence[FlowFigure] = ()
+    """quantities of further benchmarks, by benchmark and number of flows"""
 
     @model_validator(mode="before")
     @classmethod
     def _sign(cls, record: Any) -> Any:
         """Earlier versions gave a rate the sign that RFC 8219 has for delays."""
         title = str(record.get("title")) if isinstance(record, dict) else ""
-        if _XPD_OF_DELAYS not in title:
+        if XPD_LOWER not in title:
             return record
         points = [
             {**p, "degradation_percent": -p["degradation_percent"]}
@@ -82,7 +109,7 @@ class FlowsRecord(VariantsRecord):
             else p
             for p in record["points"]
         ]
-        return {**record, "title": title.replace(_XPD_OF_DELAYS, XPD), "points": points}
+        return {**record, "title": title.replace(XPD_LOWER, XPD), "points": points}
 
     @property
     def variants(self) -> Iterable[VariantRates]:
@@ -134,6 +161,7 @@ def flows_record(
     *,
     interval_s: float,
     conditions: Mapping[str, Any],
+    further: Sequence[FurtherFound] = (),
 ) -> FlowsRecord:
     """Throughput by the number of flows, and Xpd against one flow (SC-04).
 
@@ -141,10 +169,13 @@ def flows_record(
         found: throughput records; the first is that of one flow.
         interval_s: between the beginnings of two flows that do not begin together.
         conditions: what else the reader must know.
+        further: of other benchmarks, those with one flow first.
     """
     base = found[0][1].median
+    records = [record for _, record in found] + [each.record for each in further]
     return FlowsRecord(
-        **_head(FLOWS, [record for _, record in found], conditions),
+        **_head(FLOWS, records, conditions),
+        figures=list(_figures(further)),
         title=f"Throughput by network flows, {XPD}",
         interval_s=interval_s,
         points=[
@@ -159,8 +190,52 @@ def flows_record(
     )
 
 
+@dataclass(frozen=True)
+class FurtherFound:
+    """Another benchmark with a number of flows.
+
+    Attributes:
+        point: how many, and how they begin.
+        record: what it found.
+        quantities: of the record, by name: unit, whether more is better, value of each repetition.
+        rate_fps: applied, per direction; None: it is the benchmark's own.
+    """
+
+    point: FlowPoint
+    record: Record
+    quantities: Mapping[str, tuple[str, bool, Sequence[float | None]]]
+    rate_fps: float | None
+
+
+def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
+    """Quantities with Xpd against one flow."""
+    base: dict[tuple[str, str], float | None] = {}
+    for each in further:
+        for name, (unit, more_is_better, values) in each.quantities.items():
+            summary = summary_json([math.inf if v is None else v for v in values])
+            key = each.record.benchmark, name
+            if each.point.flows == 1:
+                base[key] = summary["median"]
+            one, many = base.get(key), summary["median"]
+            xpd = None
+            if one is not None and many is not None and one > 0:
+                xpd = degradation_percent(many, one, more_is_better=more_is_better)
+            yield {
+                "benchmark": each.record.benchmark,
+                "figure": name,
+                "unit": unit,
+                "more_is_better": more_is_better,
+                "flows": each.point.flows,
+                "start": each.point.start,
+                "rate": each.rate_fps,
+                **summary,
+                "values": list(values),
+                "degradation_percent": xpd,
+            }
+
+
 def _head(
-    benchmark: str, records: Sequence[ThroughputRecord], conditions: Mapping[str, Any]
+    benchmark: str, records: Sequence[Record], conditions: Mapping[str, Any]
 ) -> dict[str, Any]:
     first = records[0]
     return {

@@ -115,7 +115,7 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
     if record.measured:
         headlines = presentations.of(record).headlines(record)
     for headline in headlines:
-        yield {**head, **asdict(headline)}
+        yield {**head, **asdict(headline), "limited": record.limited}
 
 
 def _short(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:

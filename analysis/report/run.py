@@ -33,7 +33,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet
 from v6t.analysis.terms import legend
 
-MOST_TRIALS = 3000
+MOST_TRIALS = 1000
 """Trials that the report itself lists; ``trials.csv`` holds all."""
 
 SHOWN, LONG, PRINTED, BRIEF = 4, 40, 200, 10
@@ -139,7 +139,7 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
         measured = [r for r in records if r.measured]
         blocks: list[Block] = []
         if measured:
-            blocks.append(folded_if_long(presentation.sheet(measured)))
+            blocks += map(folded_if_long, presentation.tables(measured))
             if any(r.limited for r in measured):
                 blocks.append(Text(f"* {LIMITED}", "warning"))
             words = legend(_headings(blocks))

@@ -38,8 +38,9 @@ def verdict(data: RunData) -> Iterator[Block]:
     ]
     if not found:
         return
-    mode = "bidirectional" if any(r.direction == "bidirectional" for r in found) else None
-    shown = [r for r in found if mode in (None, r.direction)]
+    directions = [r.direction for r in found]
+    mode = "bidirectional" if "bidirectional" in directions else directions[0]
+    shown = [r for r in found if r.direction == mode]
     shown.sort(key=lambda r: r.frame_sizes.ipv6)
     ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
     carried = "; at ".join(f"{r.sizes} octets {_carried(data, r)}" for r in ends)

@@ -6,7 +6,7 @@ Whoever plans, checks, measures or documents loops over such objects; nobody ask
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -110,6 +110,11 @@ class Benchmark(Presentation[R], Generic[R, S]):
     def lacks(self) -> tuple[str, str] | None:
         """What it needs of this machine and does not find, with a hint; None: nothing."""
         return None
+
+    def carries_out(self, bound: BoundRun) -> Sequence[Benchmark[Any, Any]]:
+        """Other benchmarks that it carries out as a part of itself: their settings have an effect."""
+        del bound
+        return ()
 
     def most_connections(self, bound: BoundRun) -> int:
         """Connections of its largest trial, where there are any."""

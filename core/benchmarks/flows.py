@@ -1,19 +1,25 @@
-"""Degradation of the throughput with the number of network flows (RFC 8219 section 10): SC-04."""
+"""Degradation with the number of network flows (RFC 8219 section 10): SC-04."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 from v6t.analysis.presentations.variants import FlowsPresentation
-from v6t.analysis.records.variants import FlowsRecord, flow_rows, flows_record
+from v6t.analysis.records.base import Record
+from v6t.analysis.records.variants import FlowsRecord, FurtherFound, flow_rows, flows_record
+from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import Ability
+from v6t.profiles.errors import UsageError
 from v6t.profiles.model import DIRECTIONS
 from v6t.profiles.strict_model import StrictModel
 from v6t.profiles.transform import entropy
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FlowSettings(StrictModel):
-    """Throughput by network flows (SC-04)."""
+    """Benchmarks by network flows (SC-04)."""
 
     counts: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (1, 10, 100)
     """Flows through the device; one flow is always measured, as the base of Xpd."""
@@ -31,6 +37,10 @@ class FlowSettings(StrictModel):
     """All flows begin together, one after the other, or both in turn."""
     interval_s: float = Field(default=1.0, gt=0, le=3600)
     """Between the beginnings of two flows that begin one after the other."""
+    quarters: bool = False
+    """A quarter, half and three quarters of the largest number as well (RFC 8219 section 10.2.2)."""
+    also: tuple[str, ...] = ()
+    """Benchmarks of RFC 8219 section 7 with each number of flows, beside the throughput and at it."""
 
 
 class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
@@ -46,11 +56,36 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
     def needs(self, bound: BoundRun) -> frozenset[Ability]:
         """Flows that begin together are nothing special."""
-        successive = "successive" in self.own(bound).starts
-        return frozenset({"flow-starts"}) if successive else frozenset()
+        found: set[Ability] = {"flow-starts"} if "successive" in self.own(bound).starts else set()
+        return frozenset(found.union(*(each.needs(bound) for each in self.carries_out(bound))))
+
+    def carries_out(self, bound: BoundRun) -> Sequence[Benchmark[Any, Any]]:
+        """What it measures beside the throughput."""
+        return [registry.load(name) for name in self.own(bound).also]
+
+    def caveats(self, bound: BoundRun) -> Iterator[str]:
+        """Theirs."""
+        for each in self.carries_out(bound):
+            yield from each.caveats(bound)
+
+    def cautions(self, bound: BoundRun) -> Iterator[str]:
+        """Theirs."""
+        for each in self.carries_out(bound):
+            yield from each.cautions(bound)
 
     def check(self, bound: BoundRun) -> None:
-        """Refuse more flows than the traffic has."""
+        """Refuse more flows than the traffic has, and what is no benchmark of section 7."""
+        for each in self.carries_out(bound):
+            if (
+                each.phase is not Phase.STREAMS
+                or each.connections == "only"
+                or each.name == "throughput"
+            ):
+                raise UsageError(
+                    f"flows.also: {each.name} is no benchmark that flows are added to",
+                    "name for example frame-loss, latency, pdv, ipdv, back-to-back, system-recovery",
+                )
+            each.check(bound)
         plugin, most = bound.technology, max(self.own(bound).counts, default=1)
         for size in bound.settings.frame_sizes:
             for direction in DIRECTIONS:
@@ -58,12 +93,16 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
     def cost(self, point: Point) -> Cost:
         """A search for each number of flows, in each way to begin."""
-        costs = (search_cost(self._spec(point, each)) for each in self._points(point))
-        return sum(costs, Cost(0, 0.0))
+        total = Cost(0, 0.0)
+        for each in self._points(point):
+            total += search_cost(self._spec(point, each))
+            for benchmark in self._beside(point, each):
+                total += benchmark.cost(point)
+        return total
 
     def run(self, point: MeasurementPoint) -> Measured:
         """One flow first, then each number of flows with each way to begin."""
-        found, rows = [], []
+        found, rows, further = [], [], []
         at = point
         for each in self._points(point):
             at = point.vary(each.variant, partial(entropy.flows, count=each.flows))
@@ -72,13 +111,39 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
             result = measure_throughput(self._spec(at, each), at.measure, at.watch)
             found.append((each, search_record(at, result)))
             rows += flow_rows(each, result)
+            measured = replace(
+                at,
+                within={"variant": each.variant},
+                found={**point.found, THROUGHPUT: [r.rate_fps for r in result.repetitions]},
+            )
+            for benchmark in self._beside(point, each):
+                at.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
+                further.append(_found(benchmark, each, benchmark.run(measured).record))
         interval_s = self.own(point.bound).interval_s
-        return Measured(flows_record(found, interval_s=interval_s, conditions=at.said), rows)
+        record = flows_record(found, interval_s=interval_s, conditions=at.said, further=further)
+        return Measured(record, rows)
+
+    def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
+        """What is measured beside the throughput: delays and losses of flows that begin together.
+
+        A trial in which flows are still beginning has no rate that a delay could be measured at.
+        """
+        return self.carries_out(point.bound) if each.start == "together" else ()
 
     def _points(self, point: Point) -> list[FlowPoint]:
         own = self.own(point.bound)
-        return list(flow_points(own.counts, own.starts))
+        most = max(own.counts, default=1)
+        parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
+        return list(flow_points([*own.counts, *parts], own.starts))
 
     def _spec(self, point: Point, each: FlowPoint) -> ThroughputSpec:
         spec = search_spec(point, point.conditions())
         return flow_spec(spec, each, self.own(point.bound).interval_s)
+
+
+def _found(benchmark: Benchmark[Any, Any], point: FlowPoint, record: Record) -> FurtherFound:
+    quantities = benchmark.quantities(record) if record.measured else ()
+    rate = record.offered[0] if len(record.offered) == 1 else None
+    return FurtherFound(
+        point, record, {q.name: (q.unit, q.more_is_better, q.values) for q in quantities}, rate
+    )

@@ -56,12 +56,14 @@ class Point:
         bound: the whole run.
         sizes, mode: the point.
         media_fps: what the medium carries, per direction.
+        within: conditions of every trial here that are not the run's own.
     """
 
     bound: BoundRun
     sizes: FramePair
     mode: Mode
     media_fps: float
+    within: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     @property
     def procedure(self) -> ProcedureSettings:
@@ -97,7 +99,7 @@ class Point:
             sending_time_tolerance=p.sending_time_tolerance,
             invalid_retries=p.invalid_retries,
         )
-        return replace(given, **changes)
+        return replace(given, **{**self.within, **changes})
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
-from v6t.core.cli.run_console import UNREPORTED
 from v6t.core.cli.stopping import of_campaign, signals
 from v6t.core.config.settings import ResolvedRun
+from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.export import configuration
 from v6t.core.runs.wording import duration
 from v6t.profiles.errors import UsageError

@@ -16,7 +16,15 @@ from v6t.profiles.errors import UsageError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["assignments", "names", "plugin_names", "report_flag", "resolve_flags", "run_flags"]
+__all__ = [
+    "assignments",
+    "live_flag",
+    "names",
+    "plugin_names",
+    "report_flag",
+    "resolve_flags",
+    "run_flags",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,6 +59,18 @@ def report_flag(command: F) -> F:
         default=True,
         envvar="V6T_REPORT",
         help="Write report.html and its companions at the end (default).",
+    )(command)
+
+
+def live_flag(command: F) -> F:
+    """Whether a run can be watched from a browser."""
+    return click.option(
+        "--live",
+        is_flag=False,
+        flag_value="",
+        metavar="[ADDRESS:PORT]",
+        help="Serve the report of the run in progress as a page that updates itself, on this "
+        "machine alone unless an address is given.",
     )(command)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import report_flag
+from v6t.core.cli.options import live_flag, report_flag
 
 
 @click.command(short_help="continue an interrupted run")
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
-def command(directory: Path | None, as_json: bool, report: bool) -> None:
+@live_flag
+def command(directory: Path | None, as_json: bool, report: bool, live: str | None) -> None:
     """Continue the run in DIRECTORY from its journal; without one, or with `latest`: the latest run."""
     from v6t.core.cli.run_console import continue_run
     from v6t.core.runs.rundir import latest_run
 
-    continue_run(latest_run(directory), as_json, report)
+    continue_run(latest_run(directory), as_json, report, live)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from v6t.core.cli.options import report_flag, resolve_flags, run_flags
+from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
 from v6t.profiles.errors import TranslationError
 from v6t.profiles.plain_text import visible
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
 @report_flag
+@live_flag
 @click.option(
     "--bottleneck",
     is_flag=True,
@@ -35,6 +36,7 @@ def command(
     output: Path | None,
     as_json: bool,
     report: bool,
+    live: str | None,
     bottleneck: bool,
     audit: str | None,
     dry_run: bool,
@@ -63,7 +65,7 @@ def command(
     bound.tester.prepare()
     if audit is not None:
         _check_behaviour(bound, refuse=audit == "refuse")
-    carry_out(bound, output, as_json, report, bottleneck)
+    carry_out(bound, output, as_json, report, bottleneck, live)
 
 
 def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 
 WATCHED_S = 10.0
 """Load at each rate while the device is watched [s]."""
-
-
-UNREPORTED = (
-    *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
-    *(ArithmeticError, LookupError),
-)
-"""What may go wrong with a report, or within a library that draws, and costs no results."""
 
 
 def show_plan(bound: BoundRun, as_json: bool) -> None:
@@ -70,6 +64,7 @@ def carry_out(
     as_json: bool,
     report: bool = True,
     watch_device: bool = False,
+    live: str | None = None,
 ) -> None:
     """Run in a new directory, watch the device if asked to, show the outcome, write the report."""
     from v6t.core.runs.rundir import default_path
@@ -83,10 +78,10 @@ def carry_out(
             _watch_device(path, watch, bound)
         return outcome
 
-    _attend(bound, path, as_json, report, work)
+    _attend(bound, path, as_json, report, work, live)
 
 
-def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
+def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:
     """Resume, show the outcome, write the report; a complete run is only read and shown."""
     from v6t.core.cli.progress import Silent
     from v6t.core.config.bound import bind
@@ -109,11 +104,16 @@ def continue_run(path: Path, as_json: bool, report: bool = True) -> None:
         return
     bound = bind(run)
     bound.tester.prepare()
-    _attend(bound, path, as_json, report, lambda watch: resume(path, watch, bound))
+    _attend(bound, path, as_json, report, lambda watch: resume(path, watch, bound), live)
 
 
 def _attend(
-    bound: BoundRun, path: Path, as_json: bool, report: bool, work: Callable[[Any], Any]
+    bound: BoundRun,
+    path: Path,
+    as_json: bool,
+    report: bool,
+    work: Callable[[Any], Any],
+    page: str | None = None,
 ) -> None:
     from rich.console import Console
     from v6t.core.cli.progress import Live, Plain
@@ -122,25 +122,34 @@ def _attend(
     errors = Console(stderr=True)
     planned = plan(bound)  # what cannot be compiled is said before anything is on disk
     live = Live(errors, planned.trials) if errors.is_terminal else None
-    watch: Any = live or Plain()
-    try:
-        with signals(lambda: of_run(bound.settings, path)):
-            outcome = work(watch)
-    except KeyboardInterrupt:
-        if live:
-            live.close()
-        if (path / "config.json").exists():
-            watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
-        raise
-    except TranslationError:
-        if live:
-            live.close()
-        _report(path, report, watch)
-        raise
-    finally:
-        if live:
-            live.close()
-    _show(bound.settings, path, outcome, as_json, _report(path, report, watch))
+    with _served(page, path, live or Plain()) as watch:
+        try:
+            with signals(lambda: of_run(bound.settings, path)):
+                outcome = work(watch)
+        except KeyboardInterrupt:
+            if live:
+                live.close()
+            if (path / "config.json").exists():
+                watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
+            raise
+        except TranslationError:
+            if live:
+                live.close()
+            _report(path, report, watch)
+            raise
+        finally:
+            if live:
+                live.close()
+        _show(bound.settings, path, outcome, as_json, _report(path, report, watch))
+
+
+def _served(page: str | None, path: Path, watch: Any) -> contextlib.AbstractContextManager[Any]:
+    """Whoever watches the run, a page for browsers among them if one is wanted."""
+    if page is None:
+        return contextlib.nullcontext(watch)
+    from v6t.core.reporting.live import LiveView, address_of
+
+    return LiveView(address_of(page), path, watch)
 
 
 def _show(run: ResolvedRun, path: Path, outcome: Any, as_json: bool, page: Path | None) -> None:
@@ -171,7 +180,7 @@ def _watch_device(path: Path, watch: Any, bound: BoundRun) -> None:
 
 def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
     """Write the report; results are safe on disk, whatever becomes of it."""
-    from v6t.core.reporting.write import write
+    from v6t.core.reporting.write import UNREPORTED, write
 
     if not wanted:
         return None

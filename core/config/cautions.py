@@ -99,7 +99,8 @@ def _parameters(bound: BoundRun) -> Iterator[str]:
 def _settings(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
     preset = procedure_model().model_validate(procedure_of(run.preset))
-    wanted = registry.wanted(bound)
+    measured = registry.wanted(bound)
+    wanted = [*measured, *(part for b in measured for part in b.carries_out(bound))]
     for name in registry.sections():
         if getattr(p, name) != getattr(preset, name) and all(
             name not in b.sections() for b in wanted

@@ -43,6 +43,8 @@ _COMMON: dict[Preset, dict[str, Any]] = {
         "sending_time_tolerance": 1.00001,
         "invalid_retries": 2,
         "selftest": "cached",
+        # reading its load is work for the device that is measured
+        "watch_device": False,
     },
 }
 

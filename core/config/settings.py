@@ -90,7 +90,9 @@ class ProcedureSettings(StrictModel):
     rate_from: Literal["median", "p1"] = "median"
     """Which measured throughput later benchmarks take."""
     watch_device: bool = True
-    """Read the load of a driven device's cores each second of trials of 3 s and longer (BN-01)."""
+    """Read the load of a driven device's cores each second of trials of 3 s and longer (BN-01).
+
+    That is a little work for the device: the preset ``rfc`` leaves it alone."""
     connections: ConnectionSettings = ConnectionSettings()
     """Connections of stateful devices (RFC 9693)."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.runs import rundir as names
-from v6t.profiles.errors import UsageError
+from v6t.profiles.errors import UsageError, V6tError
 from v6t.profiles.files import read_json, read_text
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ FILES = {
     "csv": names.REPETITIONS,
 }
 """What a report consists of; the last is written by the run itself, in siitperf's column order."""
+UNREPORTED = (
+    *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
+    *(ArithmeticError, LookupError),
+)
+"""What may go wrong with a report, or within a library that draws, and costs no results."""
 ASKED = {**FILES, "openmetrics": "results.prom"}
 """With what is written only for those who ask for it."""
 

@@ -4,33 +4,53 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from v6t.analysis.records.base import Record
 from v6t.analysis.records.throughput import trial_row
 from v6t.core.runs.journal import Journal
+from v6t.core.runs.rundir import REPETITIONS, TRIALS
 
 Row = dict[str, Any]
 
 
-def trial_rows(journal: Journal) -> Iterator[Row]:
-    """Every trial, one row per direction and class."""
-    for key, result in journal.entries.items():
-        yield from trial_row(journal.trials[key], result)
+class Tables:
+    """The tables of a run in progress, which grow: no row is made twice."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Begin.
+
+        Args:
+            journal: every trial has its rows in ``trials.csv``.
+        """
+        self._journal = journal
+        self._known = 0
+        self._texts = {REPETITIONS: io.StringIO(), TRIALS: io.StringIO()}
+        self._columns: dict[str, list[str]] = {}
+
+    def add(self, name: str, rows: Iterable[Row]) -> None:
+        """More rows of a table; the first one of all has its columns."""
+        for row in rows:
+            out = self._texts.setdefault(name, io.StringIO())
+            new = name not in self._columns
+            columns = self._columns.setdefault(name, list(row))
+            writer = csv.DictWriter(out, columns, lineterminator="\n")
+            if new:
+                writer.writeheader()
+            writer.writerow(row)
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """Names and texts; a text is empty without rows."""
+        entries, trials = self._journal.entries, self._journal.trials
+        for key in islice(entries, self._known, None):
+            self.add(TRIALS, trial_row(trials[key], entries[key]))
+        self._known = len(entries)
+        for name, out in self._texts.items():
+            yield name, out.getvalue()
 
 
-def with_limit(rows: Sequence[Row], record: Record) -> list[Row]:
+def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
     """Repetitions, each with a last column that says whether the tester or the medium limits it."""
     return [{**row, "Limited": "yes" if record.limited else "no"} for row in rows]
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """A table with a heading; empty without rows."""
-    if not rows:
-        return ""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from pydantic import ValidationError
@@ -83,29 +85,36 @@ class ResultsFile:
             UsageError: it cannot be read.
         """
         self._directory = directory
+        self._records: list[str] = []
         self.held = read_results(directory.path)
 
-    def is_due(self, content: Mapping[str, Any], *, measured: bool) -> bool:
-        """Whether this content is to replace what the file holds.
+    def is_due(self, status: str, *, measured: bool) -> bool:
+        """Whether the results so far are to replace what the file holds.
 
         Args:
-            content: schema, status and results.
+            status: of the run.
             measured: whether trials were measured since the run was taken up.
         """
         if not self.held:
             return True
-        now, before = _amount(content), _amount(self.held)
+        now = _amount(status, len(self._records))
+        before = _amount(self.held["status"], len(self.held["results"]))
         return now > before or (now == before and measured)
 
+    def add(self, record: Record) -> None:
+        """One more result, as it stays: its text is made once, though the file is written often."""
+        text = json.dumps(record.to_json(), indent=1, sort_keys=True)
+        self._records.append(indent(text, "  "))
+
     def write(self, content: Mapping[str, Any]) -> None:
-        """Replace the file."""
-        self._directory.write_json(RESULTS, content)
+        """Replace the file by this and the results so far."""
+        text = json.dumps({**content, "results": []}, indent=1, sort_keys=True)
+        if self._records:
+            place = '\n "results": ['
+            text = text.replace(place, place + "\n" + ",\n".join(self._records) + "\n ", 1)
+        self._directory.write_text(RESULTS, text + "\n")
 
 
-def _amount(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
+def _amount(status: str, records: int) -> tuple[bool, int, bool]:
     """How much is known; complete is the most."""
-    return (
-        content["status"] == COMPLETE,
-        len(content["results"]),
-        content["status"] == INCORRECT,
-    )
+    return status == COMPLETE, records, status == INCORRECT

@@ -29,7 +29,7 @@ from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
-from v6t.core.runs.raw_tables import as_csv, trial_rows, with_limit
+from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
@@ -78,15 +78,6 @@ class RunOutcome:
 
 
 @dataclass
-class _Done:
-    """What a benchmark left: its entry in ``results.json``, and rows for its own file."""
-
-    record: Record
-    rows: list[dict[str, Any]]
-    file: str
-
-
-@dataclass
 class _State:
     """Everything a run in progress needs."""
 
@@ -97,7 +88,8 @@ class _State:
     bench: Bench
     loopback: Bench
     watch: Watch
-    done: list[_Done] = field(default_factory=list)
+    tables: Tables
+    records: list[Record] = field(default_factory=list)
     status: str = RUNNING
     measured: int = 0
     finding: dict[str, Any] | None = None
@@ -167,7 +159,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
     bench = Bench(bound, keep=directory.path, say=watch.say)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
-    state = _State(bound, directory, results, journal, bench, loopback, watch)
+    state = _State(bound, directory, results, journal, bench, loopback, watch, Tables(journal))
     try:
         _write_results(state)
         _measure_all(state)
@@ -188,7 +180,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     return RunOutcome(
         directory.path,
         state.status,
-        [d.record for d in state.done],
+        state.records,
         caveats(state.bound),
         replayed=len(journal.entries) - state.measured,
         measured=state.measured,
@@ -285,8 +277,9 @@ def _measure_point(
             record.above_usable = [rate for rate in record.offered if rate > usable]
         if state.run.procedure.means:
             add_means(record)
-        rows = with_limit(measured.rows, record)
-        state.done.append(_Done(record, rows, benchmark.csv_file))
+        state.records.append(record)
+        state.results.add(record)
+        state.tables.add(benchmark.csv_file, with_limit(measured.rows, record))
         _write_meanwhile(state)
     return found
 
@@ -453,29 +446,22 @@ def _write_meanwhile(state: _State) -> None:
 
 def _write_results(state: _State) -> None:
     """Results, repetitions and raw trials; what stands on disk is always whole, never less."""
+    if not state.results.is_due(state.status, measured=state.measured > 0):
+        return
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "status": state.status,
         "label": state.run.label,
         "caveats": caveats(state.bound),
-        "results": [d.record.to_json() for d in state.done],
     }
     if state.finding:
         content["finding"] = state.finding
-    if not state.results.is_due(content, measured=state.measured > 0):
-        return
     watched = state.results.held.get("bottleneck")
     if watched:
         content["bottleneck"] = watched
-    directory, journal = state.directory, state.journal
     state.results.write(content)
-    tables: dict[str, list[dict[str, Any]]] = {names.REPETITIONS: []}
-    for done in state.done:
-        tables.setdefault(done.file, []).extend(done.rows)
-    for name, rows in tables.items():
-        if rows or name == names.REPETITIONS:
-            directory.write_text(name, as_csv(rows))
-    directory.write_text(names.TRIALS, as_csv(list(trial_rows(journal))))
+    for name, text in state.tables.files():
+        state.directory.write_text(name, text)
 
 
 def _note_tester(state: _State, described: dict[str, Any]) -> None:

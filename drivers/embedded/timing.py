@@ -151,7 +151,7 @@ class Arrivals:
         # a clock that is set meanwhile must not make a million slots
         self._last = int((wanted.trial.sending_s + wanted.trial.residual_wait_s) / self._slot_s)
         self._began_ns: int | None = None
-        self._counts = np.zeros(0, dtype=np.int64)
+        self._counts = np.zeros(self._last + 1, dtype=np.int64)
 
     def add(self, times_ns: NDArray[np.int64], number: int, seq: int, sent_ns: int) -> None:
         """Arrival times of one batch.
@@ -163,10 +163,16 @@ class Arrivals:
         if self._began_ns is None:
             place = int(positions(self._wanted.weights, number, np.array([seq]))[0])
             self._began_ns = sent_ns - round(_due_s(self._wanted.trial, place) * 1e9)
+        first, last = self._slot(int(times_ns[0])), self._slot(int(times_ns[-1]))
+        if first == last:  # nearly always: a batch is short
+            self._counts[first] += len(times_ns)
+            return
         slots = np.clip((times_ns - self._began_ns) // self._slot_ns, 0, self._last)
-        counts = np.bincount(slots, minlength=len(self._counts))
-        counts[: len(self._counts)] += self._counts
-        self._counts = counts
+        self._counts += np.bincount(slots, minlength=len(self._counts))
+
+    def _slot(self, time_ns: int) -> int:
+        since_ns = time_ns - (self._began_ns or 0)
+        return min(self._last, max(0, since_ns // self._slot_ns))
 
     def course(self, missing: Mapping[int, NDArray[np.int64]]) -> Course | None:
         """The whole trial; None where flows began one after the other: not every turn was sent.
@@ -181,9 +187,11 @@ class Arrivals:
             due_s(trial, positions(self._wanted.weights, number, seq))
             for number, seq in missing.items()
         ]
-        slots = np.concatenate([np.zeros(0), *due]) // self._slot_s
+        # a frame due at the very beginning of a slot is in it, whatever its time is rounded to
+        slots = np.concatenate([np.zeros(0), *due]) / self._slot_s + 1e-6
         lost = np.bincount(slots.astype(np.int64))
-        return Course(self._slot_s, tuple(self._counts.tolist()), tuple(lost.tolist()))
+        received = np.trim_zeros(self._counts, "b").tolist()
+        return Course(self._slot_s, tuple(received), tuple(lost.tolist()))
 
 
 def lost_between(

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from v6t.drivers.sim.spread import Hashed
 from v6t.profiles.strict_model import StrictModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MOST = 10**15
 """No rate, count or time is larger."""
@@ -172,13 +176,15 @@ class Device:
             lost += o.burst_frames * self._arrivals(o.bursts_per_s * frames / rate_fps)
         return min(frames, lost)
 
-    def delays_ns(self, count: int) -> list[int]:
+    def delays_ns(self, count: int) -> NDArray[np.int64]:
         """One-way delays of so many frames in sending order."""
+        import numpy as np
+
         o, chance = self._options, self._chance
         low, width = o.delay_us * 1000, o.jitter_us * 1000
-        delays = [round(low + width * chance.random()) for _ in range(count)]
-        for place in chance.sample(range(count), min(count, round(o.tail_share * count))):
-            delays[place] += round(o.tail_us * 1000)
+        delays: NDArray[np.int64] = np.rint(low + width * _drawn(chance, count)).astype(np.int64)
+        slow = chance.sample(range(count), min(count, round(o.tail_share * count)))
+        delays[slow] += round(o.tail_us * 1000)
         return delays
 
     def _arrivals(self, mean: float) -> int:
@@ -201,3 +207,18 @@ class Device:
                 return before[1] + part * (point[1] - before[1])
             before = point
         return max(before[1], 1.0 - 1.0 / load)
+
+
+def _drawn(chance: random.Random, count: int) -> NDArray[np.float64]:
+    """What so many calls of ``chance.random()`` return: both are the same Mersenne Twister."""
+    import numpy as np
+
+    version, state, gauss = chance.getstate()
+    *key, place = state
+    twin = np.random.MT19937()
+    inner: Any = {"key": np.array(key, dtype=np.uint32), "pos": place}
+    twin.state = {"bit_generator": "MT19937", "state": inner}
+    drawn = np.random.Generator(twin).random(count)
+    inner = twin.state["state"]
+    chance.setstate((version, (*inner["key"].tolist(), int(inner["pos"])), gauss))
+    return drawn

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+from v6t.drivers.delays import bucketed, distribution
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.course import course
 from v6t.drivers.sim.device import BLOCK, Device, SimOptions
@@ -23,7 +23,7 @@ from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, Phase
 from v6t.procedures.connection_types import Connections
-from v6t.procedures.distribution import Distribution, bucket_ns
+from v6t.procedures.distribution import Distribution
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -36,6 +36,10 @@ from v6t.profiles.compiler.schedule import counts, order
 from v6t.profiles.errors import TesterError
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["EPOCH", "SimOptions", "SimTester"]
 
@@ -228,7 +232,7 @@ class SimTester:
         block = self._delays(trial, device)
         slow = [0] * len(streams)
         if trial.frame_timeout_s is not None:
-            over = sum(d > trial.frame_timeout_s * 1e9 for d in block)
+            over = int((block > trial.frame_timeout_s * 1e9).sum())
             slow = [(n - gone) * over // len(block) for n, gone in zip(required, lost, strict=True)]
         classes: dict[str, ClassCount] = {}
         quiet = self._loopback or trial.benchmark == "preflight"
@@ -291,13 +295,15 @@ class SimTester:
             lost, gap = min(trial.frames, lost + gone), until - trial.event.at_s
         return _Loss(lost, begin, end, gap)
 
-    def _delays(self, trial: Trial, device: Device) -> list[int]:
+    def _delays(self, trial: Trial, device: Device) -> NDArray[np.int64]:
         """The delays of a trial in sending order: of its tags, or a block that repeats."""
+        import numpy as np
+
         if trial.delays is None and trial.frame_timeout_s is None:
-            return []
+            return np.zeros(0, dtype=np.int64)
         count = trial.delays.tags if trial.delays and trial.delays.tags else BLOCK
         if self._loopback:
-            return [round(self.options.tester_delay_us * 1000)] * count
+            return np.full(count, round(self.options.tester_delay_us * 1000))
         return device.delays_ns(count)
 
     def _times(
@@ -306,23 +312,23 @@ class SimTester:
         classes: Mapping[str, ClassCount],
         weights: Sequence[int],
         loss: _Loss,
-        block: Sequence[int],
+        block: NDArray[np.int64],
     ) -> tuple[dict[str, Distribution] | None, dict[str, Distribution] | None]:
         """Delays and, if asked for, their differences, by class."""
+        import numpy as np
+
         if trial.delays is None:
             return None, None
         back = [name for name, c in classes.items() if c.role != "negative"]
         if trial.delays.tags:
             return _tagged(trial, back, list(classes), weights, loss, block), None
-        pairs = []
-        if trial.delays.ipdv:
-            pairs = [b - a for a, b in pairwise([*block, block[0]])]
+        limit = trial.frame_timeout_s
+        kept = block if limit is None else block[block <= limit * 1e9]
+        pairs = np.roll(block, -1) - block
         delays, ipdv = {}, {}
         for name in back:
             count = classes[name]
             gone = count.required - count.received
-            limit = trial.frame_timeout_s
-            kept = [d for d in block if limit is None or d <= limit * 1e9]
             delays[name] = _repeated(kept, count.received, lost=gone)
             if not trial.delays.ipdv:
                 continue
@@ -362,31 +368,32 @@ def _tagged(
     names: Sequence[str],
     weights: Sequence[int],
     loss: _Loss,
-    delays: Sequence[int],
+    delays: NDArray[np.int64],
 ) -> dict[str, Distribution]:
     """Tags of each class; a tag is lost when the frame in its place is."""
-    kinds = order(weights, 0, sum(weights))
-    found: dict[str, Counter[int]] = {name: Counter() for name in back}
-    lost: Counter[str] = Counter()
+    import numpy as np
+
     total, limit = trial.frames, trial.frame_timeout_s
-    for place, delay in zip(trial.tag_frames, delays, strict=True):
-        name = names[kinds[place % len(kinds)]]
-        if name not in found:
-            continue
-        gone = (place + 1) * loss.frames // total > place * loss.frames // total
-        if gone or (limit is not None and delay > limit * 1e9):
-            lost[name] += 1
-        else:
-            found[name][bucket_ns(delay)] += 1
-    return {name: Distribution.of(found[name], lost=lost[name]) for name in back}
+    whole = np.int64 if (total + 1) * (loss.frames + 1) < 1 << 63 else object
+    places = np.array(trial.tag_frames, dtype=whole)
+    lost = (places + 1) * loss.frames // total > places * loss.frames // total
+    if limit is not None:
+        lost |= delays > limit * 1e9
+    kinds = np.array(order(weights, 0, sum(weights)))
+    of = kinds[(places % len(kinds)).astype(np.int64)]
+    return {
+        name: distribution(delays[mine & ~lost], lost=int(np.count_nonzero(mine & lost)))
+        for name in back
+        for mine in [of == names.index(name)]
+    }
 
 
-def _repeated(block: Sequence[int], count: int, *, lost: int) -> Distribution:
+def _repeated(block: NDArray[np.int64], count: int, *, lost: int) -> Distribution:
     """A block of values repeated until there are ``count`` of them."""
-    if not block:
+    if not len(block):
         return Distribution((), (), lost=lost)
     times, rest = divmod(count, len(block))
-    values = list(map(bucket_ns, block))
+    values = bucketed(block).tolist()
     found = Counter({v: n * times for v, n in Counter(values).items()})
     found.update(values[:rest])
     return Distribution.of(found, lost=lost)

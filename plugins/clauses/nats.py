@@ -36,7 +36,7 @@ _TWO = {
 }
 """Hosts on either side."""
 _POOL = {"pool_first": "198.19.1.1", "pool_count": 2}
-_SEVERAL = 8
+_SEVERAL = 16
 
 
 class Nat(Suite):

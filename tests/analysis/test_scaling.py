@@ -43,6 +43,8 @@ def test_a22_overlay_models():
 
 def test_a23_degradation():
     assert degradation_percent(80.0, 100.0) == 20.0
+    assert degradation_percent(120.0, 100.0, more_is_better=False) == 20.0
+    assert degradation_percent(80.0, 100.0, more_is_better=False) == -20.0
     with pytest.raises(ValueError, match="positive"):
         degradation_percent(80.0, 0.0)
 

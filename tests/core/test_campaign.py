@@ -98,6 +98,8 @@ def test_the_table_for_programs_has_a_line_per_figure(small):
     assert [row["params.ces"] for row in rows[:3]] == ["64", "128", "256"]
     medians = [f["median"] for r in summary_of(small)["runs"] for f in r["results"]]
     assert [float(row["median"]) for row in rows] == medians
+    limited = [f["limited"] for r in summary_of(small)["runs"] for f in r["results"]]
+    assert [row["limited"] for row in rows] == [str(mark) for mark in limited]
 
 
 def test_the_report_shows_scale_up_with_its_formula(small):

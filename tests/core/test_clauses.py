@@ -213,6 +213,7 @@ DAMAGED = {
         "back-to-back", lambda record: {"values": record["values"][1:]}
     ),
     "RFC 9004 section 6.2 (B2B-01)": asking("back-to-back", residual_wait_s=1.9),
+    "RFC 9004 section 6.2 (B2B-02)": saying("back-to-back", verifications=None),
     "RFC 9004 section 6.1 (B2B-03)": saying("back-to-back", burst_rate_reason="tester"),
     "RFC 8219 section 7.2 (LAT-01)": asking("latency", duration_s=119.0),
     "RFC 8219 section 7.2 (LAT-02) tags from 60 s on": asking(

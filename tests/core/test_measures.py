@@ -16,6 +16,7 @@ from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import write
 from v6t.core.runs import hooks
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.hooks import DuringTrial, run_hook
@@ -365,6 +366,32 @@ def test_bursts_slower_than_the_medium_are_refused_unless_wanted(tmp_path):
     record = by_benchmark(tmp_path / "tester")["back-to-back"]
     assert record["title"] == "Back-to-back frames at the tester's maximum rate"
     assert record["average"] > 0
+
+
+@pytest.mark.parametrize(
+    ("verifications", "search"),
+    [(0, "binary search"), (3, "binary search with loss verification")],
+)
+def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, search):
+    """RFC 9004 section 6.2: the algorithm and its input parameters MUST be reported."""
+    told = {"repetitions": 2, "longest_s": 0.5, "resolution_frames": 333, "residual_wait_s": 0.25,
+            "verifications": verifications, "at": "tester"}  # fmt: skip
+    run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
+    execute(bind(run), tmp_path / "out", Silent())
+    (record,) = (r for r in write.load(tmp_path / "out").records if r.benchmark == "back-to-back")
+    results, searched = presentations().sheets([record])
+    assert results.title == record.title
+    (row,) = searched.rows
+    shown = dict(zip([c.name.replace("\n", " ") for c in searched.columns], row, strict=True))
+    assert shown["search"] == search
+    assert shown["verifications"] == str(verifications)
+    assert (shown["longest s"], shown["step frames"], shown["wait s"]) == ("0.5", "333", "0.25")
+    assert shown["longest frames"] == f"{int(record.burst_rate * 0.5):,}"
+    assert shown["shortest frames"] == f"{record.shortest_frames:,}"
+    assert (shown["loss tolerance"], shown["repetitions"]) == ("0", "2")
+    assert shown["throughput fps"] == f"{record.throughput:,.0f}"
+    earlier = record.model_copy(update={"search": "", "verifications": None})
+    assert len(presentations().sheets([earlier])) == 1
 
 
 def test_hooks_run_beside_the_trial(tmp_path):

@@ -629,3 +629,40 @@ def test_figures_and_tables_are_whole_in_every_window(run, tmp_path, window):
         assert 100 < shown_width <= window
         assert shown_height > 40
         assert shapes >= 5
+
+
+def test_paper_has_every_table_whole_and_says_what_is_folded(run, tmp_path):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    reader = shutil.which("pdftotext")
+    if browser is None or reader is None:
+        pytest.skip("needs the packages chromium and poppler-utils")
+    paper = tmp_path / "report.pdf"
+    done = subprocess.run(
+        [
+            *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+            *("--no-pdf-header-footer", f"--print-to-pdf={paper}"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", f"file://{run / 'report.html'}"),
+        ],
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    if done.returncode != 0:
+        pytest.skip("the browser of the package chromium does not start here")
+    text = subprocess.run(
+        [reader, "-layout", paper, "-"], capture_output=True, text=True, check=True
+    ).stdout
+    words = set(re.split(r"[\s-]+", text))  # words are broken at hyphens
+    source = (run / "report.html").read_text()
+    printed = Page(re.sub(r"<details><summary>.*?</details>", "", source, flags=re.DOTALL))
+    assert len(printed.tables) > len(EVERYTHING)
+    for caption, rows in printed.tables.items():
+        missing = [
+            word
+            for row in rows
+            for cell in row
+            for word in re.split(r"[\s-]+", cell)
+            if word.isascii() and len(word) < 12 and word not in words
+        ]
+        assert missing == [], caption
+    assert re.search(r"trials\s*\(folded away: not printed\)", text)

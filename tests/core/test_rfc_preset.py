@@ -88,9 +88,12 @@ SETTINGS = {
         "TP-07; RFC 9971 section 4.10.2",
     ),
     "mlrsearch.min_load_fps": (None, CHOSEN),
+    "watch_device": (False, f"{CHOSEN}: nothing but the test gives the device work"),
     "flows.counts": ([1, 10, 100], "RFC 8219 section 10.2.1: n is the user's"),
     "flows.starts": (["together", "successive"], "RFC 8219 sections 10.2.1, 10.2.2"),
     "flows.interval_s": (1.0, "RFC 8219 section 10.2.2: t is the user's"),
+    "flows.quarters": (False, "RFC 8219 section 10.2.2: they MAY be measured"),
+    "flows.also": ([], "RFC 8219 section 10.2.1: the user names those beside the throughput"),
 }
 
 

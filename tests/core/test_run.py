@@ -67,7 +67,9 @@ def test_records_say_what_they_are(tmp_path):
 def test_repetitions_in_siitperfs_column_order(tmp_path):
     execute(bind(simulated()), tmp_path / "out", Silent())
     header = (tmp_path / "out" / "results.csv").read_text().splitlines()[0]
-    assert header == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate"
+    assert (
+        header == "No,Size,Dir,n,m,Duration,Initial Rate,Timeout,Error,Date,Iterations,rate,Limited"
+    )
 
 
 def test_a_finished_run_is_only_read_again(tmp_path):

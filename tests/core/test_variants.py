@@ -5,14 +5,17 @@ import json
 
 import pytest
 from v6t.analysis.records.variants import FlowsRecord
+from v6t.core.benchmarks import registry
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
+from v6t.core.config.cautions import cautions
 from v6t.core.config.checks import check_abilities
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import write
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
-from v6t.profiles.errors import EnvironmentLacking, TesterError
+from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.tests.core.support import v6t
 
 pytestmark = pytest.mark.slow
@@ -123,6 +126,65 @@ def test_flows_and_their_degradation(tmp_path):
         xpd = (one - point["median"]) / one * 100  # RFC 8219 section 10.2.1
         assert point["degradation_percent"] == pytest.approx(xpd)
     assert points[2]["duration_s"] == pytest.approx(points[1]["duration_s"] + 63 * 0.01)
+
+
+def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
+    """RFC 8219 section 10.2.1: what is better when lower has the other sign; each at its own throughput."""
+    device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
+    also = ["latency", "pdv", "frame-loss", "system-recovery"]
+    run = wanted(
+        "flows", device=device, params={"left_hosts": "{policy: fixed}"},
+        flows={"counts": [64], "starts": ["together", "successive"], "interval_s": 0.01,
+               "also": also, "quarters": True},
+    )  # fmt: skip
+    execute(bind(run), tmp_path / "out", Silent())
+    record = FlowsRecord.model_validate(only(tmp_path / "out"))
+    assert [p.flows for p in record.points] == [1, 16, 32, 48, 64, 16, 32, 48, 64]
+    rates = {p.flows: p.median for p in record.points if p.start == "together"}
+    assert {f.benchmark for f in record.figures} == set(also)
+    assert {f.start for f in record.figures} == {"together"}
+    for f in record.figures:
+        (base,) = [
+            b for b in record.figures if (b.benchmark, b.figure, b.flows) == (f.benchmark, f.figure, 1)
+        ] or [None]  # fmt: skip
+        if f.benchmark in ("latency", "pdv"):
+            assert f.rate == rates[f.flows]
+        if base is None or not base.median:
+            assert f.degradation_percent is None
+            continue
+        change = (f.median - base.median) / base.median * 100
+        assert not f.more_is_better
+        assert f.degradation_percent == pytest.approx(change)
+    lost = [f for f in record.figures if f.benchmark == "frame-loss" and f.degradation_percent]
+    assert lost
+    assert all(f.degradation_percent < 0 for f in lost)  # with flows for all cores fewer are lost
+    keys = set(record.trials)
+    assert {k.split("/")[0] for k in keys} >= {"flows1-latency", "flows64-latency", "flows64-pdv"}
+    tables = [t.title for t in registry.presentations().sheets([record])]
+    assert len(tables) == 5
+    assert tables[1].endswith("Xpd = (Xn - X1) / X1 * 100 %")
+    write.write(tmp_path / "out", formats=["html"])
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "latency by network flows" in report
+
+
+def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
+    for name, words in (("teardown", "is no benchmark that flows"), ("flows", "is no benchmark")):
+        with pytest.raises(UsageError, match=words):
+            bind_checked(name)
+    needs = registry.load("flows").needs(bind(wanted("flows", flows={"also": ["ipdv"]})))
+    assert {"ipdv", "every-frame", "flow-starts"} <= needs
+
+
+def bind_checked(name):
+    return wanted("flows", flows={"also": [name]})
+
+
+def test_settings_of_what_is_measured_beside_flows_have_an_effect():
+    changed = {"latency": {"tags": 400}}
+    said = [" ".join(cautions(bind(wanted("flows", flows={"also": also}, **changed))))
+            for also in (["latency"], [])]  # fmt: skip
+    assert ["procedure.latency is set" in s for s in said] == [False, True]
 
 
 def test_a_degradation_of_an_earlier_version_has_the_sign_of_today(tmp_path):

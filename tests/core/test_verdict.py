@@ -58,3 +58,16 @@ def test_smallest_and_largest_frames_are_told(tmp_path):
 def test_nothing_is_said_without_a_throughput(tmp_path):
     data = load(made(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
     assert list(verdict(data)) == []
+
+
+def test_both_ends_are_of_one_direction(tmp_path):
+    """Each direction by itself: the second rate of the sentence must not be the other direction's."""
+    data, text, _ = told(
+        tmp_path,
+        frame_sizes=[104, 1280],
+        modes=("forward", "reverse"),
+        device={"capacity_fps": RATE, "capacity_noise": 0.05},
+    )
+    last = {r.direction: r.median for r in data.records if r.frame_sizes.ipv6 == 1280}
+    assert last["forward"] != last["reverse"]
+    assert f"; at 1280/1240 octets {last['forward'] / 1e6:.3f} Mpps" in text

@@ -1,0 +1,267 @@
+"""A run watched from a browser: its page, read only, served for as long as the run lasts.
+
+The report is made between trials, in the thread that runs them, and only when somebody looks: nothing
+is computed while frames are timed. What is served meanwhile is text that was made before.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+from v6t.core.reporting.live_page import PAGE, POLICY
+from v6t.core.reporting.write import UNREPORTED, load
+from v6t.core.runs.wording import outcome, point
+from v6t.profiles.errors import UsageError
+from v6t.profiles.plain_text import visible
+
+PORT = 8219
+"""Where nothing else is said."""
+LOOKED_S = 10.0
+"""Somebody looks if the page was asked for within this time; it asks every 2 s."""
+SHARE = 20
+"""Making the report takes at most one part in so many of the run's time."""
+TRIALS = 8
+"""Last ones that are listed."""
+MOST_CLIENTS = 16
+_PATIENCE_S = 5.0
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_WAITING = (
+    "<!DOCTYPE html><main><p>The report appears when the trial in progress is over.</p></main>"
+)
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Address and port of ``ADDRESS:PORT``, ``ADDRESS``, ``:PORT`` or nothing (loopback).
+
+    Raises:
+        UsageError: it is neither.
+    """
+    host, port = text, str(PORT)
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":") or port
+    elif text.count(":") <= 1:
+        host, _, given = text.partition(":")
+        port = given or port
+    try:
+        where = ipaddress.ip_address(host or "127.0.0.1")
+        number = int(port)
+        if not 0 <= number <= 65535:
+            raise ValueError(port)
+    except ValueError as exc:
+        raise UsageError(
+            f"--live takes ADDRESS:PORT, not '{text}'",
+            "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live",
+        ) from exc
+    return str(where), number
+
+
+class LiveView:
+    """Serves the page of one run, and tells what happens to whoever watches on a terminal."""
+
+    def __init__(self, address: tuple[str, int], path: Path, watch: Any) -> None:
+        """Listen; nothing is answered before :meth:`__enter__`.
+
+        Args:
+            address: IP address and port; 0: any that is free.
+            path: of the run's directory.
+            watch: told everything, too.
+
+        Raises:
+            UsageError: the port is taken, or the address is none of this machine.
+        """
+        self._path, self._watch = path, watch
+        self._version = 0
+        self._trials: deque[str] = deque(maxlen=TRIALS)
+        self._state = self._told("The run begins.")
+        self._report = _WAITING
+        self._looked = -LOOKED_S
+        self._next = 0.0
+        try:
+            self._server = _Server(address, self)
+        except OSError as exc:
+            raise UsageError(
+                f"nothing can be served at {address[0]} port {address[1]}: {exc.strerror}",
+                "--live=127.0.0.1:0 takes any free port",
+            ) from exc
+        self.url = f"http://{_authority(*self._server.server_address[:2])}/"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.2,), name="v6t-live", daemon=True
+        )
+        if not ipaddress.ip_address(address[0]).is_loopback:
+            watch.say(
+                f"note: everybody who reaches {self.url} can read this run: results, settings, "
+                "addresses, what the device said of itself; without password or encryption"
+            )
+
+    def __enter__(self) -> LiveView:
+        self._thread.start()
+        self._watch.say(f"live: {self.url}")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def say(self, text: str) -> None:
+        """What is going on."""
+        self._watch.say(text)
+        self._tell(visible(text))
+
+    def trial(self, progress: Any) -> None:
+        """Before and after each trial of a search."""
+        self._watch.trial(progress)
+        if progress.verdict is not None:
+            self._trials.appendleft(visible(outcome(progress)))
+            self._tell(f"{point(progress)}: over")
+            return
+        self._tell(f"{point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
+
+    def answer(self, path: str) -> tuple[str, str] | None:
+        """Type and text of what is asked for; None: there is no such thing."""
+        self._looked = time.monotonic()
+        found: Mapping[str, tuple[str, str]] = {
+            "/": ("text/html", PAGE),
+            "/now": ("application/json", self._state),
+            "/report": ("text/html", self._report),
+        }
+        return found.get(path)
+
+    def _tell(self, now: str) -> None:
+        began = time.monotonic()
+        if began - self._looked < LOOKED_S and began >= self._next:
+            self._make()
+            ended = time.monotonic()
+            self._next = ended + (SHARE - 1) * (ended - began)
+        self._state = self._told(now)
+
+    def _told(self, now: str) -> str:
+        title = f"v6t: {self._path.resolve().name}"
+        state = {"title": title, "now": now, "trials": [*self._trials], "version": self._version}
+        return json.dumps(state)
+
+    def _make(self) -> None:
+        from v6t.analysis.report.html import to_html
+        from v6t.analysis.report.run import build
+        from v6t.core.benchmarks.registry import presentations
+
+        try:
+            # drawing takes seconds: figures come with the finished report
+            made = to_html(build(load(self._path), presentations(), figures=False))
+        except UNREPORTED:  # it is not there yet, or cannot be made: that costs no run
+            made = _WAITING
+        if made != self._report:
+            self._report = made
+            self._version += 1
+
+
+class _Server(ThreadingHTTPServer):
+    """Few clients at a time: whoever comes when there are many is turned away."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], view: LiveView) -> None:
+        self.address_family = _family(address[0])
+        self.view = view
+        self._free = threading.BoundedSemaphore(MOST_CLIENTS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of its own, if there is one left."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and make room for the next."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Three texts, for whoever asks for them by this server's own address."""
+
+    timeout = _PATIENCE_S
+
+    def do_GET(self) -> None:
+        """One of the texts."""
+        self._give(body=True)
+
+    def do_HEAD(self) -> None:
+        """The same without its body."""
+        self._give(body=False)
+
+    def _give(self, *, body: bool) -> None:
+        server = cast(_Server, self.server)
+        if not is_own(self.headers.get("Host", ""), int(server.server_address[1])):
+            self.send_error(421, "Misdirected Request")  # a name that leads here is not ours
+            return
+        found = server.view.answer(self.path)
+        if found is None:
+            self.send_error(404)
+            return
+        kind, text = found
+        data = text.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if body:
+            self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """The terminal belongs to the run."""
+
+    def version_string(self) -> str:
+        """No versions for strangers."""
+        return "v6t"
+
+
+def is_own(host: str, port: int) -> bool:
+    """Whether a Host header is an IP address or ``localhost``, with this port.
+
+    A page from elsewhere can make its own name lead to this address and then read what is served
+    here; it cannot make a browser send another name than its own.
+    """
+    name, _, given = host.rpartition(":")
+    if given != str(port):
+        return False
+    if name.lower() == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _authority(host: Any, port: Any) -> str:
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+def _family(address: str) -> Any:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -1,0 +1,57 @@
+"""A trial of a long rehearsal costs what one of a short one does, its report included."""
+
+import cProfile
+import csv
+import pstats
+
+import pytest
+from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import write
+from v6t.core.runs import raw_tables, rundir
+from v6t.core.runs.runner import execute
+
+pytestmark = pytest.mark.slow
+
+ONE, FOUR = (84,), (84, 128, 256, 512)
+
+
+def rehearse(path, sizes):
+    flags = Flags(
+        plugin="siit", preset="rfc", tester="sim", frame_sizes=sizes,
+        benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
+        procedure={"repetitions": 5, "latency": {"tags": 1000}},
+    )  # fmt: skip
+    execute(bind(resolve(flags=flags)), path, Silent())
+    write.write(path)
+    return len((path / rundir.JOURNAL).read_text().splitlines())
+
+
+def calls_a_trial(path, sizes):
+    """Function calls: what a profile counts is the same however busy the machine is."""
+    profile = cProfile.Profile()
+    trials = profile.runcall(rehearse, path, sizes)
+    return pstats.Stats(profile).total_calls / trials
+
+
+def test_a_trial_costs_the_same_in_a_campaign_of_four_times_as_many(tmp_path):
+    rehearse(tmp_path / "warm", ONE)
+    few, many = (calls_a_trial(tmp_path / str(len(s)), s) for s in (ONE, FOUR))
+    assert many < 1.1 * few
+
+
+def test_the_row_of_a_trial_is_made_once(tmp_path, monkeypatch):
+    made = []
+    of = raw_tables.trial_row
+
+    def counted(asked, result):
+        made.append(asked["key"])
+        return of(asked, result)
+
+    monkeypatch.setattr(raw_tables, "trial_row", counted)
+    monkeypatch.setattr("time.monotonic", iter(range(10**6)).__next__)  # results at every point
+    trials = rehearse(tmp_path / "run", ONE)
+    assert len(made) == len(set(made)) == trials
+    with (tmp_path / "run" / rundir.TRIALS).open(newline="") as table:
+        assert list(dict.fromkeys(row["key"] for row in csv.DictReader(table))) == made

@@ -1,0 +1,247 @@
+"""A run followed from a browser: what is served, to whom, and what it costs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import live
+from v6t.core.reporting.live import LiveView, address_of, is_own
+from v6t.core.runs.runner import execute
+from v6t.profiles.errors import UsageError
+
+from .support import v6t
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Heard:
+    """What a watch was told."""
+
+    def __init__(self):
+        self.said, self.trials = [], 0
+
+    def say(self, text):
+        self.said.append(text)
+
+    def trial(self, progress):
+        self.trials += 1
+
+
+def asked(url, path="/", method="GET", **headers):
+    """Status, headers and text of an answer."""
+    where = urlsplit(url)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=10)
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def view(tmp_path):
+    with LiveView(("127.0.0.1", 0), tmp_path / "run", Heard()) as made:
+        yield made
+
+
+def run_of(path, watch, **options):
+    flags = Flags(
+        plugin="mape-br",
+        tester="sim",
+        tester_options={k: str(v) for k, v in options.items()},
+        modes=("forward",),
+        procedure={"repetitions": 3, "resolution_fps": 20_000.0},
+    )
+    return execute(bind(resolve(flags=flags)), path, watch)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("", ("127.0.0.1", 8219)),
+        ("127.0.0.1:80", ("127.0.0.1", 80)),
+        (":0", ("127.0.0.1", 0)),
+        ("192.0.2.1", ("192.0.2.1", 8219)),
+        ("[::1]:99", ("::1", 99)),
+        ("::1", ("::1", 8219)),
+    ],
+)
+def test_addresses(text, address):
+    assert address_of(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["run.yaml", "host:80", "127.0.0.1:x", "127.0.0.1:70000", "[::1]:x"]
+)
+def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path):
+    with pytest.raises(UsageError, match="ADDRESS:PORT"):
+        address_of(text)
+    done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "-o", tmp_path / "out",
+               f"--live={text}")  # fmt: skip
+    assert done.status == 2 and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:80", "localhost:80", "[::1]:80", "192.0.2.7:80"])
+def test_own_hosts(host):
+    assert is_own(host, 80)
+
+
+@pytest.mark.parametrize(
+    "host", ["", "localhost", "127.0.0.1:81", "evil.example:80", "127.0.0.1.evil.example:80"]
+)
+def test_other_hosts(host):
+    assert not is_own(host, 80)
+
+
+def test_nothing_but_three_texts_is_served(view, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    assert asked(view.url)[0] == asked(view.url, "/now")[0] == asked(view.url, "/report")[0] == 200
+    for path in ("/config.json", "/../config.json", "/run/", "/now/", "/?x"):
+        assert asked(view.url, path)[0] == 404, path
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert asked(view.url, method=method)[0] == 501
+    status, head, text = asked(view.url, method="HEAD")
+    assert (status, text) == (200, "") and int(head["Content-Length"]) > 500
+
+
+def test_names_of_others_are_turned_away(view):
+    status, _, text = asked(view.url, "/report", Host="rebound.example:8219")
+    assert status == 421 and "report" not in text
+    port = urlsplit(view.url).port
+    assert asked(view.url, "/now", Host=f"localhost:{port}")[0] == 200
+
+
+def test_a_browser_is_told_to_ask_nobody_else(view):
+    _, head, page = asked(view.url)
+    policy = head["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "connect-src 'self'" in policy
+    assert "unsafe-inline" not in policy.partition("script-src")[2]
+    assert head["X-Content-Type-Options"] == "nosniff" and head["Cache-Control"] == "no-store"
+    assert re.findall(r'(?:src|href)="', page) == []
+    assert "Python" not in head["Server"]
+
+
+def test_only_other_addresses_are_warned_of(tmp_path):
+    heard = Heard()
+    with LiveView(("127.0.0.1", 0), tmp_path, heard):
+        pass
+    assert [line[:5] for line in heard.said] == ["live:"]
+    heard = Heard()
+    with LiveView(("0.0.0.0", 0), tmp_path, heard):  # noqa: S104
+        pass
+    assert "everybody who reaches" in heard.said[0] and "without password" in heard.said[0]
+
+
+def test_a_taken_port_is_one_sentence(view, tmp_path):
+    port = urlsplit(view.url).port
+    with pytest.raises(UsageError, match=f"port {port}"):
+        LiveView(("127.0.0.1", port), tmp_path, Heard())
+
+
+def test_clients_that_say_nothing_keep_nobody_out_for_long(view):
+    where = urlsplit(view.url)
+    idle = [socket.create_connection((where.hostname, where.port)) for _ in range(8)]
+    try:
+        assert asked(view.url, "/now")[0] == 200
+    finally:
+        for one in idle:
+            one.close()
+
+
+def test_it_ends_with_the_run(tmp_path):
+    with LiveView(("127.0.0.1", 0), tmp_path, Heard()) as view:
+        url = view.url
+    with pytest.raises(OSError, match="."):
+        asked(url)
+    assert not [t for t in threading.enumerate() if t.name == "v6t-live"]
+
+
+@pytest.mark.slow
+def test_the_report_is_that_of_the_run_and_made_only_for_those_who_look(tmp_path, monkeypatch):
+    made = []
+    load = live.load
+    monkeypatch.setattr(live, "load", lambda path: made.append(path) or load(path))
+    heard = Heard()
+    with LiveView(("127.0.0.1", 0), tmp_path / "alone", heard) as view:
+        run_of(tmp_path / "alone", view)
+    assert made == [] and heard.trials > 5 and len(heard.said) > 2
+    with LiveView(("127.0.0.1", 0), tmp_path / "seen", Heard()) as view:
+        asked(view.url)
+        run_of(tmp_path / "seen", view)
+        state = json.loads(asked(view.url, "/now")[2])
+        _, _, report = asked(view.url, "/report")
+    assert made and set(made) == {tmp_path / "seen"}
+    assert "MAP-E border relay on reference device" in report and "<svg" not in report
+    assert state["title"] == "v6t: seen" and state["version"] >= 1
+    assert state["trials"][0].startswith("104/forward 3/3")
+    # making it takes a twentieth of the time at most: not once for each trial
+    assert len(made) < heard.trials / 2
+
+
+def test_a_report_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
+    def broken(path):
+        raise ValueError("a presentation of somebody else")
+
+    monkeypatch.setattr(live, "load", broken)
+    with LiveView(("127.0.0.1", 0), tmp_path, Heard()) as view:
+        asked(view.url)
+        view.say("on and on")
+        assert "appears when" in asked(view.url, "/report")[2]
+        assert json.loads(asked(view.url, "/now")[2])["now"] == "on and on"
+
+
+@pytest.mark.slow
+def test_a_browser_follows_the_run(tmp_path):
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("needs the package chromium")
+    ended = threading.Event()
+
+    def measure(view):
+        while not ended.is_set():
+            shutil.rmtree(tmp_path / "run", ignore_errors=True)
+            run_of(tmp_path / "run", view, trial_delay_s=0.05)
+
+    with LiveView(("127.0.0.1", 0), tmp_path / "run", Heard()) as view:
+        asked(view.url)  # somebody looks, from the first trial on
+        running = threading.Thread(target=measure, args=(view,))
+        running.start()
+        try:
+            for _ in range(600):
+                if json.loads(asked(view.url, "/now")[2])["version"]:
+                    break
+                time.sleep(0.1)
+            done = subprocess.run(
+                [
+                    *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+                    *("--enable-logging=stderr", "--log-level=0", "--no-first-run"),
+                    *("--disable-background-networking", "--virtual-time-budget=8000"),
+                    *(f"--user-data-dir={tmp_path / 'profile'}", view.url),
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
+        finally:
+            ended.set()
+            running.join()
+    if done.returncode != 0:
+        pytest.skip("the browser of the package chromium does not start here")
+    assert "CONSOLE" not in done.stderr, done.stderr
+    assert "MAP-E border relay on reference device" in done.stdout
+    assert re.search(r'<ul id="trials"><li>104/forward \d/3 step', done.stdout)
+    assert re.search(r'<p id="now"[^>]*>[^<]*104', done.stdout)

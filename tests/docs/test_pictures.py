@@ -1,0 +1,40 @@
+"""Pictures of the documentation: there, small, drawn as a browser draws them, and none missing."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from .pages import CHECKOUT, pages
+
+_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
+FOUND = [
+    pytest.param(page, words, page.parent / target, id=f"{page.relative_to(CHECKOUT)}:{target}")
+    for page in pages()
+    for words, target in _PICTURE.findall(page.read_text(encoding="utf-8"))
+]
+MOST = 150_000
+"""Octets of a picture."""
+
+
+def test_the_first_pages_show_a_report():
+    shown = {(page.values[0].name, page.values[2].name) for page in FOUND}
+    assert {("README.md", "first-report.png"), ("index.md", "first-report.png")} <= shown
+    assert ("architecture.md", "architecture.svg") in shown
+
+
+@pytest.mark.parametrize(("page", "words", "picture"), FOUND)
+def test_a_picture_is_there_and_small_and_has_words(page, words, picture):
+    del page
+    assert len(words) > 10
+    data = picture.read_bytes()
+    assert len(data) < MOST
+    if picture.suffix == ".svg":
+        assert ET.fromstring(data).tag.endswith("svg")  # noqa: S314  (a file of this checkout)
+        assert b"http" not in data.replace(b"http://www.w3.org/2000/svg", b"")
+    else:
+        assert data.startswith(b"\x89PNG")
+        width = int.from_bytes(data[16:20], "big")
+        assert 800 <= width <= 1600
