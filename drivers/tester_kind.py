@@ -37,6 +37,10 @@ class TesterKind(ABC):
     tester can do says nothing of this machine."""
     sending_error_s: ClassVar[float] = 0.0
     """How closely it knows the time a stream took to send, usually [s]."""
+    setup_s: ClassVar[float] = 0.0
+    """What it takes until the first frame of a size, usually [s]: of plans only."""
+    overhead_s: ClassVar[float] = 0.0
+    """What a trial takes beyond its pause, its stream and its wait, usually [s]: of plans only."""
     stamps: ClassVar[str] = ""
     """From which moment to which it times a frame, by which clock and how finely ("from ... to
     ..."): printed with every delay (LAT-03). Empty: it times none, or does not say."""

@@ -8,7 +8,7 @@ and tells whose limit a result is, so it has to pass a trial under the rules of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
@@ -110,15 +110,69 @@ class TesterCapacity:
     faults: tuple[str, ...]
 
 
-def tester_capacity(spec: CapacitySpec, measure: Measure) -> TesterCapacity:
-    """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes."""
+MOST_AGAIN = 2
+"""A self-test that cannot be right is repeated so often; then it is believed."""
+SHARED = 4
+"""Both directions at once carry at least so small a part of what one carries alone: tester and
+machine are shared by two."""
+
+
+def least_plausible_fps(mode: Mode, others: Mapping[Mode, float]) -> float:
+    """What a tester carries at least in a mode, given what it carries in others, per direction.
+
+    One direction alone is less work than both at once: less cannot be right, and a noisy moment of
+    the machine was in it.
+    """
+    if mode != "bidirectional":
+        return others.get("bidirectional", 0.0)
+    return min((fps for other, fps in others.items() if other != mode), default=0.0) / SHARED
+
+
+def plausible_capacity(
+    spec: CapacitySpec, measure: Measure, least_fps: float, say: Callable[[str], None]
+) -> TesterCapacity:
+    """The tester's capacity, looked for again while it is less than it must be.
+
+    Args:
+        spec: how to look.
+        measure: the tester without a device.
+        least_fps: see :func:`least_plausible_fps`.
+        say: told when it is looked for again.
+    """
+    found = tester_capacity(spec, measure)
+    for again in range(1, MOST_AGAIN + 1):
+        if found.rate_fps >= least_fps:
+            break
+        say(
+            f"{spec.mode}: the self-test found {found.rate_fps:,.0f} fps, less than the "
+            f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
+        )
+        other = tester_capacity(spec, measure, again)
+        better = max(found, other, key=lambda capacity: capacity.rate_fps)
+        found = replace(better, keys=found.keys + other.keys)
+    return found
+
+
+def tester_capacity(
+    spec: CapacitySpec,
+    measure: Measure,
+    again: int = 0,  # noqa: PT028  (no test)
+) -> TesterCapacity:
+    """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes.
+
+    Args:
+        spec: how to look.
+        measure: the tester without a device.
+        again: how often it was looked for before, for the keys of the trials.
+    """
+    name = f"a{again + 1}-t" if again else "t"
     keys: list[str] = []
     faults: list[str] = []
 
     def passes_once(rate_fps: float, rules: Rules) -> bool:
         trial = Trial(
             benchmark=BENCHMARK,
-            key=f"{spec.variant}{BENCHMARK}/{spec.ipv6_frame_size}/{spec.mode}/t{len(keys) + 1:02d}",
+            key=f"{spec.variant}{BENCHMARK}/{spec.ipv6_frame_size}/{spec.mode}/{name}{len(keys) + 1:02d}",
             ipv6_frame_size=spec.ipv6_frame_size,
             ipv4_frame_size=spec.ipv4_frame_size,
             mode=spec.mode,

@@ -81,7 +81,7 @@ def _work(directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: st
     from v6t.core.cli.progress import Live, Plain
 
     errors = Console(stderr=True)
-    live = Live(errors, sum(r.trials for r in runs)) if errors.is_terminal and not prefix else None
+    live = Live(errors, " of this run") if errors.is_terminal and not prefix else None
     watch: Any = _Prefixed(live or Plain(), prefix)
     try:
         failed = carry_out(directory, runs, watch)
@@ -142,6 +142,11 @@ class _Prefixed:
         """Trials of one testbed are shown; those of several would be a jumble."""
         if not self._prefix:
             self._watch.trial(progress)
+
+    def now(self, now: Any) -> None:
+        """As those."""
+        if not self._prefix:
+            self._watch.now(now)
 
 
 @contextmanager

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from v6t.profiles.errors import UsageError
-
-if TYPE_CHECKING:
-    from v6t.analysis.blocks import Document
 
 AUDIT = "audit.json"
 
@@ -75,26 +70,14 @@ def _compare(
             click.echo(json.dumps(comparison.to_json(), indent=1))
             return
         if output is not None and output.suffix == ".json":
-            _write(output, json.dumps(comparison.to_json(), indent=1) + "\n")
+            from v6t.core.cli.document_view import write_file
+
+            write_file(output, json.dumps(comparison.to_json(), indent=1) + "\n")
             return
         document = comparison_document(comparison)
-    _told(document, output)
+    from v6t.core.cli.document_view import deliver
 
-
-def _told(document: Document, output: Path | None) -> None:
-    """On the terminal, or in a file."""
-    if output is None:
-        from v6t.core.cli.document_view import print_document
-
-        print_document(document)
-        return
-    from v6t.analysis.report.html import to_html
-    from v6t.analysis.report.markdown import to_markdown
-
-    render = {".html": to_html, ".md": to_markdown}.get(output.suffix)
-    if render is None:
-        raise UsageError(f"{output} is no file that can be written", "use .html, .md or .json")
-    _write(output, render(document))
+    deliver(document, output)
 
 
 def _compare_audits(
@@ -102,6 +85,7 @@ def _compare_audits(
 ) -> None:
     from v6t.analysis.compare.audits import document, to_json
     from v6t.analysis.records.audit import audit_from
+    from v6t.core.cli.document_view import deliver, write_file
     from v6t.profiles.files import read_json
 
     if of_runs:
@@ -111,18 +95,7 @@ def _compare_audits(
     audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
     if as_json:
         click.echo(json.dumps(to_json(audits), indent=1))
-        return
-    if output is not None and output.suffix == ".json":
-        _write(output, json.dumps(to_json(audits), indent=1) + "\n")
-        return
-    _told(document(audits), output)
-
-
-def _write(path: Path, text: str) -> None:
-    from v6t.core.reporting.write import replace_text
-
-    try:
-        replace_text(path, text)
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
-    print(path, file=sys.stderr)
+    elif output is not None and output.suffix == ".json":
+        write_file(output, json.dumps(to_json(audits), indent=1) + "\n")
+    else:
+        deliver(document(audits), output)

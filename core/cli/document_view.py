@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from v6t.analysis.blocks import Block, Document, Facts, Items, Text
 from v6t.analysis.sheet import Sheet
 from v6t.core.cli.tables import print_table
+from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,3 +43,36 @@ def _print(console: Console, block: Block) -> None:
             console.print(f"  {name}: {value}", highlight=False, markup=False, soft_wrap=True)
     elif isinstance(block, Sheet):
         print_table(console, block)
+
+
+def deliver(document: Document, output: Path | None) -> None:
+    """Print a document, or write it as the file's ending says.
+
+    Raises:
+        UsageError: another ending than .html or .md, or it cannot be written.
+    """
+    if output is None:
+        print_document(document)
+        return
+    from v6t.analysis.report.html import to_html
+    from v6t.analysis.report.markdown import to_markdown
+
+    render = {".html": to_html, ".md": to_markdown}.get(output.suffix)
+    if render is None:
+        raise UsageError(f"{output} is no file that can be written", "use .html, .md or .json")
+    write_file(output, render(document))
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file and say so.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    from v6t.core.reporting.write import replace_text
+
+    try:
+        replace_text(path, text)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+    print(path, file=sys.stderr)

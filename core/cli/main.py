@@ -19,6 +19,7 @@ COMMANDS = {
     "audit": "ask a device clause by clause whether it behaves as RFCs say",
     "dut": "configure, verify, watch and restore the device under test",
     "compare": "compare runs with one another or with published results",
+    "trend": "find changes among many runs of the same",
     "campaign": "carry out many runs described by one file",
     "compile": "write a technology's traffic as TRex profile or capture",
     "calc": "MAP, RFC 6052 and frame rate arithmetic",

@@ -7,13 +7,15 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from v6t.core.runs.wording import duration, outcome, point
+from v6t.core.runs.wording import happening, outcome
 from v6t.procedures.conditions import Progress
 from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
+    from rich.text import Text
+    from v6t.core.runs.forecast import Now
 
 
 class Silent:
@@ -23,6 +25,9 @@ class Silent:
         """Nothing."""
 
     def trial(self, progress: Progress) -> None:
+        """Nothing."""
+
+    def now(self, now: Now) -> None:
         """Nothing."""
 
 
@@ -39,33 +44,35 @@ class Plain:
         if progress.verdict is not None:
             self.say(outcome(progress))
 
+    def now(self, now: Now) -> None:
+        """Nothing: a line for each trial is enough."""
+
 
 class Live:
-    """What is being offered now, with bracket and time left; finished trials above it."""
+    """What is being done now, with rate, bracket and time left; finished trials above it."""
 
-    def __init__(self, console: Console, total_trials: int) -> None:
+    def __init__(self, console: Console, of: str = "") -> None:
         """Start watching.
 
         Args:
             console: where to draw, on stderr.
-            total_trials: trials of all searches expected, for the time left.
+            of: whose time left is told, where that is not plain.
         """
         self._console = console
-        self._total = total_trials
-        self._done = 0
-        self._began: float | None = None
+        self._of = of
         self._status: Status | None = None
+        self._progress: Progress | None = None
+        self._now: Now | None = None
+        self._since = 0.0
 
     def say(self, text: str) -> None:
         """A line that stays."""
         self._line(text, "dim")
 
     def trial(self, progress: Progress) -> None:
-        """Redraw before a trial; leave a line after it."""
-        if self._began is None:
-            self._began = time.monotonic()
+        """Remember what a trial is for; leave a line after it."""
+        self._progress = progress
         if progress.verdict is not None:
-            self._done += 1
             colour = (
                 "green"
                 if progress.verdict.passed
@@ -74,19 +81,22 @@ class Live:
                 else "yellow"
             )
             self._line(outcome(progress), colour)
-            return
-        bracket = ""
-        if progress.low_fps != progress.high_fps:
-            bracket = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
-        text = (
-            f"{point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}"
-            f"{bracket}{self._left()}"
-        )
+
+    def now(self, now: Now) -> None:
+        """Show it, until the next trial."""
+        self._now, self._since = now, time.monotonic()
         with contextlib.suppress(OSError):
             if self._status is None:
-                self._status = self._console.status(text)
+                self._status = self._console.status(self)
                 self._status.start()
-            self._status.update(text)
+
+    def __rich__(self) -> Text:
+        """The live line as it is at this moment: whoever draws it asks several times a second."""
+        from rich.text import Text
+
+        if self._now is None:
+            return Text("")
+        return Text(visible(happening(self._now, self._progress, self._passed_s()) + self._of))
 
     def close(self) -> None:
         """Remove the live line."""
@@ -95,13 +105,10 @@ class Live:
             with contextlib.suppress(OSError):
                 status.stop()
 
+    def _passed_s(self) -> float:
+        return time.monotonic() - self._since
+
     def _line(self, text: str, style: str) -> None:
         """Nobody need hear it: a terminal that is gone ends no run."""
         with contextlib.suppress(OSError):
             self._console.print(visible(text), style=style, highlight=False, markup=False)
-
-    def _left(self) -> str:
-        if not self._done or self._began is None:
-            return ""
-        each = (time.monotonic() - self._began) / self._done
-        return f", about {duration(each * max(0, self._total - self._done))} left"

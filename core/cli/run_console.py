@@ -120,8 +120,8 @@ def _attend(
     from v6t.core.runs.plan import plan
 
     errors = Console(stderr=True)
-    planned = plan(bound)  # what cannot be compiled is said before anything is on disk
-    live = Live(errors, planned.trials) if errors.is_terminal else None
+    plan(bound)  # what cannot be compiled is said before anything is on disk
+    live = Live(errors) if errors.is_terminal else None
     with _served(page, path, live or Plain()) as watch:
         try:
             with signals(lambda: of_run(bound.settings, path)):

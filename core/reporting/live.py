@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from v6t.core.reporting.live_page import PAGE, POLICY
 from v6t.core.reporting.write import UNREPORTED, load
-from v6t.core.runs.wording import outcome, point
+from v6t.core.runs.wording import happening, outcome, point
 from v6t.profiles.errors import UsageError
 from v6t.profiles.plain_text import visible
 
@@ -87,6 +87,7 @@ class LiveView:
         """
         self._path, self._watch = path, watch
         self._version = 0
+        self._progress: Any = None
         self._trials: deque[str] = deque(maxlen=TRIALS)
         self._state = self._told("The run begins.")
         self._report = _WAITING
@@ -127,11 +128,17 @@ class LiveView:
     def trial(self, progress: Any) -> None:
         """Before and after each trial of a search."""
         self._watch.trial(progress)
+        self._progress = progress
         if progress.verdict is not None:
             self._trials.appendleft(visible(outcome(progress)))
             self._tell(f"{point(progress)}: over")
             return
         self._tell(f"{point(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
+
+    def now(self, now: Any) -> None:
+        """Before every trial: how long the rest takes, too."""
+        self._watch.now(now)
+        self._tell(visible(happening(now, self._progress, 0.0)))
 
     def answer(self, path: str) -> tuple[str, str] | None:
         """Type and text of what is asked for; None: there is no such thing."""

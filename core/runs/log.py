@@ -15,6 +15,7 @@ from v6t.profiles.extensions import blaming
 from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
+    from v6t.core.runs.forecast import Now
     from v6t.procedures.conditions import Progress
 
 LOG = "log.txt"
@@ -45,6 +46,10 @@ class Logged:
         self._watch.trial(progress)
         if progress.verdict is not None:
             self.note(outcome(progress))
+
+    def now(self, now: Now) -> None:
+        """Tell: what comes of it will be written down."""
+        self._watch.now(now)
 
     def note(self, text: str) -> None:
         """Write down only. A log that cannot be written ends no run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,10 +15,41 @@ from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.tester_capacity import capacity_spec
+from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
-ASSUMED_CAPACITY_TRIALS = 10
+SELFTEST, SETUP, CONNECTIONS = "self-test", "set-up", "connections"
+"""Stages of a run beside its benchmarks, and the mode of what has no direction."""
+ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
+"""Short trials until the tester's own capacity is found, and trials under the results' rules."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a run does one after the other.
+
+    Attributes:
+        name: of the benchmark, ``self-test`` or ``set-up``.
+        octets: the frame sizes.
+        mode: directions; ``connections``: none.
+    """
+
+    name: str
+    octets: str
+    mode: str
+
+    def __str__(self) -> str:
+        """In words."""
+        return ", ".join(part for part in (f"{self.octets} octets", self.mode, self.name) if part)
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage and how long it takes if all goes as planned [s]."""
+
+    stage: Stage
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -27,6 +58,8 @@ class PlannedPoint:
 
     ``trials`` and ``duration_s`` hold when no trial is invalid and the device does not carry the
     upper bound; the bound itself may turn out lower: the tester's own capacity is measured first.
+    The time holds what the tester needs for each trial, and the first benchmark at a size or in a
+    mode bears what goes before: setting up, and the tester's own capacity.
     """
 
     benchmark: str
@@ -73,11 +106,9 @@ class RunPlan:
 def plan(bound: BoundRun) -> RunPlan:
     """Plan a run, without touching anything."""
     run, plugin = bound.settings, bound.technology
-    points: list[PlannedPoint] = []
     streams: list[str] = []
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
-        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         for direction, stream_set in compile_point(plugin, sizes, run.seed).items():
             total = sum(s.weight for s in stream_set.streams)
             streams += [
@@ -85,38 +116,67 @@ def plan(bound: BoundRun) -> RunPlan:
                 f"{s.weight / total:.1%} of the frames"
                 for s in stream_set.streams
             ]
-        for benchmark, point, cost in _costs(bound, sizes, media):
-            points.append(
+    points = [point for point, _ in _planned(bound)]
+    return RunPlan(run, tuple(points), tuple(streams), asdict(plugin.dut_intent()), caveats(bound))
+
+
+def stages(bound: BoundRun) -> list[PlannedStage]:
+    """What the run will do, and how long each takes; nothing is compiled."""
+    return [stage for _, before in _planned(bound) for stage in before if stage.seconds]
+
+
+def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedStage]]]:
+    """Every benchmark at every point, with the stages that it takes."""
+    run = bound.settings
+    for size in run.frame_sizes:
+        sizes = bound.technology.frame_pair(size)
+        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+        setup_s = bound.tester.setup_s
+        for benchmark, point, cost, selftest_s in _costs(bound, sizes, media):
+            mode = point.mode if benchmark.phase.directed else CONNECTIONS
+            taken = [
+                PlannedStage(Stage(SETUP, sizes.label, ""), setup_s),
+                PlannedStage(Stage(SELFTEST, sizes.label, mode), selftest_s),
+                PlannedStage(Stage(benchmark.name, sizes.label, mode), cost.seconds),
+            ]
+            yield (
                 PlannedPoint(
                     benchmark=benchmark.name,
                     frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
-                    mode=point.mode if benchmark.phase.directed else "connections",
+                    mode=mode,
                     media_fps=media,
                     trials=cost.trials,
-                    duration_s=cost.seconds,
-                )
+                    duration_s=sum(stage.seconds for stage in taken),
+                ),
+                taken,
             )
-    return RunPlan(run, tuple(points), tuple(streams), asdict(plugin.dut_intent()), caveats(bound))
+            setup_s = 0.0
 
 
 def _costs(
     bound: BoundRun, sizes: FramePair, media_fps: int
-) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost]]:
-    """What each benchmark takes; the first one of a mode bears the tester's own capacity."""
+) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, float]]:
+    """What each benchmark takes, and the seconds the tester's own capacity takes before it."""
     benchmarks = registry.wanted(bound)
+    each_s = bound.tester.overhead_s
     for mode in bound.settings.modes:
         point = Point(bound, sizes, mode, media_fps)
-        spec = capacity_spec(bound.settings, sizes, mode, media_fps)
-        own_s = ASSUMED_CAPACITY_TRIALS * (spec.duration_s + spec.residual_wait_s)
-        own_s += spec.confirmation_s
+        selftest_s = _selftest_s(capacity_spec(bound.settings, sizes, mode, media_fps), each_s)
         for benchmark in benchmarks:
             if benchmark.phase.directed:
                 cost = benchmark.cost(point)
                 if bound.settings.connects:
                     cost = with_phase_one(point, cost)
-                yield benchmark, point, cost + Cost(0, own_s)
-                own_s = 0.0
+                yield benchmark, point, cost + Cost(0, each_s * cost.trials), selftest_s
+                selftest_s = 0.0
     point = Point(bound, sizes, "forward", media_fps)
     for benchmark in benchmarks:
         if not benchmark.phase.directed:
-            yield benchmark, point, benchmark.cost(point)
+            cost = benchmark.cost(point)
+            yield benchmark, point, cost + Cost(0, each_s * cost.trials), 0.0
+
+
+def _selftest_s(spec: CapacitySpec, each_s: float) -> float:
+    short_s = spec.pause_s + spec.duration_s + spec.residual_wait_s + each_s
+    confirmed_s = spec.confirmation_s + each_s if spec.confirmation_s else 0.0
+    return ASSUMED_CAPACITY_TRIALS * short_s + ASSUMED_CONFIRMATIONS * confirmed_s

@@ -24,11 +24,13 @@ from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, compile_point, make_tester
 from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
+from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
+from v6t.core.runs.plan import CONNECTIONS, SELFTEST, SETUP, Stage, stages
 from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
@@ -38,7 +40,12 @@ from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
 from v6t.procedures.stateful.phases import PhaseOneFailed
-from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, usable_fps
+from v6t.procedures.tester_rate import (
+    CapacitySpec,
+    TesterCapacity,
+    least_plausible_fps,
+    usable_fps,
+)
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
 from v6t.profiles.model import Direction, FramePair
@@ -54,6 +61,9 @@ class Watch(Protocol):
 
     def trial(self, progress: Progress) -> None:
         """Before and after each trial of a search."""
+
+    def now(self, now: Now) -> None:
+        """Before every trial, those of self-tests and retries included."""
 
 
 @dataclass
@@ -89,6 +99,9 @@ class _State:
     loopback: Bench
     watch: Watch
     tables: Tables
+    forecast: Forecast
+    capacities: dict[str, dict[Mode, float]] = field(default_factory=dict)
+    before: TrialResult | None = None
     records: list[Record] = field(default_factory=list)
     status: str = RUNNING
     measured: int = 0
@@ -159,7 +172,8 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
     bench = Bench(bound, keep=directory.path, say=watch.say)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
-    state = _State(bound, directory, results, journal, bench, loopback, watch, Tables(journal))
+    tables, forecast = Tables(journal), Forecast(stages(bound))
+    state = _State(bound, directory, results, journal, bench, loopback, watch, tables, forecast)
     try:
         _write_results(state)
         _measure_all(state)
@@ -192,6 +206,7 @@ def _measure_all(state: _State) -> None:
     benchmarks = registry.wanted(state.bound)
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
+        _begin(state, Stage(SETUP, sizes.label, ""))
         streams = _load(state, sizes)
         state.watch.say(f"{sizes.label} octets: checking the translation")
         try:
@@ -269,6 +284,8 @@ def _measure_point(
                 _load(state, point.sizes)  # the variant of the one before is still there
             else:
                 state.watch.say(f"{where}: {benchmark.name}")
+            mode = point.mode if phase.directed else CONNECTIONS
+            _begin(state, Stage(benchmark.name, point.sizes.label, mode))
             measured = benchmark.run(at)
         found[benchmark.name], record = measured.rates, measured.record
         if record.offered and phase == Phase.STREAMS:  # SELF-02
@@ -325,7 +342,7 @@ def _point(
         capacity=cache(find),
         measure=JournaledTester(state, state.bench),
         loopback=loopback,
-        watch=state.watch.trial,
+        watch=partial(_told, state),
         say=state.watch.say,
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
@@ -344,12 +361,25 @@ def _find_capacity(
     of_phase_one: bool,
 ) -> tuple[TesterCapacity, str]:
     """The tester's own capacity at a point, and where it is from."""
-    what = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size} octets, {spec.mode}"
+    octets = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size}"
+    what = f"{octets} octets, {spec.mode}"
+    around = state.forecast.stage
+    others = state.capacities.setdefault(spec.variant + octets, {})
+    _begin(state, Stage(SELFTEST, octets, CONNECTIONS if of_phase_one else spec.mode))
     if state.bound.tester.loops_back:
         state.watch.say(f"{what}: how much the tester itself can do")
     capacity, source = find_capacity(
-        state.bound, streams, spec, tester, state.directory, of_phase_one=of_phase_one
+        state.bound,
+        streams,
+        spec,
+        tester,
+        state.directory,
+        least_fps=0.0 if of_phase_one else least_plausible_fps(spec.mode, others),
+        say=lambda text: state.watch.say(f"{octets} octets, {text}"),
+        of_phase_one=of_phase_one,
     )
+    if not of_phase_one:
+        others[spec.mode] = capacity.rate_fps
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own capacity: {source}")
     if not capacity.rate_fps:
@@ -358,7 +388,18 @@ def _find_capacity(
             + (capacity.faults[0] if capacity.faults else "no rate passed"),
             "close other programs on this machine; `v6t selftest` repeats this check",
         )
+    _begin(state, around)
     return capacity, source
+
+
+def _told(state: _State, progress: Progress) -> None:
+    state.forecast.progress(progress)
+    state.watch.trial(progress)
+
+
+def _begin(state: _State, stage: Stage) -> None:
+    state.forecast.begin(stage)
+    state.before = None
 
 
 class JournaledTester:
@@ -390,14 +431,17 @@ class JournaledTester:
         return result
 
     def _run(self, trial: Trial) -> TrialResult:
-        self._state.measured += 1
-        wanted = self._state.run.procedure.watch_device
+        state = self._state
+        state.measured += 1
+        state.watch.now(state.forecast.now(trial, state.before))
+        wanted = state.run.procedure.watch_device
         with (
-            DuringTrial(trial, self._state.bound.driver.hooks),
+            DuringTrial(trial, state.bound.driver.hooks),
             Watching(trial, self._bench.session if wanted else None) as watching,
         ):
             result = self._bench.measure(trial)
-        return watching.added_to(result)
+        state.before = watching.added_to(result)
+        return state.before
 
 
 def _refuse(state: _State, finding: Finding) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.tester_capacity import capacity_spec, remember
-from v6t.procedures.tester_rate import tester_capacity, usable_fps
+from v6t.procedures.tester_rate import least_plausible_fps, plausible_capacity, usable_fps
+from v6t.procedures.trial import Mode
 from v6t.profiles.wire import max_frame_rate_fps
 
 
@@ -23,10 +24,13 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
             streams = compile_point(plugin, sizes, run.seed)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+            found: dict[Mode, float] = {}
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = capacity_spec(run, sizes, mode, media)
-                capacity = tester_capacity(spec, bench.measure)
+                least_fps = least_plausible_fps(mode, found)
+                capacity = plausible_capacity(spec, bench.measure, least_fps, say)
+                found[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)
                 rows.append(
                     {

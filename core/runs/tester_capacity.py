@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,14 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
-from v6t.procedures.tester_rate import CapacitySpec, Rules, TesterCapacity, tester_capacity
+from v6t.drivers.device import quiet
+from v6t.procedures.tester_rate import (
+    CapacitySpec,
+    Rules,
+    TesterCapacity,
+    plausible_capacity,
+    tester_capacity,
+)
 from v6t.procedures.trial import Measure, Mode
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import read_json
@@ -78,6 +85,8 @@ def find_capacity(
     directory: RunDir,
     *,
     of_phase_one: bool = False,
+    least_fps: float = 0.0,
+    say: Callable[[str], None] = quiet,
 ) -> tuple[TesterCapacity, str]:
     """The tester's capacity and where it is from; measured if nothing is remembered.
 
@@ -88,18 +97,20 @@ def find_capacity(
         measure: the tester without a device; not used where the ports cannot be joined.
         directory: of the run.
         of_phase_one: its trials establish connections: never remembered.
+        least_fps: what the tester carries at least, as other modes show: less is not believed.
+        say: told when it is not.
     """
     if bound.driver.absent and bound.tester.loops_back:
         seen = tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
     if bound.tester.loops_back and (of_phase_one or not _may_be_old(bound)):
-        return tester_capacity(spec, measure), THIS_RUN
+        return plausible_capacity(spec, measure, least_fps, say), THIS_RUN
     key = _key(bound, spec, streams)
     used = directory.read_json(FILE) or directory.read_json(FORMER_FILE) or {}
     if key not in used:
         found, source = recall(bound, spec, streams)
-        if bound.tester.loops_back and source == UNKNOWN:
-            measured = tester_capacity(spec, measure)
+        if bound.tester.loops_back and (source == UNKNOWN or found.rate_fps < least_fps):
+            measured = plausible_capacity(spec, measure, least_fps, say)
             remember(bound, spec, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": found.rate_fps, "source": source}

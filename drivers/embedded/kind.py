@@ -30,6 +30,8 @@ class Embedded(TesterKind):
     title = "real frames through network namespaces of this machine; builds its lab itself"
     in_lab = True
     shared = THIS_MACHINE
+    setup_s = 3.0
+    overhead_s = 0.1
     stamps = (
         "from the moment the tester hands the frame to the kernel, read for each frame, to the "
         "moment the kernel has received all of it, in software; both by the time of day in "

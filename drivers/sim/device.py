@@ -124,6 +124,10 @@ class SimOptions(StrictModel):
     """Frames lost in phase 1 of so many first trials."""
     crash_at: _Count = 0
     """Number of the trial (from 1) at which the tester fails; 0: never."""
+    noisy_at: _Count = 0
+    """Number of the self-test's trial (from 1) from which on the machine is busy; 0: never."""
+    noisy_trials: _Count = 6
+    """For so many of them the tester carries the hundredth part of ``tester_fps``."""
     trial_delay_s: _Amount = 0.0
     """Real seconds each trial takes, to watch or to interrupt a rehearsal."""
 

@@ -217,7 +217,9 @@ class SimTester:
 
     def _direction(self, way: str, trial: Trial, device: Device, gone: float) -> DirectionResult:
         o = self.options
-        sending = trial.sending_s * max(1.0, trial.rate_fps / o.tester_fps)
+        noisy = self._loopback and 0 <= self._trials - o.noisy_at < o.noisy_trials
+        own_fps = o.tester_fps / 100 if noisy and o.noisy_at else o.tester_fps
+        sending = trial.sending_s * max(1.0, trial.rate_fps / own_fps)
         loss = _Loss(0) if self._loopback else self._loss(way, trial, device)
         if gone and way == "reverse":  # forward, the device makes the connection again
             dead = max(loss.frames, math.ceil(trial.frames * gone))

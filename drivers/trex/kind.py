@@ -27,6 +27,8 @@ class Trex(TesterKind):
     title = "Cisco TRex, on real ports or in the lab"
     options_model = TrexOptions
     sending_error_s = LOOK_S
+    setup_s = 10.0
+    overhead_s = 0.5
     stamps = (
         "from the moment TRex's core finishes the frame for its port's queue to the moment a core of "
         "TRex takes it from the receiving port's, in software; both by the processor's time stamp "

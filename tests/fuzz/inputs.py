@@ -471,7 +471,7 @@ HELD = ("results.json", "manifest.json", "config.json", "journal.jsonl", "result
 READERS = (
     ("resume", "RUN", "--no-report"), ("resume", "RUN", "--no-report", "--json"),
     ("report", "RUN", "--format", "md"), ("report", "RUN", "--format", "json,junit,csv"),
-    ("compare", "RUN", "WHOLE"), ("compare", "WHOLE", "RUN", "--json"),
+    ("trend", "RUN", "WHOLE", "--json"), ("compare", "RUN", "WHOLE"), ("compare", "WHOLE", "RUN", "--json"),
     ("init", "--from-run", "RUN", "--dir", "made"), ("dut", "plan", "RUN"),
 )  # fmt: skip
 

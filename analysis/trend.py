@@ -1,0 +1,229 @@
+"""Runs of one point one after the other: where a change begins that chance does not explain.
+
+Whether there is a change is decided by ranks (the largest Mann-Whitney statistic of runs before and after
+any place, as in Pettitt's test) against shuffled series: the order of runs that nothing changed means
+nothing. It begins where both sides are closest to their medians. Ranks and medians, so that one bad day
+is no change; a run far from its neighbours counts as one of them. Where a change is found, both sides are
+looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from v6t.analysis.statistics import median
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SCHEMA = "v6t-trend/1"
+CHANCE = 0.001
+"""A change is told if shuffled runs show one as large in no more than this share."""
+LEAST_PERCENT = 1.0
+"""Smaller changes are not told."""
+FEWEST = 3
+"""Runs on either side of a change."""
+_SHUFFLES, _SEED = 4999, 2544
+_AROUND, _FAR = 2, 5.0
+"""So many runs before and after a run tell whether it is far from them, in standard deviations."""
+NEEDED = 14
+"""Of fewer runs no order is beyond chance: one in 1,716 has the seven largest of 13 on one side."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One run of a series.
+
+    Attributes:
+        run: its name.
+        when: what the runs are ordered by, as text.
+        value: median of its repetitions.
+        limited: the tester or the medium is the limit.
+    """
+
+    run: str
+    when: str
+    value: float
+    limited: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """Where a change begins.
+
+    Attributes:
+        place: index of the first run that is different.
+        run: its name.
+        before, after: medians of the runs on either side, up to the next change.
+        percent: after against before.
+        chance: share of shuffled series with a change as large.
+        better: None where more is neither better nor worse.
+    """
+
+    place: int
+    run: str
+    before: float
+    after: float
+    percent: float
+    chance: float
+    better: bool
+
+
+@dataclass(frozen=True)
+class Series:
+    """One quantity of one point over all runs.
+
+    Attributes:
+        point: benchmark, octets, direction.
+        quantity, unit: what it is.
+        more_is_better: which way is better.
+        values: in order.
+        changes: in order.
+    """
+
+    point: str
+    quantity: str
+    unit: str
+    more_is_better: bool
+    values: tuple[Value, ...]
+    changes: tuple[Change, ...]
+
+    @property
+    def enough(self) -> bool:
+        """Whether a change could be told at all."""
+        return len(self.values) >= NEEDED
+
+    @property
+    def words(self) -> str:
+        """What can be said."""
+        if not self.enough:
+            return f"{len(self.values)} runs: too few to tell a change from chance"
+        if not self.changes:
+            return f"no change among {len(self.values)} runs"
+        return "; ".join(
+            f"{c.percent:+.1f} % from {c.run} on, {'better' if c.better else 'worse'}"
+            for c in self.changes
+        )
+
+
+@dataclass(frozen=True)
+class Trend:
+    """All series of runs that measured the same.
+
+    Attributes:
+        runs: names in order.
+        order: what they are ordered by.
+        series: one for each quantity of each point.
+        left_out: runs and points that are not in it, and why.
+    """
+
+    runs: tuple[str, ...]
+    order: str
+    series: tuple[Series, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def worse(self) -> bool:
+        """Whether the last change of some series is for the worse, and lasts."""
+        return any(s.changes and not s.changes[-1].better for s in self.series)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``schema/trend-1.json`` describes."""
+        return {
+            "schema": SCHEMA,
+            "runs": list(self.runs),
+            "order": self.order,
+            "worse": self.worse,
+            "series": [{**asdict(s), "words": s.words} for s in self.series],
+            "left_out": list(self.left_out),
+        }
+
+
+def changes_of(
+    values: Sequence[Value], more_is_better: bool, least_percent: float = LEAST_PERCENT
+) -> tuple[Change, ...]:
+    """Where changes begin.
+
+    Args:
+        values: in order.
+        more_is_better: decides whether a change is for the better.
+        least_percent: smaller ones are not told.
+    """
+    places = _places(_without_bad_days([v.value for v in values]), 0)
+    bounds = [0, *(place for place, _ in places), len(values)]
+    found = []
+    for number, (place, chance) in enumerate(places):
+        before = median([v.value for v in values[bounds[number] : place]])
+        after = median([v.value for v in values[place : bounds[number + 2]]])
+        percent = 100 * (after / before - 1) if before else 0.0
+        if abs(percent) >= least_percent:
+            better = (after > before) == more_is_better
+            found.append(Change(place, values[place].run, before, after, percent, chance, better))
+    return tuple(found)
+
+
+def _without_bad_days(values: Sequence[float]) -> list[float]:
+    """Single runs far from those around them as if they were like them; changes stay (Hampel's filter)."""
+    around = [median(values[max(0, n - _AROUND) : n + _AROUND + 1]) for n in range(len(values))]
+    away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
+    far = _FAR * 1.4826 * median(away) if away else 0.0
+    return [u if a > far else v for v, u, a in zip(values, around, away, strict=True)]
+
+
+def _places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
+    """Change points with their chances, in order, of a stretch that begins at a place."""
+    if len(values) < NEEDED:
+        return []
+    import numpy as np
+
+    ranks = _ranks(np.asarray(values, dtype=float))
+    observed = _difference(ranks[np.newaxis]).max()
+    shuffle = np.random.Generator(np.random.PCG64(_SEED))
+    shuffled = shuffle.permuted(np.tile(ranks, (_SHUFFLES, 1)), axis=1)
+    as_large = int((_difference(shuffled).max(axis=1) >= observed - 1e-9).sum())
+    chance = (1 + as_large) / (1 + _SHUFFLES)
+    if chance > CHANCE:
+        return []
+    cut = _cut(np.asarray(values, dtype=float))
+    return [
+        *_places(values[:cut], start),
+        (start + cut, chance),
+        *_places(values[cut:], start + cut),
+    ]
+
+
+def _cut(values: NDArray[np.float64]) -> int:
+    """The place with the runs on either side closest to their median: one bad day moves none."""
+    import numpy as np
+
+    def away(some: NDArray[np.float64]) -> float:
+        return float(np.abs(some - np.median(some)).sum())
+
+    places = range(FEWEST, len(values) - FEWEST + 1)
+    return min(places, key=lambda place: away(values[:place]) + away(values[place:]))
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From 1, the mean of their places for values that are alike."""
+    import numpy as np
+
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = counts.cumsum()
+    ranks: NDArray[np.float64] = (ends - (counts - 1) / 2.0)[inverse]
+    return ranks
+
+
+def _difference(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far the ranks before each possible place are from what is expected, in deviations."""
+    import numpy as np
+
+    n = ranks.shape[1]
+    before = np.arange(FEWEST, n - FEWEST + 1)
+    sums = ranks.cumsum(axis=1)[:, FEWEST - 1 : n - FEWEST]
+    expected = before * (n + 1) / 2
+    deviation = np.sqrt(before * (n - before) * (n + 1) / 12)
+    found: NDArray[np.float64] = np.abs(sums - expected) / deviation
+    return found

@@ -1,0 +1,51 @@
+"""``v6t trend``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from v6t.analysis.trend import LEAST_PERCENT
+
+WORSE = 7
+"""Exit status where the last change of something is for the worse."""
+
+
+@click.command(short_help="find changes among many runs of the same")
+@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
+              show_default=True, help="Order of the runs: when they began, their labels (for "
+              "example a device's version: 26.02 before 26.10), or as they are given.")  # fmt: skip
+@click.option("--least", "least_percent", type=click.FloatRange(0, 100), metavar="PERCENT",
+              default=LEAST_PERCENT, show_default=True,
+              help="Smaller changes are not told.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="Write an .html, .md or .json file instead.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    directories: tuple[Path, ...],
+    order: str,
+    least_percent: float,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Order runs of the same point, and find where their results change for good.
+
+    Each directory is a run, or holds some. Runs under other conditions than the last one are left out.
+    A change is told if chance explains it once in 1,000 series at most.
+
+    Exit status 7: the last change of some result is for the worse.
+    """
+    from v6t.core.cli.document_view import deliver, write_file
+    from v6t.core.reporting.trend import document, trend_of
+
+    trend = trend_of(directories, order, least_percent)
+    text = json.dumps(trend.to_json(), indent=1)
+    if as_json:
+        click.echo(text)
+    elif output is not None and output.suffix == ".json":
+        write_file(output, text + "\n")
+    else:
+        deliver(document(trend, figures=output is not None), output)
+    return WORSE if trend.worse else 0

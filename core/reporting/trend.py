@@ -1,0 +1,158 @@
+"""Trends over run directories."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
+from v6t.analysis.compare.likeness import Key, points, unlike_records, unlike_runs
+from v6t.analysis.figures.trend import trend_figure
+from v6t.analysis.presentation import Presentations
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import count, sheet
+from v6t.analysis.statistics import median
+from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, changes_of
+from v6t.core.benchmarks.registry import presentations
+from v6t.core.reporting.write import load
+from v6t.core.runs.rundir import CONFIG, reading
+from v6t.profiles.errors import UsageError
+
+
+def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> Trend:
+    """Order runs and look for changes.
+
+    Args:
+        directories: of runs, or with runs in them.
+        order: ``time``, ``label`` or ``given``.
+        least_percent: smaller changes are not told.
+
+    Raises:
+        UsageError: no run, or none can be ordered so.
+    """
+    runs = [_loaded(path) for path in _runs(directories)]
+    when = _WHEN[order]
+    if order != "given":
+        unknown = [run.name for run in runs if not when(run)]
+        if unknown:
+            raise UsageError(
+                f"{unknown[0]} has no {order} to be ordered by", "--by given takes the order given"
+            )
+        runs.sort(key=lambda run: _natural(when(run)))
+    last, known = runs[-1], presentations()
+    left_out: list[str] = []
+    kept = []
+    for run in runs:
+        differing = unlike_runs(last, run)
+        if differing:
+            left_out.append(f"{run.name}: {'; '.join(map(str, differing[:3]))}")
+        else:
+            kept.append(run)
+    series = _series(kept, known, when, left_out)
+    found = tuple(
+        replace(s, changes=changes_of(s.values, s.more_is_better, least_percent)) for s in series
+    )
+    if not found:
+        raise UsageError(f"nothing in {last.name} was measured that has a trend")
+    left_out += known.failures
+    return Trend(tuple(run.name for run in kept), order, found, tuple(left_out))
+
+
+def document(trend: Trend, *, figures: bool) -> Document:
+    """What can be said, a table, a figure for each series."""
+    changed = [s for s in trend.series if s.changes]
+    blocks: list[Block] = [
+        Text(
+            f"{len(changed)} of {len(trend.series)} results change among {len(trend.runs)} runs."
+            if changed
+            else f"No result changes among {len(trend.runs)} runs.",
+            "bad" if trend.worse else "good",
+        )
+    ]
+    rows = [
+        (
+            *(s.point, f"{s.quantity}, {s.unit}", str(len(s.values))),
+            *(_figure(s.values[0].value), _figure(s.values[-1].value), s.words),
+        )
+        for s in trend.series
+    ]
+    names = ["<point", "<quantity", "runs", "first", "last", "<what can be said"]
+    blocks.append(sheet(f"By {trend.order}", names, rows))
+    if figures:
+        for number, one in enumerate(trend.series):
+            caption = f"{one.point}, {one.quantity}: {one.words}."
+            blocks.append(Drawing(trend_figure(one, f"trend-{number}"), caption, caption))
+    if trend.left_out:
+        blocks += [Text("Left out:"), Items(trend.left_out)]
+    blocks.append(
+        Text(
+            "Each value is the median of a run's repetitions. A change is told where ranks before and "
+            f"after differ more than in all but {CHANCE:.1%} of shuffled series; single runs far from "
+            f"their neighbours count as one of them. From {NEEDED} runs on, {FEWEST} on either side."
+        )
+    )
+    between = f"{trend.runs[0]} to {trend.runs[-1]}"
+    return Document("Trend", between, [Section("Changes", "changes", blocks)])
+
+
+def _runs(directories: Sequence[Path]) -> Iterator[Path]:
+    for path in directories:
+        if (path / CONFIG).is_file():
+            yield path
+            continue
+        inner = sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
+        if not inner:
+            raise UsageError(f"{path} holds no run", "give directories of earlier `v6t run`s")
+        yield from inner
+
+
+def _loaded(path: Path) -> RunData:
+    with reading(path):
+        return load(path)
+
+
+_WHEN: Mapping[str, Callable[[RunData], str]] = {
+    "time": lambda run: str(run.manifest.get("created", "")),
+    "label": lambda run: str(run.results.get("label") or run.config.get("label", "")),
+    "given": lambda run: run.name,
+}
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Version 26.10 comes after 26.2."""
+    return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
+
+
+def _series(
+    runs: Sequence[RunData],
+    known: Presentations,
+    when: Callable[[RunData], str],
+    left_out: list[str],
+) -> list[Series]:
+    """One for each quantity of each point of the last run."""
+    asked = points(runs[-1])
+    found: dict[tuple[Key, str], Series] = {}
+    for run in runs:
+        for key, record in points(run).items():
+            if key not in asked or not known.knows(record):
+                continue
+            odd = unlike_records(asked[key], record)
+            if odd:
+                left_out.append(f"{run.name}, {' '.join(key)}: {'; '.join(map(str, odd))}")
+                continue
+            for quantity in known.of(record).quantities(record):
+                if quantity.defined and len(quantity.defined) == len(quantity.values):
+                    value = Value(run.name, when(run), median(quantity.defined), quantity.limited)
+                    new = Series(
+                        *(" ".join(key), quantity.name, quantity.unit, quantity.more_is_better),
+                        *((), ()),
+                    )
+                    former = found.get((key, quantity.name), new)
+                    found[key, quantity.name] = replace(former, values=(*former.values, value))
+    return list(found.values())
+
+
+def _figure(value: float) -> str:
+    return count(value) if abs(value) >= 1000 else f"{value:.5g}"

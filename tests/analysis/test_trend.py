@@ -1,0 +1,104 @@
+"""Change points: what is there is found, what is not is not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from v6t.analysis.trend import Series, Value, changes_of
+
+RUNS, SERIES = 30, 100
+RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
+
+
+def a_series(seed, change, noise=0.01):
+    """Rates as runs bring them: noise, a resolution, now and then a bad day, a drift of a day."""
+    chance = random.Random(seed)
+    at = chance.randint(8, RUNS - 8)
+    rates = []
+    for number in range(RUNS):
+        rate = RATE_FPS * (1 + change * (number >= at)) * chance.gauss(1.0, noise)
+        if chance.random() < 0.04:
+            rate *= 0.85
+        rates.append(round(rate / RESOLUTION_FPS) * RESOLUTION_FPS)
+    return [Value(f"run{n:02d}", str(n), rate) for n, rate in enumerate(rates)], at
+
+
+def share_found(noise, change=0.05, near=2):
+    found = 0
+    for seed in range(SERIES):
+        values, at = a_series(seed, change, noise)
+        found += any(abs(c.place - at) <= near for c in changes_of(values, True))
+    return found
+
+
+def false_ones(noise):
+    return sum(
+        bool(changes_of(a_series(seed, 0.0, noise)[0], True)) for seed in range(1000, 1000 + SERIES)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "least"), [(0.005, 99), (0.01, 99), (0.02, 85)])
+def test_a_change_of_5_percent_is_found(noise, least):
+    assert share_found(noise) >= least
+    assert share_found(noise, change=-0.05) >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.005, 0.01, 0.02])
+def test_none_is_found_where_nothing_changed(noise):
+    assert false_ones(noise) == 0
+
+
+def values_of(*rates):
+    return [Value(f"r{n}", str(n), rate) for n, rate in enumerate(rates)]
+
+
+def test_which_way_it_went_and_by_how_much():
+    values = values_of(*[100.0 + n % 3 for n in range(10)], *[94.0 + n % 3 for n in range(10)])
+    (change,) = changes_of(values, True)
+    assert (change.place, change.run, change.better) == (10, "r10", False)
+    assert (change.before, change.after) == (101.0, 95.0)
+    assert change.percent == pytest.approx(100 * (95 / 101 - 1))
+    (of_delay,) = changes_of(values, False)
+    assert of_delay.better
+
+
+def test_two_changes_are_two():
+    steps = [100.0] * 12 + [110.0] * 12 + [95.0] * 12
+    values = values_of(*[rate + n % 4 / 10 for n, rate in enumerate(steps)])
+    assert [c.place for c in changes_of(values, True)] == [12, 24]
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        [100.0] * 20,
+        [0.0] * 20,
+        [100.0] * 19 + [50.0],
+        [100.0] * 6,
+        [],
+        [100.0 + n % 2 for n in range(20)],
+    ],
+    ids=["all alike", "nothing passes", "one bad day", "few", "none", "to and fro"],
+)
+def test_nothing_is_made_of_nothing(rates):
+    assert changes_of(values_of(*rates), True) == ()
+
+
+def test_what_is_small_is_not_told_unless_asked_for():
+    values = values_of(*[1000.0] * 10, *[1004.0] * 10)
+    assert changes_of(values, True) == ()
+    (change,) = changes_of(values, True, 0.1)
+    assert change.percent == pytest.approx(0.4)
+
+
+def test_words():
+    def said(*rates):
+        values = values_of(*rates)
+        return Series("p", "rate", "fps", True, tuple(values), changes_of(values, True)).words
+
+    assert said(1.0, 2.0) == "2 runs: too few to tell a change from chance"
+    assert said(*[5.0] * 14) == "no change among 14 runs"
+    assert said(*[100.0] * 9, *[105.0] * 9) == "+5.0 % from r9 on, better"

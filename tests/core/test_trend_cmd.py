@@ -1,0 +1,97 @@
+"""``v6t trend``: order, what is left out, exit status, files."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from v6t.analysis.report.machine_readable import schema
+from v6t.core.cli.trend_command import WORSE
+
+from .support import complaint, v6t
+
+pytestmark = pytest.mark.slow
+
+RUNS = 16
+VERSIONS = ("26.02", "26.6", "26.10")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Sixteen runs of a device that is slower from the ninth on, and one of another technology."""
+    home = tmp_path_factory.mktemp("runs")
+    for number in range(RUNS):
+        capacity = 1_000_000 - 3000 * (number % 3) - 50_000 * (number >= RUNS // 2)
+        one(home / f"r{number:02d}", "siit", capacity, VERSIONS[number // 6], number)
+    one(home / "stranger", "ipv6-router", 1_000_000, "25.0", 0)
+    return home
+
+
+def one(path, plugin, capacity, label, number):
+    done = v6t(
+        *("run", "--plugin", plugin, "--tester", "sim", "--mode", "forward", "--reps", 1),
+        *("--measure", "throughput", "--resolution", 500, "--label", label, "--no-report"),
+        *("--set-tester", f"capacity_fps={capacity}", "-o", path),
+    )
+    assert done.status == 0, done.err
+    manifest = path / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["created"] = f"2026-11-{number + 1:02d}T00:00:00+00:00"
+    manifest.write_text(json.dumps(content))
+
+
+def own(runs):
+    return [runs / f"r{number:02d}" for number in range(RUNS)]
+
+
+def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
+    done = v6t("trend", *own(runs))
+    assert done.status == WORSE
+    assert "-5.0 % from r08 on, worse" in " ".join(done.out.split())
+    assert v6t("trend", *reversed(own(runs))).status == WORSE  # by time, however given
+    assert v6t("trend", "--by", "given", *reversed(own(runs))).status == 0  # now it is better
+    assert v6t("trend", "--least", 6, *own(runs)).status == 0
+    assert v6t("trend", *own(runs)[:8]).status == 0
+
+
+def test_json_has_the_values_in_order(runs):
+    told = json.loads(v6t("trend", "--json", *own(runs)[::-1]).out)
+    jsonschema.validate(told, schema("trend-1"))
+    assert told["runs"] == [p.name for p in own(runs)]
+    (series,) = told["series"]
+    assert [v["run"] for v in series["values"]] == told["runs"]
+    (change,) = series["changes"]
+    assert (change["run"], change["better"], told["worse"]) == ("r08", False, True)
+    assert change["before"] > change["after"] > 0
+
+
+def test_versions_are_ordered_as_people_count(runs):
+    told = json.loads(v6t("trend", "--json", "--by", "label", *own(runs)).out)
+    labels = [v["when"] for v in told["series"][0]["values"]]
+    assert list(dict.fromkeys(labels)) == ["26.02", "26.6", "26.10"]
+
+
+def test_a_directory_of_runs_stands_for_them_and_strangers_are_left_out(runs):
+    told = json.loads(v6t("trend", "--json", runs).out)
+    assert len(told["runs"]) == RUNS
+    assert told["left_out"][0].startswith("stranger: technology: siit and ipv6-router")
+
+
+def test_files(runs, tmp_path):
+    page = tmp_path / "trend.html"
+    done = v6t("trend", *own(runs), "-o", page)
+    assert done.status == WORSE
+    text = page.read_text()
+    assert text.count("<svg") == 1
+    assert "from r08 on" in text
+    v6t("trend", *own(runs), "-o", tmp_path / "trend.json")
+    assert json.loads((tmp_path / "trend.json").read_text())["schema"] == "v6t-trend/1"
+
+
+def test_what_cannot_be_ordered_is_said(runs, tmp_path):
+    complaint(v6t("trend", tmp_path))
+    complaint(v6t("trend", runs / "r00", "-o", tmp_path / "x.pdf"))
+    two = v6t("trend", runs / "r00", runs / "r01")
+    assert two.status == 0
+    assert "too few to tell a change from chance" in " ".join(two.out.split())
