@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +26,28 @@ WRONG = [
     {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
 ]
 """A table that the device alone believes in."""
+CABLED = """
+import subprocess, sys, threading
+from multiprocessing import Pipe
+from pathlib import Path
+
+for name in ("all", "default"):
+    Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+for ours, theirs in (("one", "left"), ("two", "right")):
+    subprocess.run(["ip", "link", "add", ours, "type", "veth", "peer", "name", theirs], check=True)
+    for name in (ours, theirs):
+        subprocess.run(["ip", "link", "set", name, "arp", "off", "up"], check=True)
+from v6t.core.cli import main
+from v6t.drivers.lab.setup import frame_octets
+from v6t.drivers.lab.whole_device import WholeDut
+from v6t.plugins.siit.siit import Siit
+
+dut = WholeDut(frame_octets(Siit().links), Siit().whole_device(), False)
+_, there = Pipe()
+threading.Thread(target=dut.idle, args=(there,), daemon=True).start()
+main.main(["audit", "--plugin", "siit", "--interfaces", "one,two", "--no-variants", *sys.argv[1:]])
+"""
+"""A device at the other ends of two interfaces, in a namespace that the caller made."""
 FOREIGN = """
 from v6t.plugins.clauses.base import Clause, Suite, conforms
 
@@ -221,3 +245,23 @@ def test_a_run_asks_first_and_refuses(tmp_path: Path) -> None:
     assert done.status == 6
     assert "RFC 7915 5.1" in done.err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.lab
+def test_a_device_at_two_interfaces(tmp_path: Path) -> None:
+    words = ["--clause", "5.1-udp,4.1-udp,ttl-1", "-o", str(tmp_path / "audit"), "--json"]
+    done = subprocess.run(
+        ["unshare", "-r", "-n", sys.executable, "-c", CABLED, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {f["verdict"] for f in json.loads(done.stdout)["findings"]} == {"conforms"}
+
+
+@pytest.mark.lab
+def test_interfaces_that_are_not_there(tmp_path: Path) -> None:
+    done = v6t("audit", "--plugin", "siit", "--interfaces", "nowhere1,nowhere2", "-o", tmp_path)
+    assert done.status == 3
+    assert "cannot be used" in done.err

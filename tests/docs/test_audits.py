@@ -1,0 +1,29 @@
+"""docs/audit.md has the tables of what was recorded, and the number of planted faults there are."""
+
+from __future__ import annotations
+
+import re
+
+from v6t.tests.drivers import audits
+from v6t.tests.plugins.clauses import nat_device, relay_faults, translation_faults
+
+
+def test_the_page_has_the_recorded_tables() -> None:
+    assert audits.generated() in audits.PAGE.read_text()
+
+
+def test_every_row_was_recorded() -> None:
+    assert {row.name for row in audits.ROWS} == set(audits.recorded())
+
+
+def test_the_page_counts_the_planted_faults() -> None:
+    planted = [
+        *translation_faults.faults(),
+        *relay_faults.relay(),
+        *relay_faults.tunnel(),
+        *relay_faults.mapt(),
+        *nat_device.FAULTS,
+    ]
+    found = re.search(r"(\d+) faults, all found", audits.PAGE.read_text())
+    assert found is not None
+    assert int(found[1]) == len(planted) >= 60
