@@ -49,9 +49,11 @@ class Hiccup:
 
 
 def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
-    """Those of valid trials, the deepest first."""
+    """Those of valid trials, the deepest first; none where the device was reset or overloaded on purpose."""
     found = []
     for trial in trials:
+        if trial.asked.get("event") or trial.asked.get("then"):
+            continue
         for way, counted in trial.result.directions.items():
             if counted.course is not None:
                 one = _hiccup(trial, way, counted, counted.course)

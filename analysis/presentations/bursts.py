@@ -39,7 +39,7 @@ class BurstPresentation(Presentation[BurstRecord]):
     def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
         """The results, then what the search was told (RFC 9004 section 6.2)."""
         yield self.sheet(records)
-        told = [r for r in records if r.search]  # earlier versions did not keep it
+        told = [r for r in records if r.algorithm]  # earlier versions did not keep it
         if told:
             yield _search(told)
 
@@ -78,9 +78,9 @@ class BurstPresentation(Presentation[BurstRecord]):
         waits = (t.asked["residual_wait_s"] for t in data.counted(records))
         yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
                      *at_least(2.0, waits))  # fmt: skip
-        told = [r.search != "" and r.verifications is not None for r in records]
+        told = [r.algorithm != "" and r.verifications is not None for r in records]
         yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
-                     ", ".join(dict.fromkeys(r.search or "not kept" for r in records)) or "none yet",
+                     ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
                      all(told) if told else None)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
         yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
@@ -96,7 +96,7 @@ def _search(records: Sequence[BurstRecord]) -> Sheet:
     ]
     rows = [
         [
-            *(*at(r), r.search, count(r.shortest_frames), count(r.longest_frames)),
+            *(*at(r), r.algorithm, count(r.shortest_frames), count(r.longest_frames)),
             *(_plain(r.longest_s), count(r.resolution_frames), str(r.verifications)),
             *(_plain(r.loss_tolerance), str(r.repetitions), _plain(r.residual_wait_s)),
             count(r.throughput),

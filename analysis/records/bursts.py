@@ -50,7 +50,7 @@ class BurstRecord(Series, Record):
     """longest burst of the search"""
     resolution_frames: int
     """step size of the search [frames]"""
-    search: str = ""
+    algorithm: str = ""
     """the search algorithm (RFC 9004 section 6.2)"""
     verifications: int | None = None
     """times a burst that loses is offered again before it counts"""
@@ -124,7 +124,7 @@ def burst_record(
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
         resolution_frames=spec.resolution_frames,
-        search=spec.search,
+        algorithm=spec.search,
         verifications=spec.verifications,
         shortest_frames=spec.least_frames,
         longest_s=spec.longest_s,

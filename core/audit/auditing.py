@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.records.audit import SCHEMA, UNTOLD, Audit, Finding, FrameSeen
+from v6t.analysis.records.audit import DEVIATES, SCHEMA, UNTOLD, Audit, Finding, FrameSeen
 from v6t.analysis.report.audit import document, to_junit
 from v6t.analysis.report.html import to_html
 from v6t.analysis.report.markdown import to_markdown
@@ -172,6 +172,21 @@ def audit(
         findings=found.rows,
     )
     return record, found.frames
+
+
+def precheck(bound: BoundRun, say: Say) -> list[Finding]:
+    """The core of the suites that apply, with the run's own parameters, in seconds: what deviates.
+
+    Raises:
+        UsageError: no suite applies, or this device cannot be asked with single frames.
+    """
+    chosen = suites.chosen(())
+    asked = suites.asked(chosen, bound.technology)
+    ends = tuple(end for suite in asked.suites for end in suite.core)
+    found = _Findings()
+    with probed(bound, None, Listening(), None, say) as device:
+        _ask(device, [c for c in asked.clauses if c.name.endswith(ends)], "", bound, found, say)
+    return [f for f in found.rows if f.verdict == DEVIATES]
 
 
 def _preferring(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:

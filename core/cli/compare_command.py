@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from v6t.profiles.errors import UsageError
+
+AUDIT = "audit.json"
 
 
 @click.command(short_help="compare runs with one another or with published results")
@@ -29,9 +30,14 @@ def command(
 
     The word `latest` is the latest run; one directory alone is compared with it.
 
+    Directories of audits (`v6t audit`) are compared clause by clause.
+
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
     """
+    if all((path / AUDIT).is_file() for path in directories):
+        _compare_audits(directories, anyway or published, output, as_json)
+        return
     from v6t.core.runs.rundir import latest_run, reading
 
     directories = tuple(map(latest_run, directories))
@@ -50,24 +56,30 @@ def command(
 def _compare(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> None:
+    from v6t.core.cli.document_view import deliver, give
     from v6t.core.reporting.compare import comparison_document, comparison_of, published_document
 
     if published:
         if as_json or anyway:
             raise UsageError("--published goes with neither --json nor --anyway",
                              "`v6t report --format json` holds published results")  # fmt: skip
-        document = published_document(directories)
+        deliver(published_document(directories), output)
     else:
         comparison = comparison_of(directories, anyway)
-        if as_json:
-            click.echo(json.dumps(comparison.to_json(), indent=1))
-            return
-        if output is not None and output.suffix == ".json":
-            from v6t.core.cli.document_view import write_file
+        give(comparison.to_json, lambda: comparison_document(comparison), output, as_json)
 
-            write_file(output, json.dumps(comparison.to_json(), indent=1) + "\n")
-            return
-        document = comparison_document(comparison)
-    from v6t.core.cli.document_view import deliver
 
-    deliver(document, output)
+def _compare_audits(
+    directories: tuple[Path, ...], of_runs: bool, output: Path | None, as_json: bool
+) -> None:
+    from v6t.analysis.compare.audits import document, to_json
+    from v6t.analysis.records.audit import audit_from
+    from v6t.core.cli.document_view import give
+    from v6t.profiles.files import read_json
+
+    if of_runs:
+        raise UsageError("--published and --anyway are for runs", "audits are compared as they are")
+    if len(directories) < 2:
+        raise UsageError("a comparison needs two audits", "v6t compare DIRECTORY DIRECTORY")
+    audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
+    give(lambda: to_json(audits), lambda: document(audits), output, as_json)

@@ -185,12 +185,21 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
         click.echo(printed(told))
 
 
+FEW = 500
+"""Connections at a time that single frames make."""
+
+
 def resolve_device(given: dict[str, Any]) -> Any:
-    """The resolved run behind :func:`device_flags`."""
-    return _resolve(given)
+    """The resolved run behind :func:`device_flags`, for single frames."""
+    return _resolve(given, procedure={"connections": {"count": FEW}})
 
 
-def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
+def _resolve(
+    given: dict[str, Any],
+    *,
+    any_technology: bool = False,
+    procedure: dict[str, Any] | None = None,
+) -> Any:
     """The resolved run; where it does not matter what the device is, nobody need say it."""
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import driver_named, resolve_and_bind
@@ -210,6 +219,7 @@ def _resolve(given: dict[str, Any], *, any_technology: bool = False) -> Any:
         params=given["params"],
         dut=given["dut"],
         dut_params=given["dut_params"],
+        procedure=procedure or {},
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
     )
     return resolve_and_bind(given["run_file"], given["testbed"], flags)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
+from v6t.profiles.errors import TranslationError
+from v6t.profiles.plain_text import visible
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
 
 
 @click.command(short_help="measure a technology on a device")
@@ -20,6 +26,11 @@ from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flag
     is_flag=True,
     help="Afterwards, watch the device at the found throughput and say what limits it.",
 )
+@click.option(
+    "--audit",
+    type=click.Choice(["warn", "refuse"]),
+    help="First ask the core of `v6t audit`, in seconds: say what deviates, or refuse to measure.",
+)
 @click.option("--dry-run", is_flag=True, help="Show trials, time and device settings; do nothing.")
 def command(
     output: Path | None,
@@ -27,6 +38,7 @@ def command(
     report: bool,
     live: str | None,
     bottleneck: bool,
+    audit: str | None,
     dry_run: bool,
     **given: Any,
 ) -> None:
@@ -51,4 +63,32 @@ def command(
         show_plan(bound, as_json)
         return
     bound.tester.prepare()
+    if audit is not None:
+        _check_behaviour(bound, refuse=audit == "refuse")
     carry_out(bound, output, as_json, report, bottleneck, live)
+
+
+def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:
+    """The core of an audit.
+
+    Raises:
+        TranslationError: a MUST or SHOULD is deviated from, and such a device is not to be measured.
+    """
+    from v6t.core.audit.auditing import precheck
+    from v6t.core.cli.stopping import of_device, signals
+
+    with signals(lambda: of_device(bound.settings, "")):
+        found = precheck(bound, _say)
+    grave = [f for f in found if f.fails]
+    if grave and refuse:
+        words = "; ".join(f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in grave)
+        raise TranslationError(
+            f"the device deviates: {words}",
+            "`v6t audit` shows the frames; --audit warn measures it",
+        )
+    if not found:
+        _say("audit: the core of what RFCs ask is followed")
+
+
+def _say(text: str) -> None:
+    print(visible(text), file=sys.stderr, flush=True)

@@ -95,6 +95,8 @@ class Suite(ABC):
     """On the command line."""
     title: ClassVar[str]
     """One line."""
+    core: ClassVar[tuple[str, ...]] = ()
+    """Ends of names of the few clauses without which nothing need be measured."""
 
     @abstractmethod
     def clauses(self, technology: Technology) -> Iterable[Clause]:

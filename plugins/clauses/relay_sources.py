@@ -28,6 +28,14 @@ class Relay(Suite):
 
     name = "relay"
     title = "MAP-E, MAP-T and lw4o6 relays: sources, port sets, identifiers, fragments, hairpin"
+    core = (
+        "up-udp",
+        "down-udp",
+        "source-port-udp",
+        "source-ipv6-stranger",
+        "edges-up",
+        "edges-down",
+    )
 
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All with the first rule or the binding table."""

@@ -55,6 +55,7 @@ class Translation(Suite):
 
     name = "translation"
     title = "RFC 7915 both ways, prefix lengths and the well-known prefix of RFC 6052"
+    core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """All of RFC 7915 with the addresses of the technology."""

@@ -34,6 +34,7 @@ class Tunnel(Suite):
 
     name = "tunnel"
     title = "IPv4 in IPv6: TTL, DSCP, ECN, sizes, fragments, what is not IPv4"
+    core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
 
     def clauses(self, technology: Technology) -> Iterator[Clause]:
         """Out of the tunnel, into it, and both ways where it is full."""

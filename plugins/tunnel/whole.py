@@ -52,6 +52,7 @@ class RelayDevice(PacketDevice):
         return [] if whole is None else self._from_tunnel(whole)
 
     def _from_tunnel(self, packet: bytes) -> Leaves:
+        """Decapsulation (RFC 2473 section 3.3)."""
         inner = packet[40:]
         if packet[6] != IPIP or len(inner) < 20 or inner[0] >> 4 != 4:
             return []
@@ -98,6 +99,7 @@ class RelayDevice(PacketDevice):
         return self._into_tunnel(decremented(whole), customer)
 
     def _into_tunnel(self, packet: bytes, customer: IPv6Address | None) -> Leaves:
+        """Encapsulation (RFC 2473 section 3.1) of what was forwarded already."""
         if customer is None:
             return []
         mtu = self.mtu["left"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from v6t.analysis.compare.effect import CONFIDENCE, factor, shift
+from v6t.analysis.compare.effect import CONFIDENCE, MOST, factor, shift
 
 
 def noisy(rng, count, middle):
@@ -45,3 +45,18 @@ def test_without_positive_values_there_is_no_factor_but_a_difference():
     assert factor([0.0, 1.0], [1.0, 1.0]) is None
     assert shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
     assert shift([], [1.0]) is None
+
+
+def test_the_interval_of_a_difference_leaves_out_both_ends():
+    """20 against 20: as many differences are outside above as below, and more than the extreme ones."""
+    rng = random.Random(9)
+    first = [rng.gauss(100, 1) for _ in range(20)]
+    found = shift(first, [value + 5 for value in first])
+    assert found.low == pytest.approx(10 - found.high)  # symmetric about 5
+    assert found.high < 5 + max(first) - min(first)
+
+
+def test_of_very_many_repetitions_the_first_take_part():
+    many = [100.0] * MOST + [1e9] * MOST
+    assert factor(many, [100.0] * 5).estimate == 1.0
+    assert factor(many, [100.0] * 5) == factor(many[:MOST], [100.0] * 5)

@@ -15,6 +15,15 @@ def test_a7_median_and_percentiles():
     assert (percentile(values, 1), percentile(values, 99)) == (2, 198)
 
 
+def test_the_ends_of_the_percentages_are_the_ends_of_the_values():
+    assert (percentile([3.0, 1.0, 2.0], 0), percentile([3.0, 1.0, 2.0], 100)) == (1.0, 3.0)
+
+
+def test_p99_of_many_is_not_the_largest():
+    summary = summary_json([float(n) for n in range(1, 201)])
+    assert (summary["p1"], summary["p99"], summary["min"], summary["max"]) == (2, 198, 1, 200)
+
+
 def test_dispersion():
     assert summary_json([90.0, 100.0, 110.0])["dispersion"] == pytest.approx(20.0)
     assert summary_json([0.0, 0.0])["dispersion"] is None
@@ -34,6 +43,7 @@ def test_undefined_is_none_in_json():
     assert summary_json([])["median"] is None
     interval = summary_json([float(n) for n in range(20)])["median_interval"]
     assert interval["ranks"] == [6, 15]
+    assert (interval["low"], interval["high"]) == (5.0, 14.0)
 
 
 def test_two_modes_are_told():

@@ -390,7 +390,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     assert shown["shortest frames"] == f"{record.shortest_frames:,}"
     assert (shown["loss tolerance"], shown["repetitions"]) == ("0", "2")
     assert shown["throughput fps"] == f"{record.throughput:,.0f}"
-    earlier = record.model_copy(update={"search": "", "verifications": None})
+    earlier = record.model_copy(update={"algorithm": "", "verifications": None})
     assert len(presentations().sheets([earlier])) == 1
 
 

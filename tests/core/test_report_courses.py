@@ -58,6 +58,15 @@ def test_the_rest_of_the_trial_is_counted_too():
     assert (found.lost, found.elsewhere) == (90, 3)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"event": {"hook": "reset", "at_s": 3.0}}, {"then": {"rate_fps": 500.0, "duration_s": 1.0}}],
+)
+def test_what_was_done_to_the_device_is_no_hiccup(more):
+    one = trial(at(32, 33))
+    assert hiccups([RunTrial({**one.asked, **more}, one.result)]) == []
+
+
 def test_the_figure_has_a_bar_where_the_hiccup_was():
     lost = [0.0] * 32 + [1.0, 0.5] + [0.0] * 26
     panel = Panel("one", 0.1, 6.0, [1 - n for n in lost], lost, {"router": [(1.0, 50.0)]})

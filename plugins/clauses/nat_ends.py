@@ -1,0 +1,175 @@
+"""A NAT with public IPv4 addresses as an audit sees it: two hosts inside, two outside."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from itertools import count
+from typing import TYPE_CHECKING
+
+from v6t.plugins.clauses.base import Frame, Send
+from v6t.plugins.clauses.ends import Ends
+from v6t.plugins.clauses.packets import IPIP, MF, PAYLOAD, UDP, fragment_header, ip4, ip6, udp
+from v6t.plugins.clauses.reading import Packet, parsed
+from v6t.plugins.dslite.aftr import DsLiteAftr
+from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.nat.nat64 import Nat64
+from v6t.plugins.translation import rfc6052
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from v6t.plugins.base import Technology
+
+FIRST_PORT = 20000
+SERVER_PORT = 7
+FRAGMENT = 44
+Address = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An IPv4 address and a port."""
+
+    ipv4: IPv4Address
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.ipv4} port {self.port}"
+
+
+@dataclass(frozen=True)
+class NatEnds(Ends):
+    """Inside is left, outside right.
+
+    Attributes:
+        hosts: inside, two; B4s of DS-Lite.
+        servers: outside, two.
+        pool: public addresses.
+        prefix: of servers, as hosts with IPv6 know them; None: they have IPv4.
+        customer: the address behind each B4; None: there are no B4s.
+        aftr: where tunnels end; None: there are none.
+        ports: inside ports that no clause has used yet: state of one must not help another.
+    """
+
+    hosts: tuple[Address, Address]
+    servers: tuple[IPv4Address, IPv4Address]
+    pool: tuple[IPv4Address, ...]
+    prefix: IPv6Network | None = None
+    customer: IPv4Address | None = None
+    aftr: IPv6Address | None = None
+    ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
+
+    def up(self, host: int, port: int, to: Endpoint, payload: bytes = PAYLOAD) -> bytes:
+        """A datagram of a host's."""
+        return self.parts(host, port, to, payload, (0,))[0]
+
+    def parts(
+        self,
+        host: int,
+        port: int,
+        to: Endpoint,
+        payload: bytes,
+        starts: Sequence[int],
+        number: int = 1,
+    ) -> list[bytes]:
+        """The same in fragments that begin at these octets."""
+        own = self.hosts[host]
+        if isinstance(own, IPv6Address) and self.prefix is not None:
+            ends6 = own, rfc6052.embed(self.prefix, to.ipv4)
+            octets = udp(*ends6, (port, to.port), payload)
+            if len(starts) == 1:
+                return [ip6(*ends6, UDP, octets)]
+            return [
+                ip6(
+                    *ends6,
+                    FRAGMENT,
+                    fragment_header(UDP, at, more=end < len(octets), identification=number)
+                    + octets[at:end],
+                )
+                for at, end in zip(starts, (*starts[1:], len(octets)), strict=True)
+            ]
+        inner = self.customer if self.customer is not None else own
+        if not isinstance(inner, IPv4Address):
+            raise TypeError("a host without IPv4 needs a prefix")
+        octets = udp(inner, to.ipv4, (port, to.port), payload)
+        made = [
+            ip4(
+                inner,
+                to.ipv4,
+                UDP,
+                octets[at:end],
+                offset=at,
+                identification=number,
+                flags=MF if end < len(octets) else 0,
+            )
+            for at, end in zip(starts, (*starts[1:], len(octets)), strict=True)
+        ]
+        if self.aftr is None or not isinstance(own, IPv6Address):
+            return made
+        return [ip6(own, self.aftr, IPIP, packet) for packet in made]
+
+    def inside(self, heard: Sequence[Frame]) -> list[tuple[int, Packet]]:
+        """What came to hosts inside: which one, and the packet, out of its tunnel."""
+        found = []
+        for packet in self.packets("left", heard):
+            if packet.destination in self.hosts:
+                inner = parsed(packet.payload) if self.aftr is not None else packet
+                if inner is not None:
+                    found.append((self.hosts.index(packet.destination), inner))
+        return found
+
+    def outside(self, heard: Sequence[Frame]) -> list[tuple[Endpoint, Packet]]:
+        """What came to servers, and whom they see as its source."""
+        return [
+            (Endpoint(p.source, p.ports[0] if not p.offset else 0), p)
+            for p in self.packets("right", heard)
+            if isinstance(p.source, IPv4Address) and p.protocol == UDP
+        ]
+
+    def mapped(
+        self, host: int, port: int, to: Endpoint
+    ) -> Generator[Send, Sequence[Frame], Endpoint | None]:
+        """Whom a server sees when a host sends to it; None: nobody, or with a wrong checksum."""
+        heard = yield Send([self.frame("left", self.up(host, port, to))])
+        for endpoint, packet in self.outside(heard):
+            if packet.destination == to.ipv4 and packet.summed and packet.sound:
+                return endpoint
+        return None
+
+    def down(self, server: Endpoint, to: Endpoint, payload: bytes = PAYLOAD) -> bytes:
+        """A datagram of a server's."""
+        return ip4(
+            server.ipv4, to.ipv4, UDP, udp(server.ipv4, to.ipv4, (server.port, to.port), payload)
+        )
+
+    def server(self, number: int, port: int = SERVER_PORT) -> Endpoint:
+        """One of the servers."""
+        return Endpoint(self.servers[number], port)
+
+
+def nat(technology: Technology) -> NatEnds | None:
+    """How a technology translates; None: it is no such NAT, or has not two hosts on either side."""
+    if not isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
+        return None
+    p = technology.params
+    if p.initiator_count < 2 or p.responder_count < 2:
+        return None
+    servers = p.responder_ipv4, p.responder_ipv4 + 1
+    links, pool = technology.links, p.pool
+    if isinstance(technology, Nat44):
+        first = technology.params.initiator_ipv4
+        return NatEnds(links, (first, first + 1), servers, pool)
+    if isinstance(technology, Nat64):
+        six = technology.params.initiator_ipv6
+        return NatEnds(links, (six, six + 1), servers, pool, prefix=technology.params.servers)
+    b4 = technology.params.b4_ipv6
+    return NatEnds(
+        links,
+        (b4, b4 + 1),
+        servers,
+        pool,
+        customer=technology.params.initiator_ipv4,
+        aftr=technology.params.aftr_ipv6.ip,
+    )

@@ -1,0 +1,287 @@
+"""The suite ``nat``: mapping, filtering, hairpinning, ICMP errors and fragments of NATs, by UDP.
+
+RFC 4787, RFC 5508 and RFC 6888 by the numbers of their requirements. For DS-Lite and NAT64, too: RFC 6333
+section 8.2 and RFC 6146 ask for the same of UDP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from v6t.plugins.clauses import nat_delivery
+from v6t.plugins.clauses.base import (
+    Clause,
+    Judgement,
+    Send,
+    Suite,
+    conforms,
+    deviates,
+    untold,
+)
+from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
+from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, nat
+from v6t.plugins.dslite.aftr import DsLiteAftr
+from v6t.plugins.nat.nat44 import Nat44
+from v6t.plugins.nat.nat64 import Nat64
+
+if TYPE_CHECKING:
+    from v6t.plugins.base import Technology
+
+_TWO = {
+    "initiator_count": 2,
+    "responder_count": 2,
+    "enumerate_ips": 3,
+    "initiator_ports": {"min": 1024, "max": 21023},
+}
+"""Hosts on either side."""
+_POOL = {"pool_first": "198.19.1.1", "pool_count": 2}
+_SEVERAL = 16
+
+
+class Nat(Suite):
+    """For NATs whose outside is IPv4."""
+
+    name = "nat"
+    title = "NATs by UDP: mapping, filtering, hairpinning, parity, pooling, ICMP errors, fragments"
+    core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
+
+    def preferred(self, technology: Technology) -> Mapping[str, Any]:
+        """Two hosts inside and two outside."""
+        return _TWO if isinstance(technology, (Nat44, Nat64)) else {}
+
+    def clauses(self, technology: Technology) -> Iterator[Clause]:
+        """All with the configured pool."""
+        n = nat(technology)
+        if n is None:
+            return
+        yield from _mapping(n)
+        yield from _filtering(n)
+        yield from _hairpinning(n)
+        yield from nat_delivery.clauses(n)
+
+    def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Two public addresses."""
+        if isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
+            yield "two public addresses", _POOL
+
+    def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
+        """Whether a host keeps to one of them."""
+        del variant
+        n = nat(technology)
+        if n is not None:
+            yield clause(
+                "RFC 6888",
+                "REQ-2",
+                "pooling",
+                "MUST",
+                "all mappings of a host have the same public address",
+                lambda: _paired(n),
+            )
+
+
+def _mapping(n: NatEnds) -> Iterator[Clause]:
+    def plain() -> Steps:
+        port, said = next(n.ports), "from a public address, checksums right; the answer comes back"
+        seen = yield from n.mapped(0, port, n.server(0))
+        if seen is None:
+            return deviates(said, "nothing, or a wrong checksum")
+        if seen.ipv4 not in n.pool:
+            return deviates(said, f"the source is {seen}")
+        heard = yield Send([n.frame("right", n.down(n.server(0), seen))])
+        back = [(h, p) for h, p in n.inside(heard) if p.ports[1] == port and p.summed]
+        return (
+            conforms(said, f"mapped to {seen}")
+            if [h for h, _ in back] == [0]
+            else deviates(said, n.seen(heard))
+        )
+
+    yield clause(
+        "RFC 4787",
+        "REQ-1",
+        "mapped",
+        "MUST",
+        "a datagram from inside gets a public address, its answer the way back",
+        plain,
+    )
+
+    def independent() -> Steps:
+        port, said = next(n.ports), "one public endpoint towards all servers and ports"
+        found = []
+        for to in (n.server(0), n.server(0, 9), n.server(1)):
+            found.append((yield from n.mapped(0, port, to)))
+        if None in found:
+            return untold(said, NO_MAPPING)
+        words = ", ".join(map(str, found))
+        return conforms(said, words) if len(set(found)) == 1 else deviates(said, words)
+
+    yield clause(
+        "RFC 4787",
+        "REQ-1",
+        "endpoint-independent",
+        "MUST",
+        "endpoint-independent mapping: one inside endpoint has one public endpoint",
+        independent,
+    )
+
+    def contended() -> Steps:
+        """Another host has the port already, so the NAT must choose; towards a second server it need not."""
+        port, said = (
+            next(n.ports),
+            "one public endpoint towards both servers, though the port was taken",
+        )
+        other = yield from n.mapped(1, port, n.server(0))
+        one = yield from n.mapped(0, port, n.server(0))
+        two = yield from n.mapped(0, port, n.server(1))
+        if other is None or one is None or two is None:
+            return untold(said, NO_MAPPING)
+        return conforms(said, f"{one}") if one == two else deviates(said, f"{one}, {two}")
+
+    yield clause(
+        "RFC 4787",
+        "REQ-1",
+        "endpoint-independent-contended",
+        "MUST",
+        "endpoint-independent mapping, also where another host has taken the port",
+        contended,
+    )
+
+    def overloaded() -> Steps:
+        port, said = next(n.ports), "two public endpoints"
+        one = yield from n.mapped(0, port, n.server(0))
+        two = yield from n.mapped(1, port, n.server(0))
+        if one is None or two is None:
+            return untold(said, NO_MAPPING)
+        return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
+
+    yield clause(
+        "RFC 4787",
+        "REQ-3",
+        "overloading",
+        "MUST",
+        "two hosts with the same port get different public endpoints",
+        overloaded,
+    )
+
+    def overlapping() -> Steps:
+        port, said = next(n.ports), "two public endpoints, though the servers differ"
+        one = yield from n.mapped(0, port, n.server(0))
+        two = yield from n.mapped(1, port, n.server(1))
+        if one is None or two is None:
+            return untold(said, NO_MAPPING)
+        return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
+
+    yield clause(
+        "RFC 4787",
+        "REQ-3",
+        "overloading-by-server",
+        "MUST",
+        "two hosts with the same port never share a public endpoint, not even towards different servers",
+        overlapping,
+    )
+
+    def parity() -> Steps:
+        said, words = "even ports stay even, odd ones odd", []
+        for _ in range(_SEVERAL):
+            port = next(n.ports)
+            seen = yield from n.mapped(0, port, n.server(0))
+            if seen is None:
+                return untold(said, NO_MAPPING)
+            words.append(f"{port} to {seen.port}")
+            if (seen.port - port) % 2:
+                return deviates(said, words[-1])
+        return conforms(said, ", ".join(words[:2]) + ", ...")
+
+    yield clause(
+        "RFC 4787",
+        "REQ-4",
+        "parity",
+        "SHOULD",
+        "the public port has the parity of the inside port",
+        parity,
+    )
+
+
+def _paired(n: NatEnds) -> Steps:
+    said, found = "one public address", set()
+    for _ in range(_SEVERAL):
+        seen = yield from n.mapped(0, next(n.ports), n.server(0))
+        if seen is None:
+            return untold(said, NO_MAPPING)
+        found.add(seen.ipv4)
+    words = ", ".join(map(str, sorted(found)))
+    return conforms(said, words) if len(found) == 1 else deviates(said, words)
+
+
+def _filtering(n: NatEnds) -> Iterator[Clause]:
+    def from_outside(who: Endpoint, said: str) -> Steps:
+        port = next(n.ports)
+        seen = yield from n.mapped(0, port, n.server(0))
+        if seen is None:
+            return untold(said, NO_MAPPING)
+        heard = yield Send([n.frame("right", n.down(who, seen))])
+        return conforms(said) if n.inside(heard) else deviates(said, n.seen(heard))
+
+    yield clause(
+        "RFC 4787",
+        "REQ-8",
+        "filtering-address",
+        "SHOULD",
+        "filtering is at most address-dependent: a server may answer from another port",
+        lambda: from_outside(n.server(0, 4321), "the datagram, inside"),
+    )
+    yield clause(
+        "RFC 4787",
+        "REQ-8",
+        "filtering-endpoint",
+        "MAY",
+        "endpoint-independent filtering: any server reaches a mapped host",
+        lambda: from_outside(n.server(1, 4321), "the datagram, inside"),
+    )
+
+
+def _hairpinning(n: NatEnds) -> Iterator[Clause]:
+    def turned(judge: Callable[[Endpoint, list[Any], str], Judgement], said: str) -> Steps:
+        mine, theirs = next(n.ports), next(n.ports)
+        one = yield from n.mapped(0, mine, n.server(0))
+        two = yield from n.mapped(1, theirs, n.server(0))
+        if one is None or two is None:
+            return untold(said, NO_MAPPING)
+        heard = yield Send([n.frame("left", n.up(0, mine, two))])
+        got = [p for h, p in n.inside(heard) if h == 1 and p.ports[1] == theirs]
+        return judge(one, got, n.seen(heard))
+
+    said = "the datagram, at the other host"
+    yield clause(
+        "RFC 4787",
+        "REQ-9",
+        "hairpinning",
+        "MUST",
+        "a host reaches another one by its public endpoint",
+        lambda: turned(
+            lambda one, got, seen: conforms(said) if got else deviates(said, seen), said
+        ),
+    )
+    outer = "the public endpoint as source"
+
+    def public(one: Endpoint, got: list[Any], seen: str) -> Judgement:
+        if not got:
+            return untold(outer, "no hairpinning")
+        packet = got[0]
+        known = packet.ports[0] == one.port and int(packet.source) & 0xFFFFFFFF == int(one.ipv4)
+        if n.prefix is not None and n.prefix.prefixlen != 96:
+            known = packet.ports[0] == one.port
+        return (
+            conforms(outer)
+            if known
+            else deviates(outer, f"source {packet.source} port {packet.ports[0]}")
+        )
+
+    yield clause(
+        "RFC 4787",
+        "REQ-9a",
+        "hairpinning-source",
+        "MUST",
+        "the other host sees the public endpoint as source",
+        lambda: turned(public, outer),
+    )

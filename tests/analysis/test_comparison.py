@@ -1,0 +1,62 @@
+"""One quantity of two runs: which way it changed, what bounds a difference, what is left open."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.analysis.compare.comparison import _line
+from v6t.analysis.compare.likeness import _same, unlike_runs
+from v6t.analysis.presentation import Quantity
+from v6t.analysis.rundata import RunData
+
+KEY = ("throughput", "84/64", "forward")
+
+
+def line(first, second, **given):
+    made = [Quantity("rate", "fps", values, given.get("more_is_better", True),
+                     at=load, share=given.get("share", False))
+            for values, load in zip((first, second), given.get("at", ("", "")), strict=True)]  # fmt: skip
+    return _line("other", KEY, *made, ())
+
+
+@pytest.mark.parametrize("more_is_better", [True, False])
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
+    first = [100.0 + n for n in range(8)]
+    found = line(first, [factor * v for v in first], more_is_better=more_is_better)
+    assert found.verdict == ("more" if factor > 1 else "less")
+    assert found.improved is ((factor > 1) == more_is_better)
+    assert ("better" if found.improved else "worse") in found.words
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_no_difference_says_how_much_there_could_be_either_way(lower):
+    first, second = [100.0] * 4 + [101.0] * 4, [90.0] * 3 + [100.5] * 5
+    found = line(first, second) if lower else line(second, first)
+    assert found.verdict == "no difference"
+    assert found.improved is None
+    least, most = 1 - found.effect.low, found.effect.high - 1
+    assert (least > most) is lower
+    assert f"none above {max(least, most):.1%}" in found.words
+
+
+def test_loads_that_differ_are_said():
+    values = [100.0 + n for n in range(8)]
+    assert "measured at 5 fps and 6 fps" in line(values, values, at=("5 fps", "6 fps")).words
+    assert "measured" not in line(values, values, at=("5 fps", "5 fps")).words
+
+
+def test_one_per_cent_is_the_same_and_two_are_not():
+    assert _same(1000.0, 1009.0)
+    assert not _same(1000.0, 1020.0)
+    assert not _same(1020.0, 1000)
+
+
+def test_two_media_are_unlike():
+    tester = {"kind": "embedded"}
+    runs = [
+        RunData("run", {}, (), {"plugin": "siit", "line_rate_bps": rate, "tester": tester}, {})
+        for rate in (1e9, 10e9)
+    ]
+    (odd,) = unlike_runs(*runs)
+    assert str(odd) == "medium, bit/s: 1000000000.0 and 10000000000.0"
+    assert unlike_runs(runs[0], runs[0]) == []

@@ -1,0 +1,68 @@
+"""What changes from frame to frame, in words: what published results are matched by."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.analysis.variation import hosts_per_side, random_ports, tuples_of, variation
+
+PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
+
+
+def params(ports, *hosts, names=("left_hosts", "right_hosts")):
+    return {**{key: {"policy": ports} for key in PORTS}, **dict(zip(names, hosts, strict=True))}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (params("fixed", {"policy": "random"}, {"policy": "random"}), "random IP fixed port"),
+        (params("random", {"policy": "fixed"}, {"policy": "fixed"}), "fixed IP random port"),
+        (params("random", {"policy": "random"}, {"policy": "fixed"}), None),
+        ({**params("random", {}, {}), "fw_sport": {"policy": "fixed"}}, None),
+        (params("inc", {"policy": "fixed"}, {"policy": "fixed"}), None),
+        (params("fixed", {"policy": "inc"}, {"policy": "inc"}), None),
+        ({}, None),
+        # a range without an end is one host, whatever its policy would be
+        (params("fixed", {"last": None, "policy": "random"}, {"policy": "fixed"}),
+         "fixed IP fixed port"),
+        (params("fixed", {"last": "::9", "policy": "random"}, {"policy": "random"}),
+         "random IP fixed port"),
+    ],
+)  # fmt: skip
+def test_both_sides_alike_or_nothing(given, words):
+    assert variation(given) == words
+
+
+def test_what_connections_differ_in():
+    ports = {
+        "initiator_ports": {"min": 1024, "max": 41023},
+        "responder_ports": {"min": 1, "max": 100},
+    }
+    hosts = {"initiator_count": 4000, "responder_count": 1000}
+    assert tuples_of({**ports, **hosts, "enumerate_ports": 3}) == "ports 40000x100"
+    assert tuples_of({**ports, **hosts, "enumerate_ips": 3}) == "IPs 4000x1000"
+    both = {**ports, **hosts, "enumerate_ports": 1, "enumerate_ips": 1}
+    assert tuples_of(both) == "IPs 4000x1000 x ports 40000x100"
+    assert tuples_of({**ports, **hosts, "enumerate_ports": 0}) == ""
+
+
+def test_hosts_where_both_sides_have_as_many():
+    two = {"min": 2, "max": 65534}
+    assert hosts_per_side({"left_hosts": two, "right_hosts": two}) == 65533
+    assert hosts_per_side({"left_hosts": two, "right_hosts": {"min": 0, "max": 9}}) is None
+    assert hosts_per_side({"left_hosts": {"policy": "fixed"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "random"),
+    [
+        ({"enumerate_ports": 3}, True),
+        ({"enumerate_ports": 2}, False),
+        ({"enumerate_ports": 0}, False),
+        ({key: {"policy": "random"} for key in PORTS}, True),
+        ({**{key: {"policy": "random"} for key in PORTS}, "rv_dport": {"policy": "inc"}}, False),
+        ({}, None),
+    ],
+)
+def test_every_port_is_pseudorandom_or_it_is_not(given, random):
+    assert random_ports(given) is random

@@ -1,0 +1,223 @@
+"""``v6t audit``: the command, its files and exit statuses, suites of other distributions."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from v6t.analysis.records.audit import Audit, audit_from
+from v6t.analysis.report.audit import document, to_junit, verdict
+from v6t.analysis.report.html import to_html
+from v6t.core.audit import suites
+from v6t.core.audit.auditing import CAPTURE, FILES
+from v6t.plugins.clauses.base import Clause, Exchange, Judgement, Send
+from v6t.plugins.clauses.carry import TRIES, carry_out
+from v6t.profiles.errors import UsageError
+from v6t.tests.core.support import v6t
+
+WRONG = [
+    {"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"},
+    {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
+]
+"""A table that the device alone believes in."""
+FOREIGN = """
+from v6t.plugins.clauses.base import Clause, Suite, conforms
+
+def _exchange():
+    yield from ()
+    return conforms("nothing", "nothing")
+
+class Mine(Suite):
+    name = "mine"
+    title = "a suite of another distribution"
+
+    def clauses(self, technology):
+        return [Clause("mine-1", "RFC 1", "1", "MAY", "it is there", _exchange)]
+"""
+
+
+def finding(name: str, level: str, said: str, **more: Any) -> dict[str, Any]:
+    return {
+        **{"clause": name, "rfc": "RFC 7915", "section": "5.1", "level": level, "title": "it does"},
+        **{"variant": "", "verdict": said, "sent": "left: a packet", "expected": "TTL 60"},
+        **{"got": "TTL <58>\x07", "tries": 3},
+        "frames": [{"side": "left", "sent": True, "octets": "00ff41", "number": 1}],
+        **more,
+    }
+
+
+def audit(*findings: dict[str, Any]) -> Audit:
+    return audit_from(
+        {
+            **{
+                "schema": "v6t-audit/1",
+                "version": "1",
+                "source_commit": None,
+                "made": "2026-01-01",
+            },
+            **{"plugin": "siit", "params": {}, "driver": "tayga", "device": "tayga 1"},
+            **{"suites": ["translation"], "seconds": 1.0, "findings": list(findings)},
+        },
+        "here",
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "said", "fails"),
+    [
+        ("MUST", "deviates", True),
+        ("SHOULD", "deviates", True),
+        ("MAY", "deviates", False),
+        ("MUST", "cannot be told", False),
+        ("MUST", "conforms", False),
+    ],
+)
+def test_what_fails_an_audit(level: str, said: str, fails: bool) -> None:
+    made = audit(finding("a", level, said))
+    assert made.fails is fails
+    suite = ElementTree.fromstring(to_junit(made))  # noqa: S314
+    assert suite.get("failures") == str(int(fails))
+    assert suite.get("skipped") == str(int(said == "cannot be told"))
+    assert len(suite.findall(".//testcase")) == 1
+    assert ("deviates" in verdict(made)) is fails
+
+
+def test_the_page_shows_frames_and_nothing_a_device_wrote_as_markup() -> None:
+    page = to_html(
+        document(audit(finding("a", "MUST", "deviates"), finding("b", "MUST", "conforms")))
+    )
+    assert "00 ff 41" in page
+    assert "TTL &lt;58&gt;" in page
+    assert "frames 1 to 1 of frames.pcap" in page
+
+
+def test_what_was_written_is_read_again() -> None:
+    made = audit(finding("a", "MUST", "deviates"))
+    assert audit_from(json.loads(json.dumps(made.to_json())), "there") == made
+    with pytest.raises(UsageError, match="no audit"):
+        audit_from({"schema": "other"}, "there")
+    with pytest.raises(UsageError, match="damaged: "):
+        audit_from({"schema": "v6t-audit/1", "made": []}, "there")
+
+
+def tried(answers: Iterable[str]) -> tuple[int, str]:
+    """How often a clause is tried whose judgements are these, and the last one."""
+    said = iter(answers)
+
+    def exchange() -> Exchange:
+        yield Send(())
+        return Judgement(next(said), "", "")  # type: ignore[arg-type]
+
+    outcome = carry_out(Clause("c", "RFC 1", "1", "MUST", "it does", exchange), lambda send: ())
+    return outcome.tries, outcome.judgement.verdict
+
+
+def test_silence_is_tried_again() -> None:
+    assert tried(["conforms"]) == (1, "conforms")
+    assert tried(["deviates", "conforms"]) == (2, "conforms")
+    assert tried(["deviates"] * TRIES) == (TRIES, "deviates")
+    assert tried(["cannot be told", "deviates", "deviates"]) == (TRIES, "deviates")
+
+
+def test_suites_of_other_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "v6t_mine.py").write_text(FOREIGN)
+    info = tmp_path / "v6t_mine-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: v6t-mine\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[v6t.clauses]\nmine = v6t_mine:Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert {"mine", "translation", "relay", "tunnel"} <= set(suites.names())
+    done = v6t("audit", "--plugin", "nat44", "--list", "--suite", "mine")
+    assert (done.status, done.out.split()[0]) == (0, "mine-1")
+
+
+def test_the_list_names_every_clause() -> None:
+    done = v6t("audit", "--plugin", "mapt-br", "--list", "--json")
+    rows = json.loads(done.out)
+    assert {"clause", "section", "level", "title"} == set(rows[0])
+    assert len({row["clause"] for row in rows}) == len(rows) > 100
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--plugin", "ipv6-router"], "no clause is known for ipv6-router"),
+        (["--plugin", "siit", "--suite", "nothing"], "no suite 'nothing'"),
+        (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
+        (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
+        (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
+    ],
+)
+def test_what_cannot_be_asked(words: list[str], said: str) -> None:
+    done = v6t("audit", *words)
+    assert done.status == 2
+    assert said in done.err
+
+
+@pytest.mark.lab
+def test_a_right_device_and_a_wrong_one_in_the_lab(tmp_path: Path) -> None:
+    common = ["audit", "--plugin", "siit", "--clause", "5.1-udp,4.1-udp,ttl-1,df-too-big,2.2-up-56"]
+    right = v6t(*common, "-o", str(tmp_path / "right"))
+    assert right.status == 0, right.out
+    for name in (*FILES.values(), CAPTURE):
+        assert (tmp_path / "right" / name).stat().st_size > 100
+    made = json.loads((tmp_path / "right" / "audit.json").read_text())
+    assert {f["verdict"] for f in made["findings"]} == {"conforms"}
+    assert len(made["findings"]) == 6
+    # a device that believes in another table answers, but not rightly
+    eam = '[{"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"}, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}]'
+    wrong = v6t(
+        *common,
+        "--no-variants",
+        "--dut",
+        "reference",
+        "--set-dut",
+        f"eam={eam}",
+        "-o",
+        str(tmp_path / "wrong"),
+    )
+    assert wrong.status == 6, wrong.err
+    assert "The device deviates from" in wrong.out
+
+
+def test_two_audits_are_compared(tmp_path: Path) -> None:
+    for name, said in (("one", "conforms"), ("two", "deviates")):
+        (tmp_path / name).mkdir()
+        made = audit(finding("a", "MUST", said), finding("b", "MAY", "conforms"))
+        (tmp_path / name / "audit.json").write_text(json.dumps(made.to_json()))
+    one, two = tmp_path / "one", tmp_path / "two"
+    done = v6t("compare", one, two, "--json")
+    assert done.status == 0, done.err
+    [row] = json.loads(done.out)["differences"]
+    assert (row["clause"], row["verdicts"]) == ("a", ["conforms", "deviates"])
+    assert "not judged alike" in v6t("compare", one, two).out
+    assert "Every clause is judged alike" in v6t("compare", one, one).out
+    assert v6t("compare", one, two, "-o", tmp_path / "x.html").status == 0
+    assert "Clauses that are not judged alike" in (tmp_path / "x.html").read_text()
+    assert v6t("compare", one).status == 2
+    assert v6t("compare", one, two, "--published").status == 2
+    (two / "audit.json").write_text("{}")
+    assert "no audit" in v6t("compare", one, two).err
+
+
+@pytest.mark.lab
+def test_a_run_asks_first_and_refuses(tmp_path: Path) -> None:
+    eam = json.dumps(WRONG)
+    done = v6t(
+        "run",
+        "--plugin",
+        "siit",
+        "--audit",
+        "refuse",
+        "--set-dut",
+        f"eam={eam}",
+        "-o",
+        tmp_path / "run",
+    )
+    assert done.status == 6
+    assert "RFC 7915 5.1" in done.err
+    assert not (tmp_path / "run").exists()
