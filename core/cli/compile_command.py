@@ -16,6 +16,9 @@ from v6t.profiles.wire import frame_rate_fps
 
 FORMATS = ("stl-json", "stl-py", "pcap", "text")
 
+_NO_RUN = {"connections": {"count": 1}}
+"""Nothing is measured: a space of any size can be compiled, however many connections a run makes."""
+
 
 @click.command(short_help="write a technology's traffic as TRex profile or capture")
 @click.option("--plugin", required=True, shell_complete=plugin_names, help="Technology.")
@@ -71,6 +74,7 @@ def command(
             params=params,
             frame_sizes=[] if frame_size is None else [frame_size],
             seed=seed,
+            procedure=_NO_RUN,
         ),
     )
     run, made = bound.settings, bound.technology

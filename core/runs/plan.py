@@ -161,7 +161,10 @@ def _costs(
     each_s = bound.tester.overhead_s
     for mode in bound.settings.modes:
         point = Point(bound, sizes, mode, media_fps)
-        selftest_s = _selftest_s(capacity_spec(bound.settings, sizes, mode, media_fps), each_s)
+        selftest_s = 0.0
+        if bound.tester.loops_back:
+            spec = capacity_spec(bound.settings, sizes, mode, media_fps)
+            selftest_s = _selftest_s(spec, each_s)
         for benchmark in benchmarks:
             if benchmark.phase.directed:
                 cost = benchmark.cost(point)

@@ -213,3 +213,21 @@ def test_many_ces_make_no_larger_profile():
         *("--set", "ea_len=30", "--set", "ces=all"),
     ]
     assert len(compiled(*wide)) < 1.5 * len(compiled("--set", "ces=all"))
+
+
+@pytest.mark.parametrize("direction", WAYS)
+@pytest.mark.parametrize(("ports", "space"), [((1024, 1024), 1), ((1024, 1033), 10)])
+def test_a_stateful_space_of_any_size_is_written_out(direction, ports, space, tmp_path):
+    """However many connections a run makes when nothing is said."""
+    low, high = ports
+    at = tmp_path / "small.pcap"
+    done = v6t(
+        *("compile", "--plugin", "nat44", "--direction", direction, "--format", "pcap"),
+        *("--set", f"initiator_ports.min={low}", "--set", f"initiator_ports.max={high}"),
+        *("--set", "responder_ports.min=80", "--set", "responder_ports.max=80"),
+        *("--count", 3 * space, "-o", at),
+    )
+    assert done.status == 0, done.err
+    seen = {(frame[UDP].sport, frame[UDP].dport) for frame in rdpcap(str(at))}
+    if direction == "forward":
+        assert seen == {(port, 80) for port in range(low, high + 1)}
