@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -57,27 +56,17 @@ def command(
 def _compare(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> None:
+    from v6t.core.cli.document_view import deliver, give
     from v6t.core.reporting.compare import comparison_document, comparison_of, published_document
 
     if published:
         if as_json or anyway:
             raise UsageError("--published goes with neither --json nor --anyway",
                              "`v6t report --format json` holds published results")  # fmt: skip
-        document = published_document(directories)
+        deliver(published_document(directories), output)
     else:
         comparison = comparison_of(directories, anyway)
-        if as_json:
-            click.echo(json.dumps(comparison.to_json(), indent=1))
-            return
-        if output is not None and output.suffix == ".json":
-            from v6t.core.cli.document_view import write_file
-
-            write_file(output, json.dumps(comparison.to_json(), indent=1) + "\n")
-            return
-        document = comparison_document(comparison)
-    from v6t.core.cli.document_view import deliver
-
-    deliver(document, output)
+        give(comparison.to_json, lambda: comparison_document(comparison), output, as_json)
 
 
 def _compare_audits(
@@ -85,7 +74,7 @@ def _compare_audits(
 ) -> None:
     from v6t.analysis.compare.audits import document, to_json
     from v6t.analysis.records.audit import audit_from
-    from v6t.core.cli.document_view import deliver, write_file
+    from v6t.core.cli.document_view import give
     from v6t.profiles.files import read_json
 
     if of_runs:
@@ -93,9 +82,4 @@ def _compare_audits(
     if len(directories) < 2:
         raise UsageError("a comparison needs two audits", "v6t compare DIRECTORY DIRECTORY")
     audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
-    if as_json:
-        click.echo(json.dumps(to_json(audits), indent=1))
-    elif output is not None and output.suffix == ".json":
-        write_file(output, json.dumps(to_json(audits), indent=1) + "\n")
-    else:
-        deliver(document(audits), output)
+    give(lambda: to_json(audits), lambda: document(audits), output, as_json)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.blocks import Block, Document, Facts, Items, Text
 from v6t.analysis.sheet import Sheet
@@ -61,6 +63,22 @@ def deliver(document: Document, output: Path | None) -> None:
     if render is None:
         raise UsageError(f"{output} is no file that can be written", "use .html, .md or .json")
     write_file(output, render(document))
+
+
+def give(
+    content: Callable[[], Any], document: Callable[[], Document], output: Path | None, as_json: bool
+) -> None:
+    """Print or write JSON where that is asked for, else the document.
+
+    Raises:
+        UsageError: another ending than .html, .md or .json, or it cannot be written.
+    """
+    if as_json:
+        print(json.dumps(content(), indent=1))
+    elif output is not None and output.suffix == ".json":
+        write_file(output, json.dumps(content(), indent=1) + "\n")
+    else:
+        deliver(document(), output)
 
 
 def write_file(path: Path, text: str) -> None:

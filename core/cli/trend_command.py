@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -37,15 +36,9 @@ def command(
 
     Exit status 7: the last change of some result is for the worse.
     """
-    from v6t.core.cli.document_view import deliver, write_file
+    from v6t.core.cli.document_view import give
     from v6t.core.reporting.trend import document, trend_of
 
     trend = trend_of(directories, order, least_percent)
-    text = json.dumps(trend.to_json(), indent=1)
-    if as_json:
-        click.echo(text)
-    elif output is not None and output.suffix == ".json":
-        write_file(output, text + "\n")
-    else:
-        deliver(document(trend, figures=output is not None), output)
+    give(trend.to_json, lambda: document(trend, figures=output is not None), output, as_json)
     return WORSE if trend.worse else 0
