@@ -144,9 +144,7 @@ def audit(
         DutError: the device could not be configured, or not restored.
     """
     began = time.monotonic()
-    chosen = suites.chosen(wanted.suites)
-    bound = _preferring(bound, suites.preferred(chosen, bound.technology))
-    asked = suites.asked(chosen, bound.technology)
+    bound, asked = asked_of(bound, wanted.suites)
     clauses = [c for c in asked.clauses if wanted.keeps(c)]
     found = _Findings()
     about = bound.driver.name
@@ -187,6 +185,21 @@ def precheck(bound: BoundRun, say: Say) -> list[Finding]:
     with probed(bound, None, Listening(), None, say) as device:
         _ask(device, [c for c in asked.clauses if c.name.endswith(ends)], "", bound, found, say)
     return [f for f in found.rows if f.verdict == DEVIATES]
+
+
+def asked_of(bound: BoundRun, names: Sequence[str]) -> tuple[BoundRun, suites.Asked]:
+    """What these suites ask, and the run with the parameters they ask it with.
+
+    Args:
+        bound: technology and device.
+        names: of suites; none: all that apply.
+
+    Raises:
+        UsageError: there is no such suite, or none applies.
+    """
+    chosen = suites.chosen(names)
+    bound = _preferring(bound, suites.preferred(chosen, bound.technology))
+    return bound, suites.asked(chosen, bound.technology)
 
 
 def _preferring(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:

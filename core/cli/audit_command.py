@@ -119,9 +119,9 @@ def command(
 
 def _list(bound: Any, wanted: tuple[str, ...], as_json: bool) -> None:
     """Every clause with its place and level."""
-    from v6t.core.audit import suites
+    from v6t.core.audit.auditing import asked_of
 
-    asked = suites.asked(suites.chosen(wanted), bound.technology)
+    bound, asked = asked_of(bound, wanted)
     rows = [(c.name, f"{c.rfc} {c.section}", c.level, c.title) for c in asked.clauses]
     for suite, words, _ in asked.variants(bound.technology):
         rows += [
