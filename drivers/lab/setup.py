@@ -81,7 +81,42 @@ class LabDevice(ABC):
         """End what it started. The namespace is removed afterwards. May be called twice."""
 
 
-class ReferenceDevice(LabDevice):
+class WorkerDevice(LabDevice):
+    """A process between two AF_PACKET rings."""
+
+    def __init__(self, octets: int, turned: bool, **spec: Any) -> None:
+        """Remember; nothing is started yet.
+
+        Args:
+            octets: longest frame, without FCS.
+            turned: its left is the lab's right.
+            spec: what the process is made of, see ``v6t.drivers.embedded.worker``.
+        """
+        left, right = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
+        self._spec = {**spec, "left": left, "right": right, "frame_octets": octets}
+        self._worker: Worker | None = None
+
+    def start_in(self, pid: int) -> None:
+        """Start the process in the network namespace of another."""
+        self._worker = Worker("reference device", {**self._spec, "namespace": pid})
+        self._worker.answer()
+
+    def check(self) -> None:
+        """See the base class."""
+        self.report()
+
+    def report(self) -> dict[str, Any]:
+        """Frames taken, and what became of them."""
+        return self._worker.ask("report") if self._worker else {}
+
+    def close(self) -> None:
+        """End the process."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+class ReferenceDevice(WorkerDevice):
     """A plugin's own reference translation behind two AF_PACKET rings."""
 
     def __init__(
@@ -100,35 +135,7 @@ class ReferenceDevice(LabDevice):
             faults: how it misbehaves.
             turned: the oracle's left is the device's right.
         """
-        self._oracle = oracle
-        self._octets = octets
-        self._faults = faults
-        self._sides = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
-        self._worker: Worker | None = None
-
-    def start_in(self, pid: int) -> None:
-        """Start the process in the network namespace of another."""
-        self._worker = Worker(
-            "reference device",
-            {
-                "kind": "dut",
-                "namespace": pid,
-                "left": self._sides[0],
-                "right": self._sides[1],
-                "frame_octets": self._octets,
-                "oracle": self._oracle,
-                "faults": self._faults,
-            },
-        )
-        self._worker.answer()
-
-    def check(self) -> None:
-        """See the base class."""
-        self.report()
-
-    def report(self) -> dict[str, Any]:
-        """Frames taken, forwarded and dropped."""
-        return self._worker.ask("report") if self._worker else {}
+        super().__init__(octets, turned, kind="dut", oracle=oracle, faults=faults)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -137,12 +144,6 @@ class ReferenceDevice(LabDevice):
             "what": "reference translation behind two rings",
             "shares_oracle": True,
         }
-
-    def close(self) -> None:
-        """End the process."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
 
 
 def frame_octets(links: Links) -> int:

@@ -6,10 +6,8 @@ import select
 from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol
 
-from v6t.drivers.lab.channel import Worker
-from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.ring import RxRing
-from v6t.drivers.lab.setup import LabDevice
+from v6t.drivers.lab.setup import WorkerDevice
 
 SLOTS = 1024
 SideName = Literal["left", "right"]
@@ -25,15 +23,14 @@ class Whole(Protocol):
 class WholeDut:
     """The process."""
 
-    def __init__(self, frame_octets: int, whole: Whole, turned: bool) -> None:
+    def __init__(self, left: str, right: str, frame_octets: int, whole: Whole) -> None:
         """Open both interfaces.
 
         Args:
+            left, right: the interfaces.
             frame_octets: longest frame, without FCS.
             whole: its brain.
-            turned: its left is the lab's right.
         """
-        left, right = (RIGHT, LEFT) if turned else (LEFT, RIGHT)
         self._whole = whole
         self._rings: dict[SideName, RxRing] = {
             "left": RxRing(left, frame_octets, SLOTS),
@@ -66,7 +63,7 @@ class WholeDut:
         ring.release()
 
 
-class WholeDevice(LabDevice):
+class WholeDevice(WorkerDevice):
     """Stands between the lab's cables."""
 
     def __init__(self, whole: Whole, octets: int, *, turned: bool = False) -> None:
@@ -77,39 +74,8 @@ class WholeDevice(LabDevice):
             octets: longest frame, without FCS.
             turned: its left is the lab's right.
         """
-        self._turned = turned
-        self._whole = whole
-        self._octets = octets
-        self._worker: Worker | None = None
-
-    def start_in(self, pid: int) -> None:
-        """Start the process in the network namespace of another."""
-        self._worker = Worker(
-            "reference device",
-            {
-                "kind": "whole",
-                "namespace": pid,
-                "frame_octets": self._octets,
-                "whole": self._whole,
-                "turned": self._turned,
-            },
-        )
-        self._worker.answer()
-
-    def check(self) -> None:
-        """See the base class."""
-        self.report()
-
-    def report(self) -> dict[str, Any]:
-        """Frames taken and sent."""
-        return self._worker.ask("report") if self._worker else {}
+        super().__init__(octets, turned, kind="whole", whole=whole)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the record."""
         return {"kind": "reference", "what": "the technology's whole device, a frame at a time"}
-
-    def close(self) -> None:
-        """End the process."""
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None

@@ -148,10 +148,10 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         contended,
     )
 
-    def overloaded() -> Steps:
-        port, said = next(n.ports), "two public endpoints"
+    def overloaded(server: int, said: str) -> Steps:
+        port = next(n.ports)
         one = yield from n.mapped(0, port, n.server(0))
-        two = yield from n.mapped(1, port, n.server(0))
+        two = yield from n.mapped(1, port, n.server(server))
         if one is None or two is None:
             return untold(said, NO_MAPPING)
         return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
@@ -162,16 +162,8 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         "overloading",
         "MUST",
         "two hosts with the same port get different public endpoints",
-        overloaded,
+        lambda: overloaded(0, "two public endpoints"),
     )
-
-    def overlapping() -> Steps:
-        port, said = next(n.ports), "two public endpoints, though the servers differ"
-        one = yield from n.mapped(0, port, n.server(0))
-        two = yield from n.mapped(1, port, n.server(1))
-        if one is None or two is None:
-            return untold(said, NO_MAPPING)
-        return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
 
     yield clause(
         "RFC 4787",
@@ -179,7 +171,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         "overloading-by-server",
         "MUST",
         "two hosts with the same port never share a public endpoint, not even towards different servers",
-        overlapping,
+        lambda: overloaded(1, "two public endpoints, though the servers differ"),
     )
 
     def parity() -> Steps:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from v6t.plugins.clauses import rfc7915_four
-from v6t.plugins.clauses.base import Clause, Exchange, Level
 from v6t.plugins.clauses.packets import (
     ICMP,
     ICMPV6,
@@ -27,16 +26,8 @@ from v6t.plugins.clauses.translator import (
     first,
 )
 
-RFC = "RFC 7915"
 INNER_TTL = 7
 """Of the packet within an error: it is not decremented."""
-
-
-def clause(
-    section: str, name: str, level: Level, title: str, exchange: Callable[[], Exchange]
-) -> Clause:
-    """A clause of this RFC."""
-    return Clause(f"rfc7915-{section}-{name}", RFC, section, level, title, exchange)
 
 
 def about4(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Any
 
-from v6t.plugins.clauses.base import Clause, Exchange, Level
+from v6t.plugins.clauses.base import Clause
 from v6t.plugins.clauses.packets import (
     DF,
     PAYLOAD,
@@ -22,6 +22,7 @@ from v6t.plugins.clauses.packets import (
     udp,
 )
 from v6t.plugins.clauses.reading import Packet
+from v6t.plugins.clauses.rfc7915 import clause
 from v6t.plugins.clauses.translator import (
     SERVER_PORT,
     Place,
@@ -33,7 +34,6 @@ from v6t.plugins.clauses.translator import (
     one,
 )
 
-RFC = "RFC 7915"
 _THIS_NETWORK = str(IPv4Address(0))
 _OPTIONS = {
     "router-alert": ("Router Alert", bytes([148, 4, 0, 0])),
@@ -54,19 +54,6 @@ def clauses(t: TranslatorEnds) -> Iterator[Clause]:
     yield from _ttl(t)
     yield from _options(t)
     yield from _transport(t)
-
-
-def clause(
-    section: str,
-    name: str,
-    level: Level,
-    title: str,
-    exchange: Callable[[], Exchange],
-    *,
-    rare: bool = False,
-) -> Clause:
-    """A clause of this RFC."""
-    return Clause(f"rfc7915-{section}-{name}", RFC, section, level, title, exchange, rare)
 
 
 def datagram(t: TranslatorEnds, place: Place, payload: bytes = PAYLOAD, **header: Any) -> bytes:

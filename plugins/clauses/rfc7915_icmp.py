@@ -18,7 +18,8 @@ from v6t.plugins.clauses.packets import (
     udp,
 )
 from v6t.plugins.clauses.reading import Packet
-from v6t.plugins.clauses.rfc7915_errors import INNER_TTL, about4, clause, error4, message
+from v6t.plugins.clauses.rfc7915 import clause
+from v6t.plugins.clauses.rfc7915_errors import INNER_TTL, about4, error4, message
 from v6t.plugins.clauses.translator import (
     SERVER_PORT,
     Place,
@@ -29,7 +30,6 @@ from v6t.plugins.clauses.translator import (
     one,
 )
 
-RFC = "RFC 7915"
 _UNREACHABLE = {
     **dict.fromkeys((0, 1, 5, 6, 7, 8, 11, 12), (1, 0)),
     **dict.fromkeys((9, 10, 13, 15), (1, 1)),

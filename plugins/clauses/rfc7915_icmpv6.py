@@ -23,7 +23,8 @@ from v6t.plugins.clauses.packets import (
     udp,
 )
 from v6t.plugins.clauses.reading import Packet
-from v6t.plugins.clauses.rfc7915_errors import INNER_TTL, clause
+from v6t.plugins.clauses.rfc7915 import clause
+from v6t.plugins.clauses.rfc7915_errors import INNER_TTL
 from v6t.plugins.clauses.rfc7915_icmp import inner_is
 from v6t.plugins.clauses.translator import (
     SERVER_PORT,

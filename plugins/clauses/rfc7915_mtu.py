@@ -8,7 +8,8 @@ from v6t.plugins.clauses.base import Clause
 from v6t.plugins.clauses.packets import (
     internet_checksum,
 )
-from v6t.plugins.clauses.rfc7915_errors import about4, clause, error4, message
+from v6t.plugins.clauses.rfc7915 import clause
+from v6t.plugins.clauses.rfc7915_errors import about4, error4, message
 from v6t.plugins.clauses.translator import (
     Place,
     TranslatorEnds,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv6Address
 from typing import Any
 
-from v6t.plugins.clauses.base import Clause, Exchange, Level
+from v6t.plugins.clauses.base import Clause
 from v6t.plugins.clauses.packets import (
     FRAGMENT,
     HOP_BY_HOP,
@@ -23,6 +23,7 @@ from v6t.plugins.clauses.packets import (
     udp,
 )
 from v6t.plugins.clauses.reading import Packet
+from v6t.plugins.clauses.rfc7915 import clause
 from v6t.plugins.clauses.translator import (
     SERVER_PORT,
     TranslatorEnds,
@@ -33,7 +34,6 @@ from v6t.plugins.clauses.translator import (
     one,
 )
 
-RFC = "RFC 7915"
 _PAD = bytes([1, 4, 0, 0, 0, 0])
 """PadN: fills an options header of eight octets."""
 _SMALLEST = 1260
@@ -47,18 +47,6 @@ def clauses(t: TranslatorEnds) -> Iterator[Clause]:
     yield from _hop_limit(t)
     yield from _extensions(t)
     yield from _fragments(t)
-
-
-def _clause(
-    section: str,
-    name: str,
-    level: Level,
-    title: str,
-    exchange: Callable[[], Exchange],
-    *,
-    rare: bool = False,
-) -> Clause:
-    return Clause(f"rfc7915-{section}-{name}", RFC, section, level, title, exchange, rare)
 
 
 def datagram(t: TranslatorEnds, payload: bytes = PAYLOAD, **header: Any) -> bytes:
@@ -84,7 +72,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
     def plain(p: Packet) -> str:
         return addressed(t, p) or first((p.payload[8:] != PAYLOAD, "its data was changed"))
 
-    yield _clause(
+    yield clause(
         "5.1",
         "udp",
         "MUST",
@@ -92,7 +80,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
         "addresses, its checksum updated, its data unchanged",
         from_six(t, datagram(t), "one IPv4 packet, UDP, the same data", one(plain), plain=True),
     )
-    yield _clause(
+    yield clause(
         "5.1",
         "tos",
         "SHOULD",
@@ -105,7 +93,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
         ),
     )
     wanted = 28 + len(PAYLOAD)
-    yield _clause(
+    yield clause(
         "5.1",
         "total-length",
         "MUST",
@@ -117,7 +105,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             one(lambda p: first((p.length != wanted, f"total length {p.length}"))),
         ),
     )
-    yield _clause(
+    yield clause(
         "5.1",
         "no-fragment",
         "MUST",
@@ -136,7 +124,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
         (_SMALLEST + 140, True),
     ):
         words = f"DF {int(df)}"
-        yield _clause(
+        yield clause(
             "5.1",
             f"df-{octets}",
             "MUST",
@@ -150,7 +138,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
         )
     ends = t.six, t.four6
     segment = ip6(*ends, TCP, tcp(*ends, (t.port, SERVER_PORT), 0x02, b""))
-    yield _clause(
+    yield clause(
         "5.5",
         "tcp",
         "MUST",
@@ -166,7 +154,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             ("unknown", 253, "an unknown protocol"),
         ):
             packet = ip6(*ends, protocol, data(40))
-            yield _clause(
+            yield clause(
                 "5.1",
                 f"protocol-{name}",
                 "MUST",
@@ -185,7 +173,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             )
     illegal = IPv6Address("::1")
     packet = ip6(illegal, t.four6, UDP, udp(illegal, t.four6, (t.port, SERVER_PORT)))
-    yield _clause(
+    yield clause(
         "5.1",
         "illegal-source",
         "SHOULD",
@@ -195,7 +183,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
 
 
 def _hop_limit(t: TranslatorEnds) -> Iterator[Clause]:
-    yield _clause(
+    yield clause(
         "5.1",
         "ttl",
         "MUST",
@@ -207,7 +195,7 @@ def _hop_limit(t: TranslatorEnds) -> Iterator[Clause]:
             one(lambda p: first((p.ttl != TTL - 1, f"TTL {p.ttl}"))),
         ),
     )
-    yield _clause(
+    yield clause(
         "5.1",
         "hop-limit-2",
         "MUST",
@@ -216,7 +204,7 @@ def _hop_limit(t: TranslatorEnds) -> Iterator[Clause]:
             t, datagram(t, hop_limit=2), "TTL 1", one(lambda p: first((p.ttl != 1, f"TTL {p.ttl}")))
         ),
     )
-    yield _clause(
+    yield clause(
         "5.1",
         "hop-limit-1",
         "MUST",
@@ -251,7 +239,7 @@ def _extensions(t: TranslatorEnds) -> Iterator[Clause]:
         )
 
     for name, (number, octets, words) in chains.items():
-        yield _clause(
+        yield clause(
             "5.1",
             f"extension-{name}",
             "MUST",
@@ -262,14 +250,14 @@ def _extensions(t: TranslatorEnds) -> Iterator[Clause]:
         )
     left = bytes([UDP, 2, 0, 1, 0, 0, 0, 0]) + IPv6Address("2001:db8::5").packed
     packet = ip6(*ends, ROUTING, left + made)
-    yield _clause(
+    yield clause(
         "5.1",
         "segments-left",
         "MUST",
         "a packet with segments left in a routing header is not translated",
         not_from_six(t, packet, "not forwarded"),
     )
-    yield _clause(
+    yield clause(
         "5.1",
         "segments-left-error",
         "SHOULD",
@@ -313,7 +301,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
     for name, at, length, more in kinds if not t.by_ports else []:
         header = fragment_header(UDP, at, more=more, identification=_IDENTIFICATION)
         packet = ip6(*ends, FRAGMENT, header + octets[at : at + length])
-        yield _clause(
+        yield clause(
             "5.1.1",
             f"fragment-{name}",
             "MUST",
@@ -327,7 +315,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
         )
     single = fragment_header(UDP, identification=_IDENTIFICATION)
     small = ip6(*ends, FRAGMENT, single + octets)
-    yield _clause(
+    yield clause(
         "5.1.1",
         "atomic-fragment",
         "MUST",
@@ -340,7 +328,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
         ),
     )
     large = udp(*ends, (t.port, SERVER_PORT), data(_SMALLEST + 100 - 28))
-    yield _clause(
+    yield clause(
         "5.1.1",
         "atomic-fragment-large",
         "MUST",
@@ -354,7 +342,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
     )
     following = fragment_header(OPTIONS, more=True, identification=_IDENTIFICATION)
     options = bytes([UDP, 0]) + _PAD
-    yield _clause(
+    yield clause(
         "5.1.1",
         "fragment-extension",
         "SHOULD",

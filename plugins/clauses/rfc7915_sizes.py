@@ -9,7 +9,8 @@ from v6t.plugins.clauses.base import Clause
 from v6t.plugins.clauses.ends import Judge
 from v6t.plugins.clauses.packets import DF, MF, UDP, data, ip4, udp
 from v6t.plugins.clauses.reading import Packet
-from v6t.plugins.clauses.rfc7915_four import addressed, clause, datagram
+from v6t.plugins.clauses.rfc7915 import clause
+from v6t.plugins.clauses.rfc7915_four import addressed, datagram
 from v6t.plugins.clauses.translator import (
     SERVER_PORT,
     Place,

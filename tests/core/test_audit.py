@@ -42,7 +42,7 @@ from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.lab.whole_device import WholeDut
 from v6t.plugins.siit.siit import Siit
 
-dut = WholeDut(frame_octets(Siit().links), Siit().whole_device(), False)
+dut = WholeDut("left", "right", frame_octets(Siit().links), Siit().whole_device())
 _, there = Pipe()
 threading.Thread(target=dut.idle, args=(there,), daemon=True).start()
 main.main(["audit", "--plugin", "siit", "--interfaces", "one,two", "--no-variants", *sys.argv[1:]])
@@ -164,6 +164,14 @@ def test_the_list_names_every_clause() -> None:
     rows = json.loads(done.out)
     assert {"clause", "section", "level", "title"} == set(rows[0])
     assert len({row["clause"] for row in rows}) == len(rows) > 100
+
+
+@pytest.mark.parametrize("plugin", ["nat44", "nat64", "dslite-aftr"])
+def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
+    """The suite wants other parameters than the defaults: the list is made with them, too."""
+    done = v6t("audit", "--plugin", plugin, "--suite", "nat", "--list")
+    assert done.status == 0, done.err
+    assert "RFC 4787 REQ-1" in done.out
 
 
 @pytest.mark.parametrize(

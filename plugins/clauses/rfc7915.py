@@ -1,0 +1,22 @@
+"""What all clauses of RFC 7915 have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from v6t.plugins.clauses.base import Clause, Exchange, Level
+
+RFC = "RFC 7915"
+
+
+def clause(
+    section: str,
+    name: str,
+    level: Level,
+    title: str,
+    exchange: Callable[[], Exchange],
+    *,
+    rare: bool = False,
+) -> Clause:
+    """A clause of this RFC."""
+    return Clause(f"rfc7915-{section}-{name}", RFC, section, level, title, exchange, rare)
