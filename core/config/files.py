@@ -34,6 +34,17 @@ class RunFile(StrictModel):
     """Words for the directory name and the results."""
 
 
+class AsideFile(StrictModel):
+    """Where native IPv6 goes instead of through the technology."""
+
+    vlan: int
+    """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
+    device: str | None = None
+    """The device's IPv6 address there, with prefix length; none: one of v6t's own."""
+    tester: str | None = None
+    """The tester's; none: the second of that network by default."""
+
+
 class LinkFile(StrictModel):
     """One cable."""
 
@@ -50,6 +61,9 @@ class LinkFile(StrictModel):
     learning: bool | None = None
     """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
     (RFC 2544 section 23 b); none: where the tester answers."""
+    background: AsideFile | None = None
+    """A VLAN for the background alone, where the device drops native IPv6 with the technology on (MIX-04);
+    none: it goes with everything else."""
 
 
 class LinksFile(StrictModel):
