@@ -36,6 +36,7 @@ Ability = Literal[
     "loss-times",
     "connections",
     "flow-starts",
+    "timed-flow-starts",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 ABILITIES: Mapping[Ability, str] = {
@@ -47,6 +48,7 @@ ABILITIES: Mapping[Ability, str] = {
     "loss-times": "knows when frames were lost",
     "connections": "learns connections",
     "flow-starts": "begins flows one after the other",
+    "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
 }
 """The same in words."""
 TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
@@ -112,6 +114,11 @@ class Starts:
 
     flows: int
     interval_s: float
+
+    @property
+    def last_s(self) -> float:
+        """When the last flow begins [s]."""
+        return (self.flows - 1) * self.interval_s
 
 
 @dataclass(frozen=True)
@@ -194,6 +201,8 @@ class Trial:
             found.add("connections")
         if self.starts is not None:
             found.add("flow-starts")
+            if found & {*TIMING, "two-rates"}:
+                found.add("timed-flow-starts")
         return frozenset(found)
 
     @cached_property

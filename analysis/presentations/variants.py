@@ -55,6 +55,8 @@ class FlowsPresentation(Presentation[FlowsRecord]):
         yield self.sheet(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
             yield _further(name, records)
+        if len({r.sizes for r in records}) > 1:
+            yield from _by_size(records)
 
     def quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         """The rate of each number of flows, and what else was measured with them."""
@@ -94,6 +96,29 @@ def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
         for key, of in groups.items()
     ]
     return sheet(title, names, rows)
+
+
+def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+    """Xpd and applied rate of each benchmark, a column for each frame size (RFC 8219 section 10.2.1)."""
+    sizes = list(dict.fromkeys(r.sizes for r in records))
+    cells: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    for record in records:
+        rates = [("throughput", "rate", p.median, p) for p in record.points]
+        others = [(f.benchmark, f.figure, f.rate, f) for f in record.figures]
+        for benchmark, figure, rate, found in (*rates, *others):
+            if found.flows == 1:
+                continue
+            start = _start(record, found.flows, found.start)
+            key = (record.direction, f"{found.flows:,}", start, figure)
+            said = _xpd(found.degradation_percent)
+            said += "" if rate is None else f" at {count(rate)}"
+            cells.setdefault(benchmark, {}).setdefault(key, {})[record.sizes] = said
+    for benchmark, rows in cells.items():
+        yield sheet(
+            f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size",
+            ["<direction", "flows", "<start", "<value", *sizes],
+            [[*key, *(of.get(size, "-") for size in sizes)] for key, of in rows.items()],
+        )
 
 
 def _cells(found: FlowFigure | None) -> tuple[str, str]:

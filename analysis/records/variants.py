@@ -63,8 +63,9 @@ class FlowFigure(Summary):
     values: list[Number | None]
     """each repetition's value; null is undefined"""
     degradation_percent: Number | None
-    """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1; null:
-    undefined, or X1 is 0 [%]"""
+    """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
+    is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,
+    or X1 is 0 [%]"""
 
 
 class VariantsRecord(Record):
@@ -218,7 +219,7 @@ def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
                 base[key] = summary["median"]
             one, many = base.get(key), summary["median"]
             xpd = None
-            if one is not None and many is not None and one > 0:
+            if one and many is not None and (one > 0 or not more_is_better):
                 xpd = degradation_percent(many, one, more_is_better=more_is_better)
             yield {
                 "benchmark": each.record.benchmark,
@@ -259,6 +260,31 @@ def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]
 def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
     """One row per repetition; rates per direction."""
     return [{**row, "flows": point.flows, "start": point.start} for row in _rows(result)]
+
+
+def degradation_rows(record: FlowsRecord) -> list[Row]:
+    """One row per figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
+    at = {"Size": record.frame_sizes.ipv6, "Dir": record.direction[0]}
+    rates = [("throughput", "rate", "fps", True, None, p) for p in record.points]
+    others = [(f.benchmark, f.figure, f.unit, f.more_is_better, f.rate, f) for f in record.figures]
+    return [
+        {
+            **at,
+            "benchmark": benchmark,
+            "figure": figure,
+            "unit": unit,
+            "flows": found.flows,
+            "start": found.start,
+            "interval_s": record.interval_s if found.start == "successive" else "",
+            "applied_fps": "" if rate is None else rate,
+            "median": found.median,
+            "P1": found.p1,
+            "P99": found.p99,
+            "better": "higher" if more_is_better else "lower",
+            "Xpd_percent": found.degradation_percent,
+        }
+        for benchmark, figure, unit, more_is_better, rate, found in (*rates, *others)
+    ]
 
 
 def probe_rows(case: str, result: ThroughputResult) -> list[Row]:

@@ -63,6 +63,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
         abilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
+        incremental: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
         alone: it cannot stand beside others in one run.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
     """
@@ -79,6 +80,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     heeds: ClassVar[frozenset[str]] = frozenset()
     abilities: ClassVar[frozenset[Ability]] = frozenset()
     fills_table: ClassVar[bool] = True
+    incremental: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
 

@@ -296,7 +296,8 @@ def _measure_point(
             add_means(record)
         state.records.append(record)
         state.results.add(record)
-        state.tables.add(benchmark.csv_file, with_limit(measured.rows, record))
+        for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
+            state.tables.add(name, with_limit(rows, record))
         _write_meanwhile(state)
     return found
 

@@ -50,7 +50,7 @@ class EmbeddedTester:
     abilities: frozenset[Ability] = frozenset(
         {
             *("tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"),
-            *("connections", "flow-starts"),
+            *("connections", "flow-starts", "timed-flow-starts"),
         }
     )
 
