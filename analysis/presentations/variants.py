@@ -103,16 +103,14 @@ def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
     sizes = list(dict.fromkeys(r.sizes for r in records))
     cells: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for record in records:
-        rates = [("throughput", "rate", p.median, p) for p in record.points]
-        others = [(f.benchmark, f.figure, f.rate, f) for f in record.figures]
-        for benchmark, figure, rate, found in (*rates, *others):
-            if found.flows == 1:
+        for f in record.all_figures:
+            if f.flows == 1:
                 continue
-            start = _start(record, found.flows, found.start)
-            key = (record.direction, f"{found.flows:,}", start, figure)
-            said = _xpd(found.degradation_percent)
-            said += "" if rate is None else f" at {count(rate)}"
-            cells.setdefault(benchmark, {}).setdefault(key, {})[record.sizes] = said
+            start = _start(record, f.flows, f.start)
+            key = (record.direction, f"{f.flows:,}", start, f.figure)
+            said = _xpd(f.degradation_percent)
+            said += "" if f.rate is None else f" at {count(f.rate)}"
+            cells.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = said
     for benchmark, rows in cells.items():
         yield sheet(
             f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size",

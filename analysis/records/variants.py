@@ -87,6 +87,23 @@ class VariantsRecord(Record):
         return any(rates.limited for rates in self.variants)
 
 
+@dataclass(frozen=True)
+class Degraded:
+    """A figure with a number of flows: what it is, the applied rate, summary and degradation."""
+
+    benchmark: str
+    figure: str
+    unit: str
+    more_is_better: bool
+    flows: int
+    start: str
+    rate: float | None
+    median: float | None
+    p1: float | None
+    p99: float | None
+    degradation_percent: float | None
+
+
 class FlowsRecord(VariantsRecord):
     """Throughput by the number of network flows (RFC 8219 section 10)."""
 
@@ -96,6 +113,17 @@ class FlowsRecord(VariantsRecord):
     """rates of each number of flows; the first is one flow"""
     figures: Sequence[FlowFigure] = ()
     """quantities of further benchmarks, by benchmark and number of flows"""
+
+    @property
+    def all_figures(self) -> Iterator[Degraded]:
+        """Of the throughput, too; its rate is what was applied."""
+        for p in self.points:
+            found = p.median, p.p1, p.p99, p.degradation_percent
+            yield Degraded("throughput", "rate", "fps", True, p.flows, p.start, p.median, *found)
+        for f in self.figures:
+            what = f.benchmark, f.figure, f.unit, f.more_is_better
+            found = f.median, f.p1, f.p99, f.degradation_percent
+            yield Degraded(*what, f.flows, f.start, f.rate, *found)
 
     @model_validator(mode="before")
     @classmethod
@@ -264,26 +292,24 @@ def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
 
 def degradation_rows(record: FlowsRecord) -> list[Row]:
     """One row per figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
-    at = {"Size": record.frame_sizes.ipv6, "Dir": record.direction[0]}
-    rates = [("throughput", "rate", "fps", True, None, p) for p in record.points]
-    others = [(f.benchmark, f.figure, f.unit, f.more_is_better, f.rate, f) for f in record.figures]
     return [
         {
-            **at,
-            "benchmark": benchmark,
-            "figure": figure,
-            "unit": unit,
-            "flows": found.flows,
-            "start": found.start,
-            "interval_s": record.interval_s if found.start == "successive" else "",
-            "applied_fps": "" if rate is None else rate,
-            "median": found.median,
-            "P1": found.p1,
-            "P99": found.p99,
-            "better": "higher" if more_is_better else "lower",
-            "Xpd_percent": found.degradation_percent,
+            "Size": record.frame_sizes.ipv6,
+            "Dir": record.direction[0],
+            "benchmark": each.benchmark,
+            "figure": each.figure,
+            "unit": each.unit,
+            "flows": each.flows,
+            "start": each.start,
+            "interval_s": record.interval_s if each.start == "successive" else "",
+            "applied_fps": "" if each.rate is None else each.rate,
+            "median": each.median,
+            "P1": each.p1,
+            "P99": each.p99,
+            "better": "higher" if each.more_is_better else "lower",
+            "Xpd_percent": each.degradation_percent,
         }
-        for benchmark, figure, unit, more_is_better, rate, found in (*rates, *others)
+        for each in record.all_figures
     ]
 
 

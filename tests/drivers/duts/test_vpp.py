@@ -92,7 +92,7 @@ def test_every_frame_is_the_reference_translation(case):
 
 def test_mix04_the_background_passes_beside_map_e(tmp_path):
     """VPP drops native IPv6 on an interface with MAP-E; on VLANs of its own it passes."""
-    mixed = {"n": 2, "m": 1}
+    mixed = {"n": "2", "m": "1"}
     finding, _, _ = proven("mape-br", mixed)
     assert finding is not None
     assert "bg" in finding.why
