@@ -28,6 +28,9 @@ class RunFile(StrictModel):
     """Sizes of the IPv6 frame, octets with FCS; none: the preset's for the technology."""
     procedure: dict[str, Any] = Field(default_factory=dict)
     """Single settings of the procedures, in place of the preset's; see below."""
+    modifier: str | None = None
+    """What goes on beside the test traffic, with all benchmarks: `broadcast` (RFC 2544 section 11); none:
+    nothing."""
     seed: int | None = None
     """Of all pseudorandom numbers; none: 1."""
     label: str | None = None
@@ -127,5 +130,6 @@ class Flags:
     procedure: Mapping[str, Any] = field(default_factory=dict)
     procedure_texts: Mapping[str, str] = field(default_factory=dict)
     of_settings: Mapping[str, str] = field(default_factory=dict)
+    modifier: str | None = None
     seed: int | None = None
     label: str | None = None

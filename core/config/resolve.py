@@ -132,6 +132,7 @@ def resolve_and_bind(
         "modes": listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
         "frame_sizes": sizes,
         "procedure": _procedure(preset, run, flags, run_doc, benchmarks),
+        "modifier": flags.modifier or run.modifier,
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
         "label": flags.label or run.label or "",
         "connects": plugin.stateful,
@@ -142,6 +143,8 @@ def resolve_and_bind(
     with within(None if flags.dut else testbed_doc, ("dut", "driver")):
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester)
+    with within(None if flags.modifier else run_doc, ("modifier",)):
+        _ = bound.modifier  # there is one of this name
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(bound)
     return bound

@@ -165,6 +165,8 @@ class ResolvedRun(StrictModel):
     label: str = ""
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
+    modifier: str | None = None
+    """What goes on beside the test traffic (RFC 2544 section 11)."""
 
 
 def saved_run(values: Any) -> ResolvedRun:
