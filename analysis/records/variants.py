@@ -122,8 +122,8 @@ class FlowsRecord(VariantsRecord):
             yield Degraded("throughput", "rate", "fps", True, p.flows, p.start, p.median, *found)
         for f in self.figures:
             what = f.benchmark, f.figure, f.unit, f.more_is_better
-            found = f.median, f.p1, f.p99, f.degradation_percent
-            yield Degraded(*what, f.flows, f.start, f.rate, *found)
+            seen = f.median, f.p1, f.p99, f.degradation_percent
+            yield Degraded(*what, f.flows, f.start, f.rate, *seen)
 
     @model_validator(mode="before")
     @classmethod
