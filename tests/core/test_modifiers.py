@@ -64,8 +64,12 @@ def test_results_say_what_went_on(tmp_path):
     assert "RFC 2544 section 11.1" in (tmp_path / "out" / "report.html").read_text()
     assert resume(tmp_path / "out", Silent()).status == "complete"
     assert run_file(run)["modifier"] == "broadcast"
-    plain = resolve(flags=Flags("siit", tester="sim"))
+    plain = resolve(flags=Flags("siit", tester="sim", modes=("forward",)))
     assert "modifier" not in run_file(plain)
+    execute(bind(plain), tmp_path / "plain", Silent())
+    both = (tmp_path / "plain", tmp_path / "out")
+    assert "are not alike: modifier: None and broadcast" in v6t("compare", *both).err
+    assert "modifier: None and broadcast" in v6t("compare", "--anyway", *both).out
 
 
 def test_a_device_that_forwards_broadcasts_fails(tmp_path):
