@@ -51,6 +51,7 @@ def ea_reverse(frames, rule):
     return suffix << np.uint64(rule.psid_len) | psid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0, 6])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_a_million_frames_pass_the_relays_own_check_evenly(direction, offset):
