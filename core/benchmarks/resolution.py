@@ -134,6 +134,8 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
         conditions = point.conditions(
             queries=asked,
             residual_wait_s=max(own.timeout_s, p.residual_wait_s),
+            # a device that was asked too much goes on working on it for a while
+            pause_s=max(own.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
         usual = search_spec(point, conditions)

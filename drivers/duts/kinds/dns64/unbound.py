@@ -48,6 +48,7 @@ class Unbound(Dns64Server):
   rrset-cache-size: 128m
   do-not-query-localhost: no
   local-zone: "test." nodefault
+  qname-minimisation: no
   minimal-responses: yes
   module-config: "dns64 iterator"
   dns64-prefix: {wanted.prefix}
