@@ -32,7 +32,7 @@ class Resolving(Technology):
     exchange = "queries"
     modes = ("forward",)
     default_benchmarks = ("resolution",)
-    overhead = 0
+    overhead = 20
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = (IPV6_OCTETS,)
 
     @property

@@ -50,7 +50,7 @@ class ResolutionSettings(StrictModel):
     """The tester answers itself at twice the rate and this share more (section 9.2.1)."""
     cached_names: int = Field(default=1000, ge=1, le=65_000)
     """Names that are asked before a trial some of whose names are cached."""
-    resolution_qps: float | None = Field(default=None, gt=0)
+    resolution_qps: Annotated[float | None, Flag("--resolution-qps")] = Field(default=None, gt=0)
     """Stop when the bracket is this narrow [queries/s]; None: ``resolution_ratio`` of the upper
     bound."""
 
