@@ -117,7 +117,9 @@ class Layout:
 
 def word(frames: U8, at: int) -> NDArray[np.uint16]:
     """Sixteen bits of every frame."""
-    found: NDArray[np.uint16] = frames[:, at].astype(np.uint16) << 8 | frames[:, at + 1]
+    found: NDArray[np.uint16] = (frames[:, at].astype(np.uint16) << 8 | frames[:, at + 1]).astype(
+        np.uint16
+    )
     return found
 
 

@@ -73,13 +73,13 @@ def judge(messages: U8, addresses: NDArray[np.uint32], expected: U8) -> Judged:
         addresses: of the names that were asked.
         expected: ``(n, 16)``: the AAAA record each must hold (RFC 6147 section 5.1).
     """
-    right = np.zeros(len(messages), bool)
+    right: NDArray[np.bool_] = np.zeros(len(messages), bool)
     if messages.shape[1] >= _END:
         form = np.empty((len(messages), _END), np.uint8)
         form[:] = _FORM
         form[:, LABEL_AT : SUFFIX_AT + 1] = labels_of(addresses)
         form[:, -16:] = expected
-        right = ~((messages[:, :_END] ^ form) & _MASK).any(axis=1)
+        right = np.logical_not(((messages[:, :_END] ^ form) & _MASK).any(axis=1))
     reasons: dict[int, str] = {}
     for row in np.nonzero(~right)[0]:  # few: another form of a right answer, or none
         said = _single(messages[row].tobytes(), int(addresses[row]), expected[row].tobytes())

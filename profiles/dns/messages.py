@@ -119,9 +119,9 @@ class Authority:
     def answer(self, messages: U8) -> list[tuple[NDArray[np.int64], U8]]:
         """Answers to equally long messages: rows they answer, and equally long answers."""
         found: list[tuple[NDArray[np.int64], U8]] = []
-        ours = np.zeros(len(messages), bool)
+        ours: NDArray[np.bool_] = np.zeros(len(messages), bool)
         if messages.shape[1] >= QUESTION_END:
-            ours = ~((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1)
+            ours = np.logical_not(((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1))
             addresses, spelled = read_labels(messages[:, LABEL_AT : SUFFIX_AT + 1])
             ours &= spelled
             kind = messages[:, QUESTION_END - 3]

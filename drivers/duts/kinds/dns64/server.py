@@ -92,7 +92,7 @@ class Dns64Server(LinuxDriver):
                 Step(
                     f"mkdir -m 700 {place}",
                     "a directory for the server's files",
-                    undo=f"rm -rf {place}",
+                    undo=f"find {place} -depth -delete",
                     before=f"ls -d {place} 2>/dev/null || true",
                     was=Was.FOREIGN,
                     check=contains(f"ls -d {place}", place),
