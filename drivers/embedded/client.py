@@ -48,7 +48,10 @@ class Names:
             return self.base + queries
         before = np.floor(queries * self.cached).astype(np.int64)
         again = np.floor((queries + 1) * self.cached).astype(np.int64) > before
-        return np.where(again, before % self.known, self.base + queries - before)
+        found: NDArray[np.int64] = np.where(
+            again, before % self.known, self.base + queries - before
+        )
+        return found
 
     def fresh(self, queries: int) -> int:
         """Names that so many queries use up."""

@@ -93,7 +93,9 @@ class Played(ABC):
 
     def _others(self, frames: U8) -> None:
         self._control += len(frames)
-        for frame in () if self._hosts is None else frames:
+        if self._hosts is None:
+            return
+        for frame in frames:
             answer = self._hosts.answer(frame.tobytes())
             if answer is not None:
                 self._rx.send(answer)

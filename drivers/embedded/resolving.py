@@ -55,17 +55,17 @@ class Resolving:
         before = behind if loopback else Layout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
         header = before.header((left.tester_mac, left.dut_mac), *ends)
-        client = {"kind": "client", "interface": LEFT, "layout": before, "header": header}
-        server = {"kind": "authority", "interface": RIGHT, "layout": behind}
-        self._client, self._server = (
-            Worker(
-                spec["kind"],
-                {**spec, **place, "zone": zone, "hosts": None if loopback else _hosts(links, side)},
-            )
-            for spec, side in ((client, LEFT), (server, RIGHT))
-        )
-        for worker in (self._client, self._server):
-            worker.answer()
+        common = {**place, "zone": zone}
+
+        def worker(kind: str, side: Port, **more: Any) -> Worker:
+            hosts = None if loopback else hosts_on(links.at(side))
+            spec = {"kind": kind, "interface": side, "hosts": hosts, **common, **more}
+            return Worker(kind, spec)
+
+        self._client = worker("client", LEFT, layout=before, header=header)
+        self._server = worker("authority", RIGHT, layout=behind)
+        for made in (self._client, self._server):
+            made.answer()
 
     def measure(self, trial: Trial) -> TrialResult:
         """Ask, wait for late answers, count."""
@@ -156,10 +156,6 @@ class Resolving:
         """End both."""
         self._client.close()
         self._server.close()
-
-
-def _hosts(links: Links, port: Port) -> dict[str, Any] | None:
-    return hosts_on(links.at(port))
 
 
 def _lost(role: str, report: Mapping[str, int]) -> list[str]:
