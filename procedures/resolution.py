@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from v6t.procedures.throughput import ThroughputSpec
 
 BENCHMARK = "resolution"
+QPS = "queries/s"
 SELFTEST_TIMEOUT_SHARE = 0.25
 """Of the time-out, within which the tester answers itself (section 9.2.1)."""
 QUERIES_EACH = 2
@@ -21,6 +22,11 @@ class ResolutionSpec(ThroughputSpec):
     def benchmark(self) -> str:
         """See the base class."""
         return BENCHMARK
+
+    @property
+    def unit(self) -> str:
+        """See the base class."""
+        return QPS
 
 
 def covered_qps(capacity_qps: float, delta: float) -> float:
