@@ -7,6 +7,7 @@ from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.runs.bench import Bench
 from v6t.drivers.lab.privilege import available
+from v6t.plugins.resolution.dns64 import Dns64, Dns64Params
 from v6t.procedures.queries import Queries
 from v6t.procedures.trial import Trial
 
@@ -75,10 +76,8 @@ def test_the_authoritative_server_is_reached_by_ipv6_too():
 
 def test_another_prefix_on_the_device_is_a_wrong_record():
     with Asking("unbound") as device:
-        right = device.bound.technology
-        wrong = type(right)(right.params.model_copy(update={"prefix": "2001:db8:65::/96"}))
-        intent = wrong.dut_intent()
-        device.bound.__dict__["intent"] = intent
+        wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).dut_intent()
+        device.bound.__dict__["intent"] = wrong  # what the driver is told
         found = device.ask(Queries(timeout_s=2.0))
         assert found.total("received") == 0
         assert found.answers.reasons == {"wrong AAAA record": COUNT}
