@@ -96,11 +96,11 @@ def resolve_and_bind(
             "write background: {vlan: ...} within left and right",
         )
     benchmarks = listed(
-        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",),
+        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
         (*registry.names(), registry.ALL),
     )  # fmt: skip
     if registry.ALL in benchmarks:
-        benchmarks = registry.everything(plugin_type.stateful)
+        benchmarks = registry.everything(plugin_type)
     given = dict(run.params)
     for benchmark in map(registry.load, benchmarks):
         given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
@@ -129,7 +129,7 @@ def resolve_and_bind(
         "dut": dut_settings,
         "preset": preset,
         "benchmarks": benchmarks,
-        "modes": listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
+        "modes": listed(run_doc, "modes", flags.modes, run.modes, plugin_type.modes, MODES),
         "frame_sizes": sizes,
         "procedure": _procedure(preset, run, flags, run_doc, benchmarks),
         "modifier": flags.modifier or run.modifier,
@@ -144,7 +144,11 @@ def resolve_and_bind(
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester)
     with within(None if flags.modifier else run_doc, ("modifier",)):
-        _ = bound.modifier  # there is one of this name
+        if bound.modifier is not None and plugin.exchange != "frames":
+            raise UsageError(
+                f"modifiers go on beside test frames, and {name} is a technology of {plugin.exchange}",
+                "leave the modifier out",
+            )
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(bound)
     return bound

@@ -85,6 +85,8 @@ def test_an_unknown_modifier():
     with pytest.raises(UsageError, match="there is no modifier 'broadcasts'"):
         resolve(flags=Flags("siit", tester="sim", modifier="broadcasts"))
     assert MODIFIERS.names() == ["broadcast"]
+    with pytest.raises(UsageError, match="dns64 is a technology of queries"):
+        resolve(flags=Flags("dns64", tester="sim", modifier="broadcast"))
 
 
 @pytest.mark.lab

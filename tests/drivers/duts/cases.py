@@ -12,6 +12,7 @@ from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.resolution.dns64 import Dns64
 from v6t.plugins.router.plugins import Ipv6Router
 from v6t.plugins.siit.clat import Clat
 from v6t.profiles.intent import Aside
@@ -62,6 +63,10 @@ CASES = (
     Case("iptables-nat44", "iptables", intents.nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
+    Case("bind9-dns64", "bind9", Dns64().dut_intent()),
+    Case("unbound-dns64", "unbound", Dns64().dut_intent(), {"threads": 2}),
+    Case("pdns-recursor-dns64", "pdns-recursor", Dns64().dut_intent()),
+    Case("knot-resolver-dns64", "knot-resolver", Dns64().dut_intent()),
     Case("jool-siit", "jool", intents.SIIT),
     Case("jool-clat", "jool", Clat().dut_intent()),
     Case("jool-nat64-4.1.9", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.9"}),
