@@ -6,6 +6,8 @@ import json
 from itertools import pairwise
 
 import pytest
+from v6t.analysis.published.conditions import conditions
+from v6t.analysis.published.library import facts_of
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -13,6 +15,7 @@ from v6t.core.modifiers.base import MODIFIERS
 from v6t.core.reporting import write
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.export import run_file
+from v6t.core.runs.results_file import records_of
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.lab.privilege import available
 from v6t.profiles.compiler.schedule import order
@@ -70,6 +73,11 @@ def test_results_say_what_went_on(tmp_path):
     both = (tmp_path / "plain", tmp_path / "out")
     assert "are not alike: modifier: None and broadcast" in v6t("compare", *both).err
     assert "modifier: None and broadcast" in v6t("compare", "--anyway", *both).out
+    facts = facts_of(run.model_dump(mode="json"), {}, simulated=False)
+    record = records_of(tmp_path / "out", results)[0]
+    entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
+    (odd,) = [c for c in conditions(entry, record, facts) if c.name == "modifier"]
+    assert odd.alike is False
 
 
 def test_a_device_that_forwards_broadcasts_fails(tmp_path):
