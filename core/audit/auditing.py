@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 FILES = {"json": "audit.json", "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE = "frames.pcap"
+LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
+"""How long a clause may wait for a timer, by what the user calls it."""
 _FPS = 1000.0
 """Frames of the capture are so close: when each was sent matters to no clause."""
 
@@ -115,6 +117,7 @@ class Wanted:
         variants: also the further configurations.
         interfaces: of this machine; None: in the lab.
         listening: how long.
+        lasting_s: clauses that wait longer are left out.
     """
 
     suites: Sequence[str] = ()
@@ -122,10 +125,12 @@ class Wanted:
     variants: bool = True
     interfaces: tuple[str, str] | None = None
     listening: Listening = field(default_factory=Listening)
+    lasting_s: float = LASTING_S["short"]
 
     def keeps(self, clause: Clause) -> bool:
         """Whether it is one of those that are asked."""
-        return not self.clauses or any(part in clause.name for part in self.clauses)
+        named = not self.clauses or any(part in clause.name for part in self.clauses)
+        return named and clause.lasts_s <= self.lasting_s
 
 
 def audit(

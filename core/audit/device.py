@@ -13,8 +13,8 @@ from v6t.drivers.device import DeviceSession
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, frame_octets
-from v6t.plugins.clauses.base import Frame, Send
-from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
+from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
+from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError, UsageError
 from v6t.profiles.intent import hosts_on, played
 
 if TYPE_CHECKING:
@@ -53,18 +53,38 @@ class ProbedDevice:
         """What the device is."""
 
     def carry(self, send: Send) -> Sequence[Frame]:
-        """Send, listen."""
+        """Send, listen.
+
+        Raises:
+            CannotBeDone: nobody drives the device, or its connections cannot be emptied.
+        """
+        if send.first:
+            self._do(send.first)
         if send.pause_s:
             time.sleep(send.pause_s)
-        wait_s = self._listening.wait_s * send.patience
+        wait_s = send.listen_s or self._listening.wait_s * send.patience
         heard = self._prober.ask(
             "exchange",
             frames=[(frame.side, frame.octets) for frame in send.frames],
             wait_s=wait_s,
-            quiet_s=self._listening.quiet_s,
+            quiet_s=send.listen_s or self._listening.quiet_s,
             deadline_s=wait_s + 30,
         )
         return [Frame(side, octets) for side, octets in heard]
+
+    def _do(self, what: str) -> None:
+        session = self._session
+        if session is None:
+            raise CannotBeDone("nobody drives this device")
+        try:
+            if what == "flush":
+                session.flush()
+                return
+            session.restore()
+            session.apply()
+            session.verify()
+        except DutError as exc:
+            raise CannotBeDone(exc.message) from exc
 
     def check(self) -> None:
         """See that it was configured all the time.

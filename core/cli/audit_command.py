@@ -70,6 +70,14 @@ def interface_pair(
     help="Seconds to listen where nothing comes.",
 )
 @click.option(
+    "--timers",
+    type=click.Choice(["short", "minutes", "hours"]),
+    default="short",
+    show_default=True,
+    help="Timers to wait for: those the device is told as seconds; RFCs' minima up to 4 minutes; "
+    "that of open TCP connections (2 hours), too.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -84,6 +92,7 @@ def command(
     no_variants: bool,
     interfaces: tuple[str, str] | None,
     wait: float,
+    timers: str,
     output: Path | None,
     every: bool,
     listed: bool,
@@ -101,13 +110,14 @@ def command(
     if listed:
         _list(bound, suites, as_json)
         return 0
-    from v6t.core.audit.auditing import Wanted, audit, write
+    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, write
     from v6t.core.audit.device import Listening
     from v6t.core.cli.stopping import of_device, signals
 
     if interfaces is None:
         bound.tester.prepare()
-    wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait))
+    lasting_s = LASTING_S[timers]
+    wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait), lasting_s)
     place = f"--testbed {given['testbed']}" if given.get("testbed") else ""
     out = output or Path(f"audit-{bound.settings.plugin}-{bound.driver.name}")
     with signals(lambda: of_device(bound.settings, place)):
