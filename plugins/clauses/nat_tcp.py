@@ -284,6 +284,7 @@ def _segments(n: NatEnds) -> Iterator[Clause]:
             lambda f=steps, s=said, o=opened: told(f, s, o),  # type: ignore[misc]
         )
 
+    # RFC 7857 section 2.2: an RST that no end accepts must not end what both ends go on with
     def survives(c: Connection) -> Heard:
         """One that the client does not accept, since its number is far outside the window."""
         number = c.answer

@@ -298,10 +298,10 @@ def _pool4(intent: Intent, version: str) -> list[Step]:
     force = " --force" if version_key(version) >= (4, 1, 15) else ""
     return [
         Step(
-            f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --udp{force}",
-            "public addresses and ports; without, only 61001-65535",
+            f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --{name}{force}",
+            f"public addresses and ports of {name.upper()}; without, only 61001-65535",
             check=checked(
-                "jool -i v6t pool4 display --udp --csv --no-headers",
+                f"jool -i v6t pool4 display --{name} --csv --no-headers",
                 lambda out, a=address: (
                     None  # type: ignore[misc]
                     if f",{a},{pool.low},{pool.high}," in out
@@ -310,6 +310,7 @@ def _pool4(intent: Intent, version: str) -> list[Step]:
                 f"{address} {pool.low}-{pool.high}",
             ),
         )
+        for name in nat.PROTOCOLS
         for address in pool.addresses
     ]
 

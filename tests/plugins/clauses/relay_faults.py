@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from v6t.plugins.clauses.relay_rules import OVERLAP, PREFIX
 from v6t.plugins.map.whole import WholeMapE, WholeMapT
 from v6t.plugins.tunnel import whole as tunnel_whole
 from v6t.plugins.tunnel.whole import RelayDevice
@@ -277,3 +278,34 @@ def _unmarked(packet: bytes) -> bytes:
     ):
         return packet[:1] + bytes([packet[1] & 0x0F]) + packet[2:]
     return packet
+
+
+RULES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("the inner rule unknown", OVERLAP, "overlap-down", {"domains": ()}),
+    ("the inner rule's CEs unknown", OVERLAP, "overlap-up", {"domains": ()}),
+    ("the outer rule elsewhere", OVERLAP, "overlap-outer", {"rule_ipv6": "2001:db8:cf::/51"}),
+    ("the inner rule ignored", OVERLAP, "overlap-source", {"domains": ()}),
+    ("another PSID offset", OVERLAP, "overlap-port", {"psid_offset": 6}),
+    ("prefixes of two addresses", PREFIX, "prefix-down", {"ea_len": 7}),
+    ("one address for each", PREFIX, "prefix-up", {"ea_len": 8}),
+    ("one address too many for a CE", PREFIX, "prefix-other-down", {}),
+    ("one address too many from a CE", PREFIX, "prefix-other-up", {}),
+)
+"""What a MAP-E relay believes in place of its configuration, and the clause that finds it; nothing: it takes
+192.0.2.8 for the CE's before.
+"""
+
+
+def taken_for_the_one_before(right: Any) -> Any:
+    """Who owns an address, wrongly."""
+    return lambda self, ipv4, port: right(self, ipv4 - 4 if int(ipv4) & 0xFF == 8 else ipv4, port)
+
+
+def believing(technology: Any, believed: dict[str, Any]) -> Any:
+    """The same technology with other parameters; a PSID offset is the inner rule's."""
+    params = technology.params.model_dump()
+    if "psid_offset" in believed:
+        params["domains"][0].update(believed)
+    else:
+        params.update(believed)
+    return type(technology)(technology.params_model(**params))
