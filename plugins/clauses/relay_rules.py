@@ -11,7 +11,7 @@ from v6t.plugins.clauses.ends import asked
 from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.relay import Customer, RelayEnds, not_up
 from v6t.plugins.clauses.relay_delivery import clause, to_customers
-from v6t.plugins.map.params import MapParams
+from v6t.plugins.map.params import Domain, MapParams
 from v6t.plugins.map.rules import MapRule
 
 OVERLAP, PREFIX = "a rule within another", "CEs with an IPv4 prefix"
@@ -45,7 +45,8 @@ def _within(rule: MapRule) -> dict[str, Any]:
 def varied(r: RelayEnds, variant: str, params: MapParams) -> Iterator[Clause]:
     """What is asked in one of them."""
     if variant == OVERLAP:
-        yield from _overlapping(r, params.domains[0].rule)
+        inner = params.domains[0] if params.domains else Domain(**_within(params.rule))
+        yield from _overlapping(r, inner.rule)
     else:
         yield from _prefixes(r, params.rule)
 

@@ -64,7 +64,7 @@ class Relay(Suite):
         if r is None:
             return
         if variant in (relay_rules.OVERLAP, relay_rules.PREFIX):
-            if isinstance(params, MapParams) and (params.domains or variant == relay_rules.PREFIX):
+            if isinstance(params, MapParams):
                 yield from relay_rules.varied(r, variant, params)
         else:
             yield from _edges(r, f"-a{variant.rpartition(' ')[2]}")
