@@ -121,10 +121,12 @@ def command(
     place = f"--testbed {given['testbed']}" if given.get("testbed") else ""
     out = output or Path(f"audit-{bound.settings.plugin}-{bound.driver.name}")
     with signals(lambda: of_device(bound.settings, place)):
-        record, frames = audit(bound, wanted, None, _say)
-    write(record, frames, out)
-    _show(record, out, every, as_json)
-    return DEVIATES if record.fails else 0
+        done = audit(bound, wanted, None, _say)
+    write(done.record, done.frames, out)
+    _show(done.record, out, every, as_json)
+    if done.trouble is not None:
+        raise done.trouble
+    return DEVIATES if done.record.fails else 0
 
 
 def _list(bound: Any, wanted: tuple[str, ...], as_json: bool) -> None:
