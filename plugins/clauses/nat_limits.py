@@ -11,9 +11,9 @@ from typing import Any
 
 from v6t.plugins.clauses import nat_queries
 from v6t.plugins.clauses.base import Clause, Frame, Judgement, Send, conforms, deviates, untold
+from v6t.plugins.clauses.nat_connection import NO_CONNECTION, new
 from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
 from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds
-from v6t.plugins.clauses.nat_tcp import NO_CONNECTION, new
 
 ROOM = 16
 """Public ports of a host, or of all: even, as a NAT that keeps parity can use no more of one kind."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from v6t.plugins.clauses import nat_queries
 from v6t.plugins.clauses.base import Clause, Send, conforms, deviates, untold
+from v6t.plugins.clauses.nat_connection import ACK, NO_CONNECTION, PSH, SYN, new
 from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
 from v6t.plugins.clauses.nat_ends import NatEnds
-from v6t.plugins.clauses.nat_tcp import ACK, NO_CONNECTION, PSH, SYN, new
 from v6t.plugins.clauses.packets import PAYLOAD
 
 SHORT_S = 4
