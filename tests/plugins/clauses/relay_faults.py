@@ -9,7 +9,7 @@ from v6t.plugins.clauses.relay_rules import OVERLAP, PREFIX
 from v6t.plugins.map.whole import WholeMapE, WholeMapT
 from v6t.plugins.tunnel import whole as tunnel_whole
 from v6t.plugins.tunnel.whole import RelayDevice
-from v6t.tests.plugins.clauses.faulty import Fault, Octets, header_summed, version
+from v6t.tests.plugins.clauses.faulty import Fault, Octets, added, header_summed, version
 
 IPIP, FRAGMENT, UDP, ICMP = 4, 44, 17, 1
 Change = Callable[[Octets], None]
@@ -105,34 +105,32 @@ def mapt() -> list[Fault]:
 
 def relay() -> Iterator[Fault]:
     """Of a MAP-E relay, suite ``relay``."""
-    yield Fault(
-        "ports not checked", "source-port-udp", patch=(RelayDevice, "_from_tunnel", _believing)
-    )
-    yield Fault(
-        "TCP ports not checked", "source-port-tcp", patch=(RelayDevice, "_from_tunnel", _believing)
-    )
+    yield Fault("ports not checked", "source-port-udp", patch=_where(_inside(UDP)))
+    yield Fault("TCP ports not checked", "source-port-tcp", patch=_where(_inside(6)))
     yield Fault(
         "identifiers not checked",
         "source-port-icmp",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(_inside(ICMP)),
     )
     yield Fault(
         "IPv4 sources not checked",
         "source-ipv4-other",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: p[18:22] != p[52:56]),
     )
     yield Fault(
         "outer sources not checked",
         "source-ipv6-stranger",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: p[12:14] == _STRANGER),
     )
     yield Fault(
-        "prefixes not checked", "source-ipv6-other", patch=(RelayDevice, "_from_tunnel", _believing)
+        "prefixes not checked",
+        "source-ipv6-other",
+        patch=_where(lambda p: p[14:16] != _OWN and p[12:14] != _STRANGER),
     )
     yield Fault(
         "excluded ports accepted",
         "source-port-excluded",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: _number(p, 60) < 1024),
     )
     yield Fault(
         "wrong sources told", "source-port-udp", patch=(RelayDevice, "silent", lambda _: False)
@@ -177,6 +175,31 @@ def _believing(right: Any) -> Any:
         return [("right", tunnel_whole.decremented(inner))]
 
     return believed
+
+
+def _where(wrong: Callable[[bytes], bool]) -> tuple[Any, str, Callable[[Any], Any]]:
+    """Only tunnel packets that are wrong in one way are decapsulated, whoever sent them."""
+
+    def made(right: Any) -> Any:
+        every = _believing(right)
+        return lambda self, packet: (every if wrong(packet) else right)(self, packet)
+
+    return RelayDevice, "_from_tunnel", made
+
+
+def _number(packet: bytes, at: int) -> int:
+    return int.from_bytes(packet[at : at + 2], "big")
+
+
+def _inside(protocol: int) -> Callable[[bytes], bool]:
+    """Of a customer's packet, all of whose addresses are its own."""
+    return lambda p: p[49] == protocol and p[18:22] == p[52:56] and p[12:14] != _STRANGER
+
+
+_STRANGER = b"\xde\xad"
+"""Third group of the audit's address outside all rules."""
+_OWN = b"\x00\x21"
+"""Fourth group of the first customer's prefix."""
 
 
 def _ecn(inner: int, outer: int, made: int) -> Callable[[bytes, bytes], bytes]:
@@ -255,17 +278,19 @@ def tunnel() -> Iterator[Fault]:
     yield Fault(
         "IPv6 in the tunnel forwarded",
         "wrong-version",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: p[40] >> 4 == 6),
     )
     yield Fault(
-        "inner length not checked", "inner-length", patch=(RelayDevice, "_from_tunnel", _believing)
+        "inner length not checked",
+        "inner-length",
+        patch=_where(lambda p: _number(p, 42) > len(p) - 40),
     )
     yield Fault(
         "inner header checksum not checked",
         "inner-checksum",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: added(p[40:60]) != 0xFFFF),
     )
-    yield Fault("nested IPv4 forwarded", "nested", patch=(RelayDevice, "_from_tunnel", _believing))
+    yield Fault("nested IPv4 forwarded", "nested", patch=_where(lambda p: p[49] == IPIP))
 
 
 def _unmarked(packet: bytes) -> bytes:
