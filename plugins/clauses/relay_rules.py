@@ -42,6 +42,32 @@ def _within(rule: MapRule) -> dict[str, Any]:
     }
 
 
+def last(r: RelayEnds) -> Iterator[Clause]:
+    """The rule's last CE, all of whose EA bits are one: the first ones share octets with its prefix."""
+    rule = r.rule
+    if rule is None or not rule.ea_len:
+        return
+    ipv4, psid = rule.ce_of(rule.ce_count - 1)
+    ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+    place = ("RFC 7597", "5.2") if r.kind == "MAP-E" else ("RFC 7599", "8.4")
+    yield clause(
+        r,
+        "last-up",
+        "MUST",
+        "a packet of the rule's last CE is forwarded",
+        lambda: asked(r, "left", r.up(ce, ce.port), f"from {ce.ipv4}", _from(r, ce.ipv4)),
+        place,
+    )
+    yield clause(
+        r,
+        "last-down",
+        "MUST",
+        "a packet for the rule's last CE reaches it",
+        lambda: asked(r, "right", r.down(ce.ipv4, ce.port), f"to {ce.ipv6}", to_customers(r, [ce])),
+        place,
+    )
+
+
 def varied(r: RelayEnds, variant: str, params: MapParams) -> Iterator[Clause]:
     """What is asked in one of them."""
     if variant == OVERLAP:

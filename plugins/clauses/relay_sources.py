@@ -46,6 +46,7 @@ class Relay(Suite):
         yield from _sources(r)
         yield from _edges(r, "")
         yield from relay_delivery.clauses(r)
+        yield from relay_rules.last(r)
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every PSID offset, with a PSID that leaves room for it; overlapping rules; CEs with a prefix."""

@@ -133,6 +133,16 @@ def relay() -> Iterator[Fault]:
         patch=_where(lambda p: _number(p, 60) < 1024),
     )
     yield Fault(
+        "CEs of the upper half lost",
+        "last-up",
+        arriving=_drop(lambda p: version(p) == 6 and p[14] >= 0x10),
+    )
+    yield Fault(
+        "packets to the last address lost",
+        "last-down",
+        arriving=_drop(lambda p: version(p) == 4 and p[19] == 255),
+    )
+    yield Fault(
         "wrong sources told", "source-port-udp", patch=(RelayDevice, "silent", lambda _: False)
     )
     yield Fault("port ranges end early", "edges-down",
