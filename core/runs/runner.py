@@ -30,11 +30,11 @@ from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
-from v6t.core.runs.plan import CONNECTIONS, SELFTEST, SETUP, Stage, stages
+from v6t.core.runs.plan import CONNECTIONS, SELFTEST, SETUP, Stage, mode_of, stages
 from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
-from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
+from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
 from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
@@ -214,6 +214,7 @@ def _measure_all(state: _State) -> None:
                 for_preflight(plugin, JournaledTester(state, state.bench)),
                 ipv6_frame_size=sizes.ipv6,
                 ipv4_frame_size=sizes.ipv4,
+                mode=preflight_mode(plugin),
             )
             if finding is not None:
                 _refuse(state, finding)
@@ -248,7 +249,8 @@ def _measure_size(
     streams: Mapping[Direction, StreamSet],
 ) -> None:
     """Phase after phase, each in every mode or once."""
-    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=True)
+    connects = state.run.connects
+    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=connects)
     for phase in Phase:
         chosen = [b for b in benchmarks if b.phase == phase]
         for mode in state.run.modes if phase.directed else ("forward",):
@@ -284,7 +286,7 @@ def _measure_point(
                 _load(state, point.sizes)  # the variant of the one before is still there
             else:
                 state.watch.say(f"{where}: {benchmark.name}")
-            mode = point.mode if phase.directed else CONNECTIONS
+            mode = mode_of(phase, point.mode)
             _begin(state, Stage(benchmark.name, point.sizes.label, mode))
             measured = benchmark.run(at)
         found[benchmark.name], record = measured.rates, measured.record
@@ -319,9 +321,8 @@ def _point(
         of_phase_one: the tester's own capacity is that of making connections.
         variant: begins the keys of its trials where the streams are not the run's own.
     """
-    plugin = state.bound.technology
     media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
-    loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
+    loopback = for_loopback(state.bound, JournaledTester(state, state.loopback))
     spec = replace(capacity_spec(state.run, sizes, mode, media), variant=variant)
     if of_phase_one and spec.rules is not None:
         most = state.run.procedure.connections.count
