@@ -65,6 +65,10 @@ class Nat(IntentSettings):
     pool6: tuple[IPv6Address, ...] = ()
     ports: tuple[int, int] = (1024, 65535)
     """Lowest and highest public port."""
+    port_block: int = 0
+    """Public ports of each client, a block of its own; 0: all clients share all."""
+    udp_timeout_s: int = 0
+    """Idle UDP mappings end after so long; 0: not before the test does."""
 
 
 class Nat64(Nat):

@@ -95,8 +95,7 @@ class MachineDut(LabDut):
         self._await_free()
         return self._pid
 
-    def address(self) -> None:
-        self._addressed = True
+    def prepare(self) -> None:
         macs = {side: getattr(self.intent.links, side).dut_mac for side in ("left", "right")}
         self._server = JoolMachine(self._image, self._pid, macs)
         self._server.start()

@@ -88,7 +88,7 @@ class Vpp(Driver):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
-        map_domains.refuse(intent, facts.version)
+        map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
         if isinstance(settings_of(intent), DsLite):
             dslite.refuse(intent, self.options)
         hardware = facts.sections.get("hardware")
