@@ -280,7 +280,9 @@ def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRu
     from v6t.core.config.resolve import resolve_and_bind
 
     bed = dict(planned.bed)
-    if overrides.tester is not None and bed.get("tester", {}).get("kind") != overrides.tester:
+    tester = bed.get("tester") or {}  # anything yet: who resolves the run says what is wrong with it
+    other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
+    if overrides.tester is not None and other:
         bed["tester"] = {"kind": overrides.tester}
     flags = Flags(
         preset=overrides.preset,
