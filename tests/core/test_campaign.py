@@ -351,6 +351,12 @@ def test_a_wrong_file_is_refused_before_anything_is_made(change, words, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+def test_a_testbed_whose_tester_is_one_value_is_refused_with_another_tester_too(tmp_path):
+    file = written(tmp_path, SMALL.replace("{kind: sim, options", "4 #"))
+    said = complaint(v6t("campaign", file, "--tester", "sim", "--dry-run"))
+    assert "tester: names with values are wanted (4 given)" in said
+
+
 ALONG = """\
 name: along
 testbeds:
