@@ -81,7 +81,8 @@ class Place:
         places = dict(self._kept)
         for word in set(given.words) & originals().keys():
             places[word] = _laid(here / word.lower(), {**originals()[word], **given.damage})
-        words = [str(places.get(w, w)) for w in given.words]
+        # no system hands a program a word with an octet 0 in it
+        words = [str(places.get(w, w)).replace("\0", "") for w in given.words]
         os.chdir(here)
         try:
             _forget_peak()
