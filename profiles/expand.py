@@ -19,6 +19,7 @@ import numpy as np
 from v6t.profiles import inet, lcg
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.schedule import order_with_index
+from v6t.profiles.distinct import distinct
 from v6t.profiles.errors import UsageError
 from v6t.profiles.streams import Stream, StreamSet
 
@@ -120,7 +121,7 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
         size = min(BLOCK, first + count - start)
         which, index = order_with_index(weights, start, size)
         batches = {}
-        for stream in np.unique(which):
+        for stream in distinct(which):
             numbers = index[which == stream]
             low, high = int(numbers.min()), int(numbers.max())
             batches[int(stream)] = (expanders[stream].frames(low, high - low + 1), low)

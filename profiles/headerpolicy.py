@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from v6t.profiles import inet
+from v6t.profiles.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -198,7 +199,7 @@ class Rule:
     def seen(self, values: I64, good: Mask) -> Counter[str]:
         """Good frames by the behaviour they show; where several would look alike, none is shown."""
         if not self.ways:
-            found = np.unique(values[good])
+            found = distinct(values[good])
             words = f"{self.name}: {found[0] if len(found) == 1 else 'varies'}"
             return +Counter({words: int(np.count_nonzero(good))})
         told: Counter[str] = Counter()
@@ -333,7 +334,7 @@ def _layout(frames: U8) -> U8:
     out = np.zeros((len(frames), 7), dtype=np.uint8)
     kind, tag = frames[:, 12:14], np.frombuffer(_TAGS, dtype=np.uint8).reshape(-1, 2)
     at = 14 + 4 * (kind[:, None] == tag).all(axis=2).any(axis=1)
-    for offset in np.unique(at):
+    for offset in distinct(at):
         rows = np.flatnonzero(at == offset)
         header = np.zeros((len(rows), 10), dtype=np.uint8)
         there = frames[rows, offset : offset + 10]

@@ -123,6 +123,23 @@ class Rule(BaseModel):
     psid_len: int
 
 
+class Dns64(IntentSettings):
+    """A DNS64 server between clients and an authoritative server."""
+
+    family = "dns64"
+
+    prefix: IPv6Network
+    """RFC 6052 prefix of the AAAA records it makes."""
+    resolver: IPv6Address
+    """Its address, where clients ask."""
+    clients: IPv6Network
+    """Who asks."""
+    zone: str
+    """Name of the zone that is asked for."""
+    server: IPv4Address | IPv6Address
+    """Its authoritative server."""
+
+
 class MapRelay(IntentSettings):
     """A border relay; of MAP-E with its own address, of MAP-T with a default mapping rule."""
 
@@ -191,7 +208,7 @@ class CustomerEdge(IntentSettings):
 _FAMILIES: dict[str, type[IntentSettings]] = {
     kind.family: kind
     for kind in (
-        Nat, Nat64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
+        Nat, Nat64, Dns64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
     )
 }  # fmt: skip
 

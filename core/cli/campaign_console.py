@@ -64,7 +64,7 @@ def continue_campaign(directory: Path, report: bool, group: str | None) -> int:
             status = work_in_parallel(directory, groups, report)
         else:
             status = _work(directory, campaign.runs, report, "")
-    return _conclude(directory, campaign, status)
+    return _conclude(directory, campaign, status, report)
 
 
 def _begun(directory: Path) -> dict[Path, ResolvedRun]:
@@ -109,8 +109,8 @@ def _report(directory: Path, runs: Sequence[CampaignRun], watch: Any) -> None:
                 watch.say(f"the report of {run.directory} could not be written: {exc}")
 
 
-def _conclude(directory: Path, campaign: Campaign, status: int) -> int:
-    from v6t.core.campaigns.summary import runs_of, tables, write_summary
+def _conclude(directory: Path, campaign: Campaign, status: int, report: bool) -> int:
+    from v6t.core.campaigns.summary import FILES, runs_of, tables, write_summary
     from v6t.core.cli.document_view import console_for_tables
     from v6t.core.cli.tables import print_table
 
@@ -122,7 +122,8 @@ def _conclude(directory: Path, campaign: Campaign, status: int) -> int:
     for sheet in tables(runs):
         print_table(console, sheet)
     print(f"{done} of {len(campaign.runs)} runs complete")
-    written = write_summary(directory, runs=runs)
+    # the page with its figures is the report; what programs and people with an editor read always is
+    written = write_summary(directory, [f for f in FILES if report or f != "html"], runs=runs)
     print(f"Summary: {written[0]}")
     return status
 

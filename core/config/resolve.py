@@ -90,11 +90,11 @@ def resolve_and_bind(
         for side in ("left", "right")
     }
     benchmarks = listed(
-        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",),
+        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
         (*registry.names(), registry.ALL),
     )  # fmt: skip
     if registry.ALL in benchmarks:
-        benchmarks = registry.everything(plugin_type.stateful)
+        benchmarks = registry.everything(plugin_type)
     given = dict(run.params)
     for benchmark in map(registry.load, benchmarks):
         given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
@@ -123,7 +123,7 @@ def resolve_and_bind(
         "dut": dut_settings,
         "preset": preset,
         "benchmarks": benchmarks,
-        "modes": listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
+        "modes": listed(run_doc, "modes", flags.modes, run.modes, plugin_type.modes, MODES),
         "frame_sizes": sizes,
         "procedure": _procedure(preset, run, flags, run_doc, benchmarks),
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),

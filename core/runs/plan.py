@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.base import Benchmark
+from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import with_phase_one
 from v6t.core.benchmarks.point import Cost, Point
 from v6t.core.config.bound import BoundRun
@@ -19,7 +19,7 @@ from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
-SELFTEST, SETUP, CONNECTIONS = "self-test", "set-up", "connections"
+SELFTEST, SETUP, CONNECTIONS, QUERIES = "self-test", "set-up", "connections", "queries"
 """Stages of a run beside its benchmarks, and the mode of what has no direction."""
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 """Short trials until the tester's own capacity is found, and trials under the results' rules."""
@@ -157,7 +157,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         setup_s = bound.tester.setup_s
         for benchmark, point, cost, selftest_s in _costs(bound, sizes, media):
-            mode = point.mode if benchmark.phase.directed else CONNECTIONS
+            mode = mode_of(benchmark.phase, point.mode)
             taken = [
                 PlannedStage(Stage(SETUP, sizes.label, ""), setup_s),
                 PlannedStage(
@@ -182,8 +182,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
 
 def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
     """What a benchmark takes at a point, by what is known of it."""
-    mode = point.mode if benchmark.phase.directed else CONNECTIONS
-    stage = Stage(benchmark.name, point.sizes.label, mode)
+    stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
     return PlannedStage(stage, cost.seconds, cost.trials, cost.least, point.limit_fps)
 
 
@@ -193,6 +192,13 @@ def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
     if benchmark.phase.directed and point.bound.settings.connects:
         cost = with_phase_one(point, cost)
     return cost.with_each(point.bound.tester.overhead_s)
+
+
+def mode_of(phase: Phase, mode: str) -> str:
+    """What stands in place of the directions of what has none."""
+    if phase.directed:
+        return mode
+    return QUERIES if phase == Phase.QUERIES else CONNECTIONS
 
 
 def _costs(
@@ -212,9 +218,13 @@ def _costs(
                 yield benchmark, point, whole_cost(benchmark, point), selftest_s
                 selftest_s = 0.0
     point = Point(bound, sizes, "forward", media_fps)
+    selftest_s = 0.0
+    if bound.tester.loops_back and not bound.settings.connects:
+        selftest_s = _selftest_s(capacity_spec(bound.settings, sizes, "forward", media_fps), each_s)
     for benchmark in benchmarks:
         if not benchmark.phase.directed:
-            yield benchmark, point, whole_cost(benchmark, point), 0.0
+            yield benchmark, point, whole_cost(benchmark, point), selftest_s
+            selftest_s = 0.0
 
 
 def _selftest_s(spec: CapacitySpec, each_s: float) -> float:

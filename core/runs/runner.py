@@ -44,7 +44,7 @@ from v6t.core.runs.plan import (
 from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
-from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
+from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity, found_again
 from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
@@ -225,6 +225,7 @@ def _measure_all(state: _State) -> None:
                 for_preflight(plugin, JournaledTester(state, state.bench)),
                 ipv6_frame_size=sizes.ipv6,
                 ipv4_frame_size=sizes.ipv4,
+                mode=preflight_mode(plugin),
             )
             if finding is not None:
                 _refuse(state, finding)
@@ -259,7 +260,8 @@ def _measure_size(
     streams: Mapping[Direction, StreamSet],
 ) -> None:
     """Phase after phase, each in every mode or once."""
-    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=True)
+    connects = state.run.connects
+    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=connects)
     for phase in Phase:
         chosen = [b for b in benchmarks if b.phase == phase]
         for mode in state.run.modes if phase.directed else ("forward",):
@@ -324,7 +326,7 @@ def _measured(
             break
         state.forecast.found(median(measured.rates))
         own_fps = usable_fps(at.tester_capacity.rate_fps, margin)
-        doubted = benchmark.phase != Phase.VARIANTS and median(measured.rates) > own_fps
+        doubted = benchmark.phase == Phase.STREAMS and median(measured.rates) > own_fps
         better = at.better(at, number) if doubted else None
         if better is None:
             break
@@ -352,9 +354,8 @@ def _point(
         of_phase_one: the tester's own capacity is that of making connections.
         variant: begins the keys of its trials where the streams are not the run's own.
     """
-    plugin = state.bound.technology
     media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
-    loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
+    loopback = for_loopback(state.bound, JournaledTester(state, state.loopback))
     spec = replace(capacity_spec(state.run, sizes, mode, media), variant=variant)
     if of_phase_one and spec.rules is not None:
         most = state.run.procedure.connections.count

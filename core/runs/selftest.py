@@ -7,6 +7,7 @@ from typing import Any
 
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
 from v6t.procedures.tester_rate import least_plausible_fps, plausible_capacity, usable_fps
 from v6t.procedures.trial import Mode
@@ -17,6 +18,8 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
     """One row per frame size and mode; rates per direction."""
     run, plugin = bound.settings, bound.technology
     bench = Bench(bound, loopback=True)
+    # of a stateful technology its streams alone are measured
+    measure = for_loopback(bound, bench.measure) if plugin.exchange == "queries" else bench.measure
     rows = []
     try:
         for size in run.frame_sizes:
@@ -29,7 +32,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
                 say(f"{sizes.label} octets, {mode}")
                 spec = capacity_spec(run, sizes, mode, media)
                 least_fps = least_plausible_fps(mode, found)
-                capacity = plausible_capacity(spec, bench.measure, least_fps, say)
+                capacity = plausible_capacity(spec, measure, least_fps, say)
                 found[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)
                 rows.append(

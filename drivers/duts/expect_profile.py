@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from v6t.drivers.tester import OracleAround
 from v6t.profiles import inet
+from v6t.profiles.distinct import distinct
 from v6t.profiles.headerpolicy import HeaderPolicy, merged
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class ProfiledOracle(OracleAround):
         if not (length > 0).any():
             return ProfiledAnswer(out, length)
         entered, left = _version(frames), _version(out)
-        for size in np.unique(length[length > 0]):
+        for size in distinct(length[length > 0]):
             for version in (4, 6):
                 # what is merely routed passes the implementation's core by
                 rows = np.flatnonzero((length == size) & (left == version) & (entered != version))
@@ -128,7 +129,7 @@ class ProfiledOracle(OracleAround):
         if frames.shape[1] < least:
             more = np.zeros((len(frames), least - frames.shape[1]), dtype=np.uint8)
             frames = np.concatenate([frames, more], axis=1)
-        for size in np.unique(length[short]):
+        for size in distinct(length[short]):
             frames[np.ix_(length == size, range(int(size), least))] = 0
         length[short] = least
         return ProfiledAnswer(frames, length)

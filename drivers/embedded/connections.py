@@ -10,6 +10,7 @@ from v6t.drivers.oracle.connection_oracle import TableAt, connection_source, for
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.oracle.state_table import endpoint_marks as marks
+from v6t.profiles.distinct import distinct
 from v6t.profiles.ends import ends_of
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet
@@ -128,4 +129,4 @@ def inside_endpoints(stream: Stream, count: int) -> int | None:
         marks(expander.frames(first, min(CHUNK, count - first))[:, where])
         for first in range(0, count, CHUNK)
     ]
-    return len(np.unique(np.concatenate(found)))
+    return len(distinct(np.concatenate(found)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.drivers.delays import summary_us
 from v6t.drivers.embedded.connections import Connections
 from v6t.drivers.embedded.timing import (
     Arrivals,
@@ -227,7 +228,7 @@ class Receiver:
             "missing": missing,
             "ring_drops": self._ring.drops(),
             "interface_drops": self._interface_drops() - self._dropped_before,
-            "delay_us": self._delay_summary(),
+            "delay_us": summary_us(self._delays),
             **self._connections.report(),
         }
 
@@ -283,23 +284,18 @@ class Receiver:
                 self._ring.send(answer)
                 self._answered += 1
 
-    def _delay_summary(self) -> dict[str, float] | None:
-        """Nearest-rank percentiles of the one-way delays [µs] of the frames received."""
-        if not self._delays:
-            return None
-        delays = np.sort(np.concatenate(self._delays))
-        count = len(delays)
-        ranks = {"min": 1, "p50": -(-count // 2), "p99_9": -(-count * 999 // 1000), "max": count}
-        return {name: float(delays[rank - 1]) / 1000 for name, rank in ranks.items()}
-
     def _interface_drops(self) -> int:
-        """Frames the kernel dropped before the ring, from this namespace's counters."""
-        for line in Path("/proc/self/net/dev").read_text().splitlines():
-            name, _, rest = line.partition(":")
-            if name.strip() == self._ring.interface:
-                figures = rest.split()
-                return int(figures[2]) + int(figures[3])
-        return 0
+        return interface_drops(self._ring.interface)
+
+
+def interface_drops(interface: str) -> int:
+    """Frames the kernel dropped before any ring, from this namespace's counters."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name.strip() == interface:
+            figures = rest.split()
+            return int(figures[2]) + int(figures[3])
+    return 0
 
 
 def _seen(tally: Tally, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -12,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.profiles.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +126,7 @@ class RxRing(_Ring):
         if (kinds == kinds[0]).all():
             return [(self._frames(rows, int(lengths[0]), bool(tagged[0])), times)]
         groups = []
-        for kind in np.unique(kinds):
+        for kind in distinct(kinds):
             chosen = kinds == kind
             groups.append(
                 (self._frames(rows[chosen], int(kind) // 2, bool(kind % 2)), times[chosen])

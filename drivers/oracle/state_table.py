@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.profiles.distinct import distinct
 from v6t.profiles.errors import TesterError
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class StateTable:
 
     def endpoints(self) -> int:
         """Distinct pairs of source address and source port."""
-        return sum(len(np.unique(marks)) for marks, _ in self._shares(endpoint_marks))
+        return sum(len(distinct(marks)) for marks, _ in self._shares(endpoint_marks))
 
     def _shares(
         self, mark: Callable[[U8], NDArray[np.uint64]]

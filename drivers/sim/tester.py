@@ -19,6 +19,7 @@ from v6t.drivers.delays import bucketed, distribution
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.course import course
 from v6t.drivers.sim.device import BLOCK, Device, SimOptions
+from v6t.drivers.sim.resolving import answered
 from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, Phase
@@ -129,6 +130,16 @@ class SimTester:
         chance = random.Random(f"{self._seed}/{trial.key}")  # noqa: S311  (not for secrets)
         self.clock_s += trial.pause_s
         started = (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
+        if trial.queries is not None:
+            found = answered(
+                trial,
+                self.options,
+                None if self._loopback else self._device("", 1, chance, slow=False),
+            )
+            self.clock_s += found.sending_time_s + trial.residual_wait_s
+            return TrialResult(
+                {"forward": found}, started=started, tester={"virtual_time_s": self.clock_s}
+            )
         ways = directions_of(trial.mode)
         slow = self._slow_repetition(trial.key)
         if any(way not in self._streams for way in ways):

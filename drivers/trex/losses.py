@@ -14,6 +14,7 @@ import numpy as np
 from v6t.drivers.trex import marking
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.profiles import trailer
+from v6t.profiles.distinct import distinct
 from v6t.profiles.model import Role
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Arrived:
         if self._far:
             marked, _, own = marking.read(frames, self._far)
             number = np.where(marked, own, number)
-        for one in np.unique(stream[stream >= 0]).tolist():
+        for one in distinct(stream[stream >= 0]).tolist():
             rows = np.flatnonzero((stream == one) & (number < self._most))
             if not len(rows):
                 continue

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.plugins.common.octets import u16
+from v6t.profiles.distinct import distinct
 
 if TYPE_CHECKING:
     from v6t.profiles.arrays import U8, Mask
@@ -37,7 +38,7 @@ def _sound_ipv4(packets: U8) -> Mask:
     if plain.all():
         return good & _checksummed(packets[:, :20])
     good &= plain | (first > 0x45) & (first < 0x50)
-    for octets in np.unique(4 * (first[good] & 15).astype(int)):
+    for octets in distinct(4 * (first[good] & 15).astype(int)):
         rows = np.flatnonzero(good & (first == 0x40 | octets // 4))
         good[rows] &= octets <= total[rows]
         if octets <= length:

@@ -76,6 +76,7 @@ def test_a_flag_stands_for_the_settings_of_what_is_measured():
     assert "--rate is for latency, pdv, ipdv" in complaint(refused)
 
 
+@pytest.mark.slow
 def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -30,6 +30,7 @@ def validations(monkeypatch):
     return watch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("report", NEEDED)
 @pytest.mark.parametrize("plugin", ["mape-br", "nat44"])
 def test_parameters_are_validated_as_often_as_needed(plugin, report, validations, tmp_path):

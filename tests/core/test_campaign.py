@@ -150,6 +150,8 @@ def test_named_values_numbers_and_mixtures_have_their_curves(tmp_path):
         assert f"{median / medians[0]:.3f}" in text
     assert "T(a) = min(Tt / a, Tn / (1 - a))" in text.replace("\\", "")
     assert "T(a) = 1 / (a / Tt + (1 - a) / Tn)" in text.replace("\\", "")
+    assert not (out / "report.html").exists()  # nobody asked for it
+    assert v6t("report", out).status == 0
     page = (out / "report.html").read_text()
     assert page.count("<svg") == 3  # names, numbers, mixtures
 

@@ -55,6 +55,7 @@ def test_the_help_of_run_imports_the_settings_its_flags_are_of_and_no_more():
     assert imported_by("run", "--help") == "['pydantic']"
 
 
+@pytest.mark.slow
 def test_the_check_of_imports_sees_imports():
     assert "pydantic" in imported_by("plugins")
 
@@ -116,12 +117,14 @@ def complete(*words):
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_completes_commands_and_plugins():
     assert complete("res") == ["resume"]
     assert complete("plugins", "ma") == [n for n in plugins.names() if n.startswith("ma")]
     assert complete("run", "--plugin", "mape-b") == ["mape-br"]
 
 
+@pytest.mark.slow
 def test_debug_adds_the_traceback(tmp_path):
     done = v6t_process("--debug", "run", tmp_path / "nope.yaml")
     assert done.status == 2
@@ -129,6 +132,7 @@ def test_debug_adds_the_traceback(tmp_path):
     assert done.err.splitlines()[-1].startswith("v6t: ")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -143,6 +147,7 @@ def test_a_full_disk_is_said():
     assert len(done.stderr.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error():
     process = subprocess.Popen(
         [*COMMAND, "compile", "--plugin", "mape-br"],
@@ -254,6 +259,7 @@ def test_a_selftest_says_where_the_line_rate_alone_was_its_bound(tmp_path):
     assert "all a line_rate of 0.1G allows: the tester may do more" in v6t(*what).out
 
 
+@pytest.mark.slow
 def test_nothing_of_the_environment_is_written_down(tmp_path):
     secret = "correct horse battery staple"  # noqa: S105
     environment = {"V6T_PASSWORD": secret, "SSH_AUTH_SOCK": secret, "MY_API_TOKEN": secret}

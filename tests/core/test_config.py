@@ -393,6 +393,7 @@ def scratch(tmp_path_factory):
     return tmp_path_factory.mktemp("garbage")
 
 
+@pytest.mark.slow
 @DERANDOMIZED
 @given(RUNS, BEDS)
 def test_garbage_of_the_right_shape(scratch, run, bed):
@@ -402,6 +403,7 @@ def test_garbage_of_the_right_shape(scratch, run, bed):
         assert found.frame_sizes
 
 
+@pytest.mark.slow
 @DERANDOMIZED
 @given(VALUES, VALUES)
 def test_garbage_of_any_shape(scratch, run, bed):
@@ -424,6 +426,7 @@ YAML_TEXT = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(DERANDOMIZED, max_examples=250)
 @given(YAML_TEXT, YAML_TEXT)
 def test_garbage_that_is_hardly_yaml(tmp_path_factory, run, bed):

@@ -76,6 +76,7 @@ def test_a_complete_run_is_only_read(complete):
     assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_complete_run_that_may_not_be_written_can_be_read(complete):
     for path in complete.iterdir():
         if path.name != ".lock":

@@ -107,6 +107,7 @@ def test_no_trex_is_no_fault(machine, tmp_path):
     assert "MISSING TRex: none found" in done.out
 
 
+@pytest.mark.slow
 def test_client_and_server_are_examined(machine, tmp_path, monkeypatch):
     make(tmp_path / "v3.08")
     machine.setenv("TREX_DIR", str(tmp_path / "v3.08"))

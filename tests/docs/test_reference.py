@@ -49,6 +49,7 @@ def site(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_holds_every_page(site):
     for page in DOCS.rglob("*.md"):
         name = page.relative_to(DOCS).with_suffix("")
@@ -56,6 +57,7 @@ def test_the_site_builds_without_a_warning_and_holds_every_page(site):
         assert (site / name / "index.html").is_file(), page
 
 
+@pytest.mark.slow
 def test_the_site_fetches_nothing_from_elsewhere(site):
     for page in site.rglob("*.html"):
         text = page.read_text()

@@ -25,7 +25,7 @@ needs_trex = pytest.mark.skipif(
 needs_lab = pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
 KINDS = [
     pytest.param("sim"),
-    pytest.param("embedded", marks=[pytest.mark.lab, pytest.mark.alone, needs_lab]),
+    pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),
     pytest.param("trex", marks=[pytest.mark.trex, pytest.mark.alone, needs_trex, needs_lab]),
 ]
 

@@ -26,7 +26,6 @@ from . import faketrex
 LAB, WHY = available()
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.alone,
     pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
 ]
 
@@ -66,6 +65,7 @@ class Bench:
         return None
 
 
+@pytest.mark.alone  # a kernel that is late with its own frames has them counted
 @pytest.mark.parametrize("loopback", [True, False])
 def test_nothing_is_lost_and_all_matches(loopback):
     with Bench(loopback=loopback) as bench:
@@ -185,6 +185,7 @@ def test_a28_what_devices_say_of_their_own_is_never_counted():
         assert not any("surplus" in r for r in assess_trial(asked, result).reasons)
 
 
+@pytest.mark.alone  # stops the receiver in the middle of a trial
 def test_an_overflow_of_the_testers_own_ring_is_an_invalid_trial():
     with Bench(loopback=True) as bench:
         receiver = bench.tester._workers["right receiver"]

@@ -15,7 +15,6 @@ from v6t.tests.plugins.foreign import ALL, GreTunnel, OverTcp
 LAB, WHY = available()
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.alone,
     pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
 ]
 SIZE = 128

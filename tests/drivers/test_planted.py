@@ -23,7 +23,6 @@ from . import planted
 LAB, WHY = available()
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.alone,
     pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
 ]
 KINDS = [
@@ -32,6 +31,7 @@ KINDS = [
         "trex",
         marks=[
             pytest.mark.trex,
+            pytest.mark.alone,
             pytest.mark.skipif(
                 not os.environ.get("TREX_DIR"),
                 reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",

@@ -23,7 +23,6 @@ from v6t.profiles.errors import DutError, UsageError
 LAB, WHY = available()
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.alone,
     pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}"),
 ]
 COUNT = 3000

@@ -54,6 +54,7 @@ def test_there_is_no_circle(copy):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", MADE)
 def test_a_circle_breaks_the_contract(where, copy):
     file, line = MADE[where]

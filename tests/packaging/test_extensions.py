@@ -1,16 +1,25 @@
-"""What the tutorials build is built and installed by pip, in a fresh environment, and runs."""
+"""What the tutorials build is built and installed by pip, in a fresh environment, and works."""
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import jsonschema
 import pytest
+from v6t.drivers.lab.privilege import available
 
 from .support import CHECKOUT, elsewhere, pip_install, run
 
 pytestmark = pytest.mark.slow
 
+POSSIBLE, WHY = available()
 TESTS = CHECKOUT / "tests"
+lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 
 
 @pytest.fixture(scope="session")
@@ -23,41 +32,159 @@ def extended(fresh, tmp_path_factory):
     return bin_
 
 
-def test_the_plugin_of_the_tutorial(extended, tmp_path):
+@pytest.fixture
+def v6t(extended, tmp_path, monkeypatch):
+    """Starts that environment's v6t in an empty directory, which is the current one."""
+    monkeypatch.chdir(tmp_path)
     rest = elsewhere(tmp_path)
-    shown = run(extended / "v6t", "plugins", "nptv6", **rest)
-    assert shown.startswith("nptv6: NPTv6: a site's IPv6 prefix translated to a provider's")
-    run(
-        *(extended / "v6t", "run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1"),
-        *("-o", "out"),
-        **rest,
+    rest["env"]["V6T_REPORT"] = "0"  # one test asks for it
+
+    def start(*arguments: str, status: int = 0, bin_: Path = extended) -> str:
+        done = subprocess.run(
+            [bin_ / "v6t", *arguments], capture_output=True, text=True, check=False, **rest
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return start
+
+
+QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward")
+"""As short as a run can be: whether frames are right, not how many."""
+
+
+def test_the_tutorials_plugin_is_a_working_plugin(v6t):
+    assert v6t("plugins", "nptv6").startswith("nptv6: NPTv6: a site's IPv6 prefix")
+    assert v6t("plugins", "--check", "nptv6").startswith("nptv6 conforms: ")
+    assert "IPv6.src" in v6t("compile", "--plugin", "nptv6", "--format", "text")
+    v6t("compile", "--plugin", "nptv6", "--format", "pcap", "--count", "100", "-o", "nptv6.pcap")
+    v6t("run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1", "-o", "out")
+    assert json.loads(Path("out/results.json").read_text())["status"] == "complete"
+    assert "both prefixes must be /48" in v6t(
+        *("run", "--plugin", "nptv6", "--set", "internal=fd01::/56"), status=2
     )
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["status"] == "complete"
-    assert {r["frame_sizes"]["ipv6"] for r in results["results"]} == {84}
 
 
-def test_the_driver_of_the_tutorial(extended, tmp_path):
-    driven = ("--driver", "nft-filter", "--plugin", "ipv4-router", "--set-dut", "rules=3")
-    plan = run(extended / "v6t", "dut", "plan", *driven, **elsewhere(tmp_path))
+@lab
+@pytest.mark.lab
+def test_the_tutorials_plugin_judges_real_frames(v6t):
+    v6t("run", "--plugin", "nptv6", *QUICK, "-o", "out")
+    (record,) = json.loads(Path("out/results.json").read_text())["results"]
+    assert record["matched"] == 1.0
+    assert record["checked"] > 0
+    said = v6t(
+        *("run", "--plugin", "nptv6", *QUICK, "--set-dut", "external=2001:db8:2::/48"), status=6
+    )
+    assert "expected" in said
+    assert "received" in said
+
+
+def test_the_tutorials_driver_is_a_working_driver(v6t):
+    plan = v6t(
+        *("dut", "plan", "--driver", "nft-filter", "--plugin", "ipv4-router"),
+        *("--set-dut", "rules=3"),
+    )
+    assert "3 rules that no test frame matches" in plan
     assert plan.count(" drop\n") == 3
+    refused = v6t("dut", "plan", "--driver", "nft-filter", "--plugin", "mape-br", status=2)
+    assert "nft-filter" in refused
+    wrong = v6t("run", "--plugin", "ipv4-router", "--dut", "nft-filtre", status=2)
+    assert "did you mean 'nft-filter'?" in wrong
 
 
-def test_the_benchmark_of_the_tutorial(extended, tmp_path):
-    rest = elsewhere(tmp_path)
-    measured = ("--plugin", "siit", "--measure", "mrr", "--tester", "sim", "--frame-size", "84")
-    run(extended / "v6t", "run", *measured, "-o", "out", **rest)
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["status"] == "complete"
-    assert {r["benchmark"] for r in results["results"]} == {"mrr"}
+@lab
+@pytest.mark.lab
+@pytest.mark.skipif(shutil.which("nft", path="/usr/sbin:/usr/bin:/sbin:/bin") is None,
+                    reason="needs nftables")  # fmt: skip
+def test_the_tutorials_driver_makes_a_device(v6t):
+    driven = ("--plugin", "ipv4-router", "--set-dut", "rules=300")
+    said = v6t("dut", "verify", "--driver", "nft-filter", *driven)
+    assert "frames came back as the reference translation both ways" in said
+    v6t("run", "--dut", "nft-filter", *driven, *QUICK, "-o", "out")
+    (record,) = json.loads(Path("out/results.json").read_text())["results"]
+    assert record["matched"] == 1.0
 
 
-def test_the_tester_of_the_tutorial(extended, tmp_path):
-    measured = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--reps", "1")
-    run(extended / "v6t", *measured, "--mode", "forward", "-o", "out", **elsewhere(tmp_path))
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["tester"]["kind"] == "impaired"
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["status"] == "complete"
+MRR = ("--plugin", "siit", "--measure", "throughput,mrr", "--tester", "sim", "--frame-size", "84")
+
+
+def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
+    """Planned, measured, written, shown, explained, compared: nobody had heard of it."""
+    planned = json.loads(v6t("run", *MRR, "--preset", "rfc", "--dry-run", "--json"))
+    (point, *_) = [p for p in planned["points"] if p["benchmark"] == "mrr"]
+    assert point["trials"] == 10
+    v6t("run", *MRR, "--set-procedure", "mrr.trials=4", "-o", "out")
+    content = json.loads(Path("out/results.json").read_text())
+    found = [r for r in content["results"] if r["benchmark"] == "mrr"]
+    assert [r["direction"] for r in found] == ["bidirectional", "forward", "reverse"]
+    capacity_fps = 1e6  # of the simulated device, whatever it is offered
+    for record in found:
+        assert record["rate"] > capacity_fps
+        assert all(f["values"] == [capacity_fps] * 4 for f in record["directions"].values())
+        assert record["above_usable"] == [record["rate"]]
+    jsonschema.validate(content, results_schema(extended, "mrr"))
+    rows = list(csv.DictReader(Path("out/mrr.csv").read_text().splitlines()))
+    assert len(rows) == 4 * (2 + 1 + 1)
+    v6t("report", "out")
+    report = Path("out/report.html").read_text()
+    for part in ("Maximum receive rate (MRR)", "with the rate that was offered", "CSIT, MRR"):
+        assert part in report
+    assert "Times the rate is offered." in v6t("explain", "procedure.mrr.trials")
+    assert "MRR forward" in v6t("compare", "out", "out")
+    assert "mrr" in v6t("run", "--help")
+
+
+def test_a_run_with_the_tutorials_benchmark_is_resumed(v6t):
+    v6t("run", *MRR, "-o", "out")
+    whole = Path("out/results.json").read_bytes()
+    journal = Path("out/journal.jsonl")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-2]))
+    Path("out/results.json").unlink()
+    v6t("resume", "out")
+    assert Path("out/results.json").read_bytes() == whole
+
+
+def test_a_run_is_read_after_its_benchmark_is_gone(v6t):
+    v6t("run", *MRR, "-o", "out")
+    without = Path(sys.executable).parent
+    v6t("report", "out", bin_=without)
+    assert "Maximum receive rate (MRR)" in Path("out/report.html").read_text()
+    assert "Maximum receive rate (MRR)" in v6t("resume", "out", bin_=without)
+    wrong = v6t("run", *MRR, bin_=without, status=2)
+    assert "there is no benchmark 'mrr'" in wrong
+
+
+def results_schema(bin_: Path, name: str) -> object:
+    """The JSON schema as that environment's command line sees it."""
+    code = (
+        "import json; from v6t.core.benchmarks.registry import results_schema; "
+        "print(json.dumps(results_schema()))"
+    )
+    shown = run(bin_ / "python", "-c", code, **elsewhere(Path.cwd()))
+    assert name in shown
+    return json.loads(shown)
+
+
+def test_the_tutorials_tester_is_a_working_tester(v6t):
+    found = []
+    for lossy in ((), ("--set-tester", "one_in=50000")):
+        run = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--reps", "1")
+        fine = ("--mode", "forward", "--frame-size", "84", "--resolution", "1000")
+        v6t(*run, *fine, *lossy, "-o", f"out{len(found)}")
+        content = json.loads(Path(f"out{len(found)}/results.json").read_text())
+        found.append(content["results"][0]["median"])
+    assert content["status"] == "complete"
+    assert "the line loses one frame in 50000" in content["caveats"]
+    alone, lossy_fps = found
+    assert 90_000 < alone <= 100_000
+    assert 60_000 < lossy_fps < 50_000 / 0.7
+    said = v6t(
+        "run", "--plugin", "ipv4-router", "--tester", "impaired", "--measure", "latency", status=3
+    )
+    assert "impaired tester cannot measure latency" in said
+    asked = ("run", "--plugin", "ipv4-router", "--tester", "impaired", "--set-tester")
+    assert "no option 'one_im'" in v6t(*asked, "one_im=3", status=2)
+    assert "tester.options.one_in" in v6t("explain", "one_in")
 
 
 def test_each_comes_from_its_own_distribution(extended, tmp_path):

@@ -93,6 +93,7 @@ def names_of(requirements):
     return {re.match(r"[A-Za-z0-9_.-]+", line)[0] for line in listed(requirements)}
 
 
+@pytest.mark.slow
 def test_everything_imported_is_required_and_everything_required_imported():
     required = names_of(setup()["options"]["install_requires"])
     extras = setup()["options.extras_require"]
@@ -113,6 +114,7 @@ def test_the_oldest_python_is_the_one_that_is_checked():
     assert f'target-version = "py{oldest.replace(".", "")}"' in ruff
 
 
+@pytest.mark.slow
 def test_no_module_uses_syntax_newer_than_the_oldest_python():
     oldest = setup()["options"]["python_requires"].removeprefix(">=")
     version = tuple(int(n) for n in oldest.split("."))

@@ -51,13 +51,8 @@ class Decoder:
         rows = np.concatenate([self.octets(frames, n) for n in names], axis=1)
         packed = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).ravel()
         _, first, whose = np.unique(packed, return_index=True, return_inverse=True)
-        ends = np.cumsum([self.places[n][1] // 8 for n in names]).tolist()
-        places = list(zip([0, *ends], ends, strict=False))
-        seen = []
-        for row in rows[first]:
-            octets = row.tobytes()
-            seen.append(tuple(_text(octets[begin:end]) for begin, end in places))
-        return seen, whose
+        columns = [map(_text, _cells(self.octets(frames[first], n))) for n in names]
+        return list(zip(*columns, strict=True)), whose
 
     def checksums_hold(self, frames):
         """RFC 1071 over the UDP packet with its pseudo header, and over the IPv4 header."""
@@ -71,6 +66,12 @@ class Decoder:
             start = self.starts["IP"]
             good &= _folded(_words(frames[:, start : start + 20])) == 0xFFFF
         return good
+
+
+def _cells(octets):
+    """Rows of octets as bytes."""
+    whole, wide = octets.tobytes(), octets.shape[1]
+    return [whole[at : at + wide] for at in range(0, len(whole), wide)]
 
 
 @cache

@@ -61,6 +61,7 @@ def streams(plugin, direction):
     return compile_traffic(plugin.traffic(direction, plugin.frame_pair(104))).streams
 
 
+@pytest.mark.slow
 def test_frames_of_a_table_from_a_file(table_file):
     plugin = aftr(binding_table=str(table_file), negative_percent=6)
     world = LwWorld(plugin.links, some_rows())

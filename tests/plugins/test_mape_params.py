@@ -12,6 +12,7 @@ from v6t.core.config.files import RunFile, TestbedFile
 from v6t.plugins.base import Link, Links
 from v6t.plugins.map.mape_params import Domain, MapEParams
 from v6t.profiles.described import descriptions
+from v6t.profiles.distinct import distinct
 from v6t.profiles.errors import UsageError
 
 from .support import FIGURE_8, number, ports, relay, stream_frames
@@ -413,7 +414,7 @@ EFFECTS = {
     "RV-var-dport": ({**OWN, "rv_dport": "dec"}, order("reverse", "dport"), {-1}),
     "NUM-OF-CEs": (
         {"ces": 37},
-        lambda p: len(np.unique(number(stream_frames(p, "forward", 999)["fg"], 22, 8))),
+        lambda p: len(distinct(number(stream_frames(p, "forward", 999)["fg"], 22, 8))),
         37,
     ),
     "BMR-IPv6-Prefix": (
@@ -428,7 +429,7 @@ EFFECTS = {
     ),
     "BMR-EA": (
         {"ea_len": 9, "ces": "all"},
-        lambda p: len(np.unique(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))),
+        lambda p: len(distinct(number(stream_frames(p, "forward", 9999)["fg"], 22, 8))),
         512,
     ),
 }  # fmt: skip

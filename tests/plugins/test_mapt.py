@@ -75,6 +75,7 @@ def expanded(plugin, direction, count=40):
     return Expander(stream).frames(0, count)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rules(), st.sampled_from(rfc6052.PREFIX_LENGTHS))
 def test_frames_of_any_rule_pass_any_dmr(rule, length):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
@@ -52,6 +53,7 @@ class Sender:
     psid: np.ndarray | None = None
 
 
+@cache
 def psids(rule):
     owners = [rule.port_psid(port) for port in range(65536)]
     return np.array([-1 if d is None else int(d or "0", 2) for d in owners])
@@ -90,10 +92,11 @@ def mapt_br(direction):
 def lwaftr(direction):
     rows = lw_rows(1000)
     ports = psids(OracleRule("::/0", "0.0.0.0/0", 0, 6, 6))
+    owners = {(row[4], row[0]): row[1] for row in rows}
 
     def forward(b4, relay, inner, server):
         assert (relay, server) == (RELAY, SERVER)
-        return {(row[4], row[0]): row[1] for row in rows}[b4, inner]
+        return owners[b4, inner]
 
     def reverse(server, customer):
         assert server == SERVER
@@ -148,7 +151,7 @@ def router(pattern, low, high):
     """Hosts on both sides, sixteen bits of their addresses vary."""
 
     def make(direction):
-        left, right = ({pattern(side, n) for n in range(low, high + 1)} for side in (0, 1))
+        left, right = (_hosts(pattern, side, low, high) for side in (0, 1))
         near, far = (left, right) if direction == "forward" else (right, left)
 
         def whose(src, dst):
@@ -158,6 +161,11 @@ def router(pattern, low, high):
         return Sender(whose, 0)
 
     return make
+
+
+@cache  # both directions ask for them
+def _hosts(pattern, side, low, high):
+    return {pattern(side, n) for n in range(low, high + 1)}
 
 
 def _host4(side, n):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import random
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import entry_points
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
@@ -91,16 +92,17 @@ def mapt(links, given):
     return MapTWorld(links, rules, given.get("dmr", "2001:db8:ffff::/64"))
 
 
+@cache
 def lw_rows(count, pool="198.18.0.0", length=6, offset=6):
     """The generated table, as the documentation describes it."""
     rows = []
+    first, net = int(IPv4Address(pool)), int(IPv6Address("2001:db8:b400::"))
     for number in range(count):
-        ipv4 = IPv4Address(int(IPv4Address(pool)) + number // 2**length)
+        ipv4 = IPv4Address(first + number // 2**length)
         psid = number % 2**length
-        net = IPv6Address("2001:db8:b400::")
-        b4 = IPv6Address((int(net) >> 64) + number << 64 | int(ipv4) << 16 | psid)
+        b4 = IPv6Address((net >> 64) + number << 64 | int(ipv4) << 16 | psid)
         rows.append((str(ipv4), psid, length, offset, str(b4), "2001:db8:6::1"))
-    return rows
+    return tuple(rows)
 
 
 def lwaftr(links, given):
@@ -109,6 +111,7 @@ def lwaftr(links, given):
     return LwWorld(links, rows)
 
 
+@cache
 def owned(rule, psid):
     digits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
     return frozenset(p for p in range(65536) if rule.port_psid(p) == digits)
@@ -259,10 +262,11 @@ def check(plugin, world, direction, stream, count):
 def test_frames_are_what_the_device_takes(case):
     name, build, given = CASES[case]
     plugin = made(name, given)
+    world = build(plugin.links, given)
     for direction in DIRECTIONS:
         for stream in streams(plugin, direction):
             count = FRAMES if stream.role is Role.FOREGROUND else FRAMES // 10
-            check(plugin, build(plugin.links, given), direction, stream, count)
+            check(plugin, world, direction, stream, count)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c == CASES[c][0]])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from scapy.layers.inet import IP, UDP
@@ -202,6 +203,11 @@ class MapTWorld(World):
         return as_ipv6(packet, embedded(self.dmr, packet.src), self.map_address(rule, bits, psid))
 
 
+@cache
+def canonical(ipv6):
+    return str(IPv6Address(ipv6))
+
+
 @dataclass
 class LwWorld(World):
     """Rows: IPv4 address, PSID, PSID length, offset, lwB4, lwAFTR, all but numbers as text."""
@@ -209,11 +215,13 @@ class LwWorld(World):
     rows: list[tuple[str, int, int, int, str, str]]
     owners: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     sharing: dict[str, tuple[int, int]] = field(default_factory=dict)
+    relays: set[str] = field(default_factory=set)
 
     def __post_init__(self):
         for ipv4, psid, length, offset, b4, br in self.rows:
             assert (ipv4, psid) not in self.owners
-            self.owners[ipv4, psid] = (str(IPv6Address(b4)), str(IPv6Address(br)))
+            self.owners[ipv4, psid] = (canonical(b4), canonical(br))
+            self.relays.add(canonical(br))
             assert self.sharing.setdefault(ipv4, (length, offset)) == (length, offset)
 
     def owner(self, ipv4: str, port: int) -> tuple[str, str] | None:
@@ -227,7 +235,7 @@ class LwWorld(World):
         return self.owners.get((ipv4, int(psid or "0", 2)))
 
     def forward(self, packet):
-        if packet.dst not in {br for _, br in self.owners.values()}:
+        if packet.dst not in self.relays:
             return routed(packet)
         inner = IP(bytes(packet.payload))
         owner = self.owner(inner.src, ports_of(inner)[0])

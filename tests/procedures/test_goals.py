@@ -149,6 +149,7 @@ def goals(draw):
 MEASURED = st.lists(st.builds(Observed, st.just(LOAD), DURATIONS, RATIOS), min_size=0, max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, derandomize=True, deadline=None)
 @given(of=goals(), measured=MEASURED)
 # three of six bad tenths of a second are half of them, whatever floating point makes of the sums
@@ -160,6 +161,7 @@ def test_classification_is_the_rfcs(of, measured):
     assert classify(of, measured) == oracle_class(of, measured)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, derandomize=True, deadline=None)
 @given(of=goals(), measured=MEASURED.filter(bool))
 def test_the_conditional_throughput_is_the_rfcs(of, measured):

@@ -113,6 +113,7 @@ def taken_bits(v: Variable, b: Binding, value: int) -> int:
     return (value + b.add) % (1 << v.width) >> low & ((1 << high - low) - 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(cases())
 def test_every_bit_is_placed(case):

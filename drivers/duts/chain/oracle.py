@@ -9,6 +9,7 @@ import numpy as np
 from v6t.drivers.duts.expect_profile import ProfiledAnswer
 from v6t.drivers.tester import OracleAround
 from v6t.profiles import inet
+from v6t.profiles.distinct import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class ChainOracle(OracleAround):
         """The reference's frames with smaller TTLs; those whose TTL ends are dropped."""
         answer = self.oracle.expect(direction, frames)
         out, length = answer.frames.copy(), answer.length.copy()
-        for size in np.unique(length[length > 0]):
+        for size in distinct(length[length > 0]):
             rows = np.flatnonzero(length == size)
             made, alive = self._changed(direction, out[rows, :size])
             out[rows, :size] = made

@@ -11,6 +11,7 @@ from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.resolution.dns64 import Dns64
 from v6t.plugins.siit.clat import Clat
 
 from . import intents
@@ -54,6 +55,10 @@ CASES = (
     Case("iptables-nat44", "iptables", intents.nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
+    Case("bind9-dns64", "bind9", Dns64().dut_intent()),
+    Case("unbound-dns64", "unbound", Dns64().dut_intent(), {"threads": 2}),
+    Case("pdns-recursor-dns64", "pdns-recursor", Dns64().dut_intent()),
+    Case("knot-resolver-dns64", "knot-resolver", Dns64().dut_intent()),
     Case("jool-siit", "jool", intents.SIIT),
     Case("jool-clat", "jool", Clat().dut_intent()),
     Case("jool-nat64-4.1.9", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.9"}),

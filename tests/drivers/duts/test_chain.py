@@ -67,7 +67,6 @@ def establish(sizes, purpose="establish"):
 
 @lab
 @pytest.mark.lab
-@pytest.mark.alone
 @pytest.mark.parametrize("name", DEVICES)
 def test_connections_go_through_and_are_counted(name):
     plugin, params = DEVICES[name]
@@ -115,7 +114,6 @@ def test_connections_go_through_and_are_counted(name):
 
 @lab
 @pytest.mark.lab
-@pytest.mark.alone
 def test_a_part_that_cannot_be_made_leaves_no_other_one():
     """The PLAT's pool is in the way of the CLAT's mapping: TAYGA says so, nothing stays."""
     options = {"parts.clat.options.ipv4_addr": "198.18.0.2"}
