@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
+FREE_OF_LOSS = 2
+"""Successive rates without loss end the descent (RFC 2544 section 26.3)."""
+
+
 class FrameLossSettings(StrictModel):
     """Frame loss rate (FLR-02, FLR-03)."""
 
@@ -59,10 +63,16 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
             )
 
     def cost(self, point: Point) -> Cost:
-        """If no two successive rates are free of loss."""
+        """If no two successive rates are free of loss; by the throughput, where that is known."""
         spec = self._spec(point)
         repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
-        return cost_of(spec.conditions, repetitions * len(spec.rates), spec.duration_s)
+        each = cost_of(spec.conditions, repetitions, spec.duration_s)
+        if spec.rates_fps is not None:
+            return each * len(spec.rates)
+        if point.known_fps:
+            lossy = sum(rate > point.known_fps for rate in spec.rates)
+            return each * min(lossy + FREE_OF_LOSS, len(spec.rates))
+        return (each * len(spec.rates)).or_only(each * min(FREE_OF_LOSS, len(spec.rates)))
 
     def run(self, point: MeasurementPoint) -> Measured:
         """The RFC's descent from what medium and tester carry, or the papers' list of rates."""

@@ -78,7 +78,7 @@ def with_phase_one(point: Point, cost: Cost) -> Cost:
     c = point.procedure.connections
     made = replace(phase_one_settings(point.procedure), alpha=None)
     each = phase_one_s(made.connections(c.count, assumed_rate(point))) + c.gap_ms / 1000
-    return cost + Cost(0, each * (1 if c.keep else cost.trials))
+    return cost + Cost(0, each) if c.keep else cost.with_each(each)
 
 
 def phase_one_s(asked: Connections) -> float:

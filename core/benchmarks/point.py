@@ -29,18 +29,42 @@ class Cost:
     """Trials and seconds, pauses and waits included, told before a run starts (GEN-30).
 
     All figures hold when no trial is invalid.
+
+    Attributes:
+        trials, seconds: if the device does not carry the highest rate.
+        least: both, if it carries that at once; None: the same.
     """
 
     trials: int
     seconds: float
+    least: tuple[int, float] | None = None
 
     def __add__(self, other: Cost) -> Cost:
         """Both, one after the other."""
-        return Cost(self.trials + other.trials, self.seconds + other.seconds)
+        least = None
+        if self.least is not None or other.least is not None:
+            mine, its = self.at_least, other.at_least
+            least = mine[0] + its[0], mine[1] + its[1]
+        return Cost(self.trials + other.trials, self.seconds + other.seconds, least)
 
     def __mul__(self, times: int) -> Cost:
         """As often."""
-        return Cost(times * self.trials, times * self.seconds)
+        least = self.least and (times * self.least[0], times * self.least[1])
+        return Cost(times * self.trials, times * self.seconds, least)
+
+    @property
+    def at_least(self) -> tuple[int, float]:
+        """Trials and seconds if the device carries the highest rate at once."""
+        return self.least or (self.trials, self.seconds)
+
+    def or_only(self, least: Cost) -> Cost:
+        """The same, or just that much if the device carries the highest rate at once."""
+        return replace(self, least=(least.trials, least.seconds))
+
+    def with_each(self, seconds: float) -> Cost:
+        """Every trial takes so much longer."""
+        least = self.least and (self.least[0], self.least[1] + seconds * self.least[0])
+        return Cost(self.trials, self.seconds + seconds * self.trials, least)
 
 
 def cost_of(at: Conditions, trials: int, duration_s: float) -> Cost:
@@ -81,6 +105,11 @@ class Point:
         return "media"
 
     @property
+    def known_fps(self) -> float:
+        """The throughput, where that has been measured here; 0.0: not known."""
+        return 0.0
+
+    @property
     def adaptive(self) -> Adaptive | None:
         """How long to repeat, where the run asks for adaptive repetition."""
         a = self.procedure.adaptive
@@ -119,6 +148,8 @@ class MeasurementPoint(Point):
             own, which begin with the name.
         certificate: of the tester on this machine; None: none was made.
         found: rates that benchmarks before this one found at this point, by their names.
+        better: a point where the tester turns out to carry more than its self-test found, asked so
+            often, from 1; None: it does not.
         also: said with every number, too.
     """
 
@@ -132,6 +163,7 @@ class MeasurementPoint(Point):
     emptying: Callable[[], str]
     vary: Callable[[str, Vary], MeasurementPoint]
     certificate: Callable[[], Certificate | None] = lambda: None
+    better: Callable[[MeasurementPoint, int], MeasurementPoint | None] = lambda at, number: None
     found: Mapping[str, Sequence[float]] = field(default_factory=dict)
     also: Mapping[str, Any] = field(default_factory=dict)
 
@@ -149,6 +181,12 @@ class MeasurementPoint(Point):
     def limit_reason(self) -> str:
         """Which of the two is the limit."""
         return "media" if self.media_fps <= self.tester_capacity.rate_fps else "tester"
+
+    @property
+    def known_fps(self) -> float:
+        """The median throughput measured here."""
+        rates = self.found.get(THROUGHPUT, ())
+        return median(rates) if rates else 0.0
 
     @property
     def said(self) -> dict[str, Any]:

@@ -105,15 +105,17 @@ def search_cost(spec: ThroughputSpec) -> Cost:
     search by what they usually need.
     """
     at = spec.conditions
-    each = cost_of(at, spec.confirmations, spec.duration_s)
+    standing = cost_of(at, spec.confirmations, spec.duration_s)
+    if (spec.final_duration_s or 0.0) > spec.duration_s:
+        standing += cost_of(at, 1, spec.final_duration_s or 0.0)
+    full = cost_of(at, 1, spec.duration_s)
     if spec.search == "binary":
-        each += cost_of(at, spec.steps, spec.duration_s)
+        search, least = full * spec.steps, full
     else:
         probing = replace(at, pause_s=min(at.pause_s, PROBE_PAUSE_S))
-        each += cost_of(probing, USUAL_PROBES, spec.duration_s / 20)
-        each += cost_of(at, USUAL_FULL, spec.duration_s)
-    if (spec.final_duration_s or 0.0) > spec.duration_s:
-        each += cost_of(at, 1, spec.final_duration_s or 0.0)
+        probe = cost_of(probing, 1, spec.duration_s / 20)
+        search, least = probe * USUAL_PROBES + full * USUAL_FULL, probe + full
+    each = (search + standing).or_only(least + standing)
     return each * (spec.adaptive.most if spec.adaptive else spec.repetitions)
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
     from v6t.core.config.settings import ResolvedRun
 
+UNLIKE = 0.8
+"""Below this part of the planned time it is said that a run may be so short."""
 WATCHED_S = 10.0
 """Load at each rate while the device is watched [s]."""
 
@@ -41,7 +43,11 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
             f"{duration(point.duration_s)}; the medium carries {point.media_fps:,} fps "
             "per direction"
         )
-    print(f"  together {planned.trials} trials, about {duration(planned.duration_s)}")
+    together = f"  together {planned.trials} trials, about {duration(planned.duration_s)}"
+    least = duration(planned.least_s)
+    if planned.least_s < UNLIKE * planned.duration_s:
+        together += f"; only {least} where the device carries every upper bound at once"
+    print(together)
     print("Streams")
     for line in planned.streams:
         print(f"  {line}")

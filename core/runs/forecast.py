@@ -1,17 +1,46 @@
-"""How long a run will still take: its plan, corrected by how long its stages took so far."""
+"""How long a run will still take: its plan, corrected by what the run has shown so far.
+
+Three things are not known beforehand: what a trial takes beyond its own seconds; how many trials a
+search takes, few where the device carries the upper bound at once and many where it does not; and
+how long set-ups and self-tests take. Each is learned from the stages that are over, the nearest
+kind of stage counting most, and what stays open makes the interval.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from v6t.core.runs.plan import PlannedStage, Stage
 from v6t.procedures.conditions import Progress
 from v6t.procedures.trial import Trial, TrialResult
 
-_USUAL = (0.5, 2.0)
-"""A stage of another kind than all before may be so much shorter or longer than planned."""
+_USUAL_TRIALS = 3
+"""What is assumed of a trial beyond its own seconds counts as much as so many trials."""
+_ELSEWHERE = 0.8
+"""Weight of what other kinds of stages showed of it."""
+_NEAR, _SIBLING, _SIZE, _MODE, _FAR = 12.0, 6.0, 3.0, 1.5, 0.5
+"""Weights of a stage that is over for one to come: the same at another size, another benchmark at
+the same point, one at another size, the same in another mode, and all others."""
+_UNKNOWN = (0.6, 0.5)
+"""Before a search has shown it: how likely the bound is carried at once, and that guess's weight.
+A little more likely than not: of two equally likely totals the shorter one is missed by a larger
+share of itself."""
+_OWN = 4.0
+"""Weight of what the first trial of a repetition showed, for those after it."""
+_EASY = 0.9
+"""From here on a search says nothing of how long a hard one would have taken."""
+_ERROR = 1.03
+"""A device's rate is found, and carried, to about this factor."""
+BOTH = "bidirectional"
+_UNSHARP = 0.08
+"""Spread of what is left even where everything is known, as a share."""
+_SHARP = 0.2
+"""What may be off by more than this share of the whole run is told as an interval."""
+_EIGHT_OF_TEN = 1.28
+"""Of a normal distribution lie within so many standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +53,7 @@ class Now:
         attempt: how often the trial has been tried, from 1.
         before: the trial before it in this stage; None: it is the first.
         left_s: the run takes about so long from now on [s].
+        between_s: in eight of ten runs between these, where that is not sharp; None: it is.
     """
 
     stage: Stage
@@ -31,85 +61,317 @@ class Now:
     attempt: int
     before: TrialResult | None
     left_s: float
+    between_s: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a search that is over showed.
+
+    Attributes:
+        stage: it was.
+        ease: 1: the device carried the bound at once; 0: every search took all its steps.
+        excess: seconds that all steps take over those of the plan, which knew no limit but the medium.
+        bracket: between these the device's rate is [fps]; None: unknown.
+        limit_fps: offered at most.
+    """
+
+    stage: Stage
+    ease: float
+    excess: float
+    bracket: tuple[float, float] | None
+    limit_fps: float
+
+
+@dataclass
+class _Tally:
+    """Trials of one kind, and the seconds beside their own."""
+
+    trials: int = 0
+    own_s: float = 0.0
+    spent_s: float = 0.0
+
+    def add(self, other: _Tally) -> None:
+        """Those of another."""
+        self.trials += other.trials
+        self.own_s += other.own_s
+        self.spent_s += other.spent_s
 
 
 class Forecast:
-    """Told what begins, it tells how long all the rest takes.
-
-    A stage that is going on is judged by its own pace, the more so the further it is; one that is
-    to come by how long those of its kind took, measured by the plan; and one of a kind that has not
-    been met by how long all took.
-    """
+    """Told what begins and what it shows, it tells how long all the rest takes."""
 
     def __init__(
-        self, planned: Iterable[PlannedStage], clock: Callable[[], float] = time.monotonic
+        self,
+        planned: Iterable[PlannedStage],
+        clock: Callable[[], float] = time.monotonic,
+        overhead_s: float = 0.0,
     ) -> None:
         """Begin.
 
         Args:
             planned: all stages, in any order.
             clock: seconds that pass.
+            overhead_s: what the plan assumes for each trial beyond its own seconds.
         """
-        self._to_come = {p.stage: p.seconds for p in planned}
-        self._clock = clock
-        self._planned_s = 0.0
-        self._began = clock()
-        self._done = 0.0
-        self._spent: dict[str, float] = {}
-        self._meant: dict[str, float] = {}
-        self.stage = Stage("set-up", "", "")
+        self._to_come = {p.stage: p for p in planned}
+        self._assumed_s = overhead_s
+        self._clock, self._start = clock, clock()
+        self._tallies: dict[str, _Tally] = {}
+        self._ratios: dict[tuple[str, str], tuple[float, float]] = {}
+        self._shown: list[_Shown] = []
+        self.begin(Stage("", "", ""))
 
-    def begin(self, stage: Stage) -> None:
-        """The stage before is over; this one may be one that nobody planned."""
-        self._end()
+    def begin(self, stage: Stage, sharper: PlannedStage | None = None) -> None:
+        """The stage before is over; this one may be one that nobody planned.
+
+        Args:
+            stage: that begins.
+            sharper: what is known of it by now.
+        """
+        if hasattr(self, "stage"):
+            self._end()
         self.stage = stage
-        self._planned_s = self._to_come.pop(stage, 0.0)
+        planned = self._to_come.pop(stage, None)
+        self._meant = planned or sharper or PlannedStage(stage, 0.0)
+        self._planned = sharper or self._meant
+        self._began = self._clock()
+        self._tally, self._known_s = _Tally(), 0.0
+        self._repetitions: list[float] = [0.0]
+        self._progress: Progress | None = None
+        self._firsts: list[bool] = []
+        self._first: bool | None = None
+        self._bracket: tuple[float, float] | None = None
+
+    def found(self, rate_fps: float) -> None:
+        """The rate that the stage found."""
+        self._bracket = rate_fps, rate_fps * _ERROR
 
     def progress(self, progress: Progress) -> None:
         """How far the stage is."""
-        step = progress.step - (progress.verdict is None)
-        share = min(1.0, step / max(1, progress.steps))
-        done = (progress.repetition - 1 + share) / max(1, progress.repetitions)
-        self._done = min(1.0, max(self._done, done))
+        before, self._progress = self._progress, progress
+        if before is None or before.repetition != progress.repetition:
+            if before is not None:
+                self._repetitions.append(0.0)
+            self._first = None
+        verdict = progress.verdict
+        if verdict is not None and self._first is None and progress.searched:
+            self._first = verdict.passed
+            self._firsts.append(verdict.passed)
+        if progress.searched and progress.step > 1:
+            low, high = self._bracket or (0.0, math.inf)
+            if progress.high_fps - progress.low_fps < high - low:
+                self._bracket = progress.low_fps, progress.high_fps
 
-    def left_s(self) -> float:
-        """Seconds from now on."""
-        return self._left_of_stage() + sum(
-            seconds * self._pace(stage.name) for stage, seconds in self._to_come.items()
-        )
+    def counted(self, trial: Trial) -> None:
+        """A trial is over, or was known already."""
+        own_s = _own_s(trial)
+        self._known_s += own_s
+        self._repetitions[-1] += own_s
 
     def now(self, trial: Trial, before: TrialResult | None) -> Now:
         """What is said of a trial that is about to begin."""
         ending = trial.key.rpartition("/")[2]
         attempt = int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
-        return Now(self.stage, trial, attempt, before, self.left_s())
+        left_s, spread_s = self._left()
+        off_s = _EIGHT_OF_TEN * spread_s
+        between_s = None
+        if off_s > _SHARP * (self._clock() - self._start + left_s):
+            between_s = max(0.3 * left_s, left_s - off_s), left_s + off_s
+        self._tally.trials += 1
+        self._tally.own_s += _own_s(trial)
+        return Now(self.stage, trial, attempt, before, left_s, between_s)
+
+    def left_s(self) -> float:
+        """Seconds from now on."""
+        return self._left()[0]
+
+    def _left(self) -> tuple[float, float]:
+        """Expected seconds, and their standard deviation."""
+        left_s, open_s = self._left_of_stage()
+        by_mode = {self.stage.mode: open_s}
+        known_s = left_s
+        for planned in self._to_come.values():
+            seconds, open_s = self._of(planned)
+            known_s += seconds
+            # a device that carries the bound here mostly carries it there
+            by_mode[planned.stage.mode] = by_mode.get(planned.stage.mode, 0.0) + open_s
+        return known_s, math.hypot(_UNSHARP * known_s, *by_mode.values())
+
+    def _of(self, planned: PlannedStage) -> tuple[float, float]:
+        """Seconds of a stage to come, and how unsure they are."""
+        if not planned.trials:
+            return planned.seconds * self._ratio(planned.stage), 0.0
+        ease, excess = self._ease(planned)
+        full_s = self._real(planned, planned.seconds, planned.trials)
+        if planned.least is None:
+            return full_s * self._ratio(planned.stage), 0.0
+        full_s *= excess
+        least_s = self._real(planned, planned.least[1], planned.least[0])
+        return (
+            ease * least_s + (1 - ease) * full_s,
+            (full_s - least_s) * math.sqrt(ease * (1 - ease)),
+        )
+
+    def _real(self, planned: PlannedStage, seconds: float, trials: int) -> float:
+        """Seconds that so many trials take, as trials went so far."""
+        return self._own(seconds, trials) * self._pace(planned)
+
+    def _pace(self, planned: PlannedStage) -> float:
+        """Seconds for each second of a trial's own."""
+        own_s = self._own(planned.seconds, planned.trials) / planned.trials
+        trials, taken_s = float(_USUAL_TRIALS), 0.0
+        spent_s = trials * self._assumed_s
+        for name, tally in [*self._tallies.items(), (self.stage.name, self._running())]:
+            weight = 1.0 if name == planned.stage.name else _ELSEWHERE
+            trials += weight * tally.trials
+            taken_s += weight * tally.own_s
+            spent_s += weight * tally.spent_s
+        if spent_s < taken_s:  # a rehearsal: no trial takes the seconds it stands for
+            return max(spent_s / taken_s, 1e-6)
+        return 1 + (spent_s - taken_s) / trials / own_s if own_s > 0 else 1.0
+
+    def _running(self) -> _Tally:
+        """The trials of this stage that are over."""
+        tally = self._tally
+        return _Tally(tally.trials, tally.own_s, self._clock() - self._began)
+
+    def _ratio(self, stage: Stage) -> float:
+        """How much longer stages of this kind took than planned: in this mode, or in any."""
+        for key in ((stage.name, stage.mode), (stage.name, "")):
+            if key in self._ratios:
+                meant, took = self._ratios[key]
+                return took / meant
+        return 1.0
+
+    def _ease(self, planned: PlannedStage) -> tuple[float, float]:
+        """How easily the device will carry the bound, and how much longer a search takes if not."""
+        ease, weight = _UNKNOWN
+        total, excess, counted = ease * weight, 1.0, 1.0
+        for shown in [*self._shown, *self._showing(planned.stage)]:
+            near = _nearness(planned.stage, shown.stage)
+            total += near * _expected(shown, planned)
+            weight += near
+            excess += near * shown.excess
+            counted += near
+        return total / weight, excess / counted
+
+    def _showing(self, other: Stage) -> list[_Shown]:
+        """What the search that is going on shows of other stages."""
+        if other == self.stage or not self._firsts:
+            return []
+        ease = sum(self._firsts) / len(self._firsts)
+        return [_Shown(self.stage, ease, 1.0, self._bracket, self._planned.limit_fps)]
+
+    def _left_of_stage(self) -> tuple[float, float]:
+        """Seconds of the stage that is going on, and how unsure they are."""
+        planned = self._planned
+        passed_s = self._clock() - self._began
+        if not planned.trials:
+            whole_s = planned.seconds * self._ratio(planned.stage)
+            return max(whole_s - passed_s, 0.1 * whole_s), 0.0
+        pace = self._pace(planned)
+        full_s = self._own(planned.seconds, planned.trials)
+        progress = self._progress
+        if progress is None:
+            whole_s = full_s * self._ratio(planned.stage)
+            if planned.least is None or self._known_s:
+                return max(whole_s - self._known_s, 0.1 * whole_s) * pace, 0.0
+            return self._of(planned)
+        return self._left_of_repetitions(progress, full_s, pace)
+
+    def _left_of_repetitions(
+        self, progress: Progress, full_s: float, pace: float
+    ) -> tuple[float, float]:
+        planned, count = self._planned, max(1, progress.repetitions)
+        each_s = full_s / count
+        over, running_s = self._repetitions[:-1], self._repetitions[-1]
+        if planned.least is None:
+            guess_s = this_s = _mean(each_s, over)
+            ease, open_s = 0.0, 0.0
+        else:
+            ease = self._ease(planned)[0]
+            own = _OWN * len(self._firsts)
+            if own:
+                ease = (ease + own * sum(self._firsts) / len(self._firsts)) / (1 + own)
+            easy_s = self._own(planned.least[1], planned.least[0]) / count
+            firsts = self._firsts if self._firsts else [False] * len(over)
+            hard_s = _mean(each_s, [s for s, easy in zip(over, firsts, strict=False) if not easy])
+            guess_s = ease * easy_s + (1 - ease) * hard_s
+            this_s = guess_s if self._first is None else easy_s if self._first else hard_s
+            open_s = (hard_s - easy_s) * math.sqrt(ease * (1 - ease))
+        rest_s = max(this_s - running_s, 0.0)
+        if progress.verdict is None:  # the trial that is about to begin takes its time in any case
+            rest_s = max(rest_s, each_s / max(1, progress.steps))
+        to_come = count - progress.repetition
+        unsure = to_come + (self._first is None)
+        return (rest_s + to_come * guess_s) * pace, open_s * unsure * pace
 
     def _end(self) -> None:
-        now = self._clock()
-        if self._planned_s:
-            name, spent = self.stage.name, now - self._began
-            self._spent[name] = self._spent.get(name, 0.0) + spent
-            self._meant[name] = self._meant.get(name, 0.0) + self._planned_s
-        self._began, self._done = now, 0.0
+        """Learn from the stage."""
+        planned, running = self._meant, self._running()
+        if running.trials and planned.trials:
+            self._tallies.setdefault(self.stage.name, _Tally()).add(running)
+        meant = self._own(planned.seconds, planned.trials)
+        took = self._known_s if planned.trials else running.spent_s
+        if planned.least is not None:
+            self._shown.append(self._of_search(meant, took))
+        elif took and meant:
+            for key in ((self.stage.name, self.stage.mode), (self.stage.name, "")):
+                before = self._ratios.get(key, (0.0, 0.0))
+                self._ratios[key] = before[0] + meant, before[1] + took
 
-    def _left_of_stage(self) -> float:
-        """By the plan, and by its own pace as far as it has come."""
-        spent = self._clock() - self._began
-        whole = self._planned_s * self._pace(self.stage.name)
-        if self._done:
-            # the first trials of a stage set things up: half of it decides, not the first of many
-            own = min(1.0, 2 * self._done)
-            whole = (1 - own) * whole + own * spent / self._done
-        # what takes longer than expected goes on for a while
-        return max(whole - spent, 0.1 * whole if self._done < 1 else 0.0)
+    def _of_search(self, meant_s: float, took_s: float) -> _Shown:
+        """What it showed, measured by what was known when it began."""
+        sharp = self._planned if self._planned.least is not None else self._meant
+        full_s = self._own(sharp.seconds, sharp.trials)
+        least_s = self._own(sharp.least[1], sharp.least[0]) if sharp.least else 0.0
+        ease = min(1.0, max(0.0, (full_s - took_s) / max(full_s - least_s, 1e-9)))
+        hard_s = (took_s - ease * least_s) / (1 - ease) if ease < _EASY else full_s
+        excess = hard_s / meant_s if meant_s else 1.0
+        return _Shown(self.stage, ease, excess, self._bracket, sharp.limit_fps)
 
-    def _pace(self, name: str) -> float:
-        """How much longer stages of this kind take than planned."""
-        if self._meant.get(name):
-            return self._spent[name] / self._meant[name]
-        meant, spent = sum(self._meant.values()), sum(self._spent.values())
-        if self._planned_s and self._done > 0.5:
-            meant += self._planned_s * self._done
-            spent += self._clock() - self._began
-        least, most = _USUAL
-        return min(most, max(least, spent / meant)) if meant else 1.0
+    def _own(self, seconds: float, trials: int) -> float:
+        """Planned seconds without what is assumed beyond the trials' own."""
+        return seconds - trials * self._assumed_s
+
+
+def _own_s(trial: Trial) -> float:
+    return trial.pause_s + trial.sending_s + trial.residual_wait_s
+
+
+def _mean(planned_s: float, took_s: Sequence[float]) -> float:
+    """Of repetitions that are over; the plan counts as half of one."""
+    return (0.5 * planned_s + sum(took_s)) / (0.5 + len(took_s))
+
+
+def _nearness(one: Stage, other: Stage) -> float:
+    """How much the one tells of the other."""
+    if one.mode == other.mode:
+        if one.name == other.name:
+            return _NEAR
+        return _SIBLING if one.octets == other.octets else _SIZE
+    return _MODE if one.name == other.name else _FAR
+
+
+def _expected(shown: _Shown, planned: PlannedStage) -> float:
+    """How easily a bound will be carried after what was shown at another size or in another mode.
+
+    Frames per second hardly depend on their size, but what the medium carries of them does; one
+    direction alone gets as much as each of two, or as both together.
+    """
+    mode, its_mode = planned.stage.mode, shown.stage.mode
+    # what the tester carries is about the same everywhere, the medium knows the size
+    bound_fps = min(planned.limit_fps, shown.limit_fps)
+    if shown.bracket is None or not bound_fps:
+        return shown.ease
+    if mode == its_mode and bound_fps > 0.95 * shown.limit_fps:
+        return shown.ease
+    low_fps, high_fps = shown.bracket
+    if shown.ease > _EASY:
+        high_fps = 2 * low_fps
+    if its_mode == BOTH and mode != BOTH:
+        high_fps *= 2
+    elif mode == BOTH and its_mode != BOTH:
+        low_fps /= 2
+    return min(1.0, max(0.0, (high_fps - bound_fps) / max(high_fps - low_fps, 1e-9)))

@@ -46,10 +46,26 @@ class Stage:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage and how long it takes if all goes as planned [s]."""
+    """A stage and how long it takes if all goes as planned.
+
+    Attributes:
+        stage: of the run.
+        seconds: that it takes, at most where it is a search.
+        trials: in that time.
+        least: trials and seconds if the device carries the upper bound at once.
+        limit_fps: what the medium carries, or medium and tester.
+    """
 
     stage: Stage
     seconds: float
+    trials: int = 0
+    least: tuple[int, float] | None = None
+    limit_fps: float = 0.0
+
+    @property
+    def least_s(self) -> float:
+        """Seconds if the device carries the upper bound at once."""
+        return self.seconds if self.least is None else self.least[1]
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,7 @@ class PlannedPoint:
 
     ``trials`` and ``duration_s`` hold when no trial is invalid and the device does not carry the
     upper bound; the bound itself may turn out lower: the tester's own capacity is measured first.
+    ``least_s`` is what it takes if the device carries every bound at once.
     The time holds what the tester needs for each trial, and the first benchmark at a size or in a
     mode bears what goes before: setting up, and the tester's own capacity.
     """
@@ -68,6 +85,7 @@ class PlannedPoint:
     media_fps: int
     trials: int
     duration_s: float
+    least_s: float
 
 
 @dataclass(frozen=True)
@@ -90,6 +108,11 @@ class RunPlan:
         """Seconds of all points."""
         return sum(p.duration_s for p in self.points)
 
+    @property
+    def least_s(self) -> float:
+        """Seconds of all points if the device carries every upper bound at once."""
+        return sum(p.least_s for p in self.points)
+
     def to_json(self) -> dict[str, Any]:
         """JSON-like values."""
         return {
@@ -97,6 +120,7 @@ class RunPlan:
             "points": [asdict(p) for p in self.points],
             "trials": self.trials,
             "duration_s": self.duration_s,
+            "least_s": self.least_s,
             "streams": list(self.streams),
             "device_must_be": self.intent,
             "caveats": self.caveats,
@@ -136,8 +160,10 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
             mode = mode_of(benchmark.phase, point.mode)
             taken = [
                 PlannedStage(Stage(SETUP, sizes.label, ""), setup_s),
-                PlannedStage(Stage(SELFTEST, sizes.label, mode), selftest_s),
-                PlannedStage(Stage(benchmark.name, sizes.label, mode), cost.seconds),
+                PlannedStage(
+                    Stage(SELFTEST, sizes.label, mode), selftest_s, ASSUMED_CAPACITY_TRIALS
+                ),
+                planned_stage(benchmark, point, cost),
             ]
             yield (
                 PlannedPoint(
@@ -147,10 +173,25 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
                     media_fps=media,
                     trials=cost.trials,
                     duration_s=sum(stage.seconds for stage in taken),
+                    least_s=sum(stage.least_s for stage in taken),
                 ),
                 taken,
             )
             setup_s = 0.0
+
+
+def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
+    """What a benchmark takes at a point, by what is known of it."""
+    stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
+    return PlannedStage(stage, cost.seconds, cost.trials, cost.least, point.limit_fps)
+
+
+def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
+    """Of a benchmark at a point, with its connections and what the tester needs for each trial."""
+    cost = benchmark.cost(point)
+    if benchmark.phase.directed and point.bound.settings.connects:
+        cost = with_phase_one(point, cost)
+    return cost.with_each(point.bound.tester.overhead_s)
 
 
 def mode_of(phase: Phase, mode: str) -> str:
@@ -174,10 +215,7 @@ def _costs(
             selftest_s = _selftest_s(spec, each_s)
         for benchmark in benchmarks:
             if benchmark.phase.directed:
-                cost = benchmark.cost(point)
-                if bound.settings.connects:
-                    cost = with_phase_one(point, cost)
-                yield benchmark, point, cost + Cost(0, each_s * cost.trials), selftest_s
+                yield benchmark, point, whole_cost(benchmark, point), selftest_s
                 selftest_s = 0.0
     point = Point(bound, sizes, "forward", media_fps)
     selftest_s = 0.0
@@ -185,8 +223,7 @@ def _costs(
         selftest_s = _selftest_s(capacity_spec(bound.settings, sizes, "forward", media_fps), each_s)
     for benchmark in benchmarks:
         if not benchmark.phase.directed:
-            cost = benchmark.cost(point)
-            yield benchmark, point, cost + Cost(0, each_s * cost.trials), selftest_s
+            yield benchmark, point, whole_cost(benchmark, point), selftest_s
             selftest_s = 0.0
 
 

@@ -24,9 +24,11 @@ from v6t.core.runs.manifest import machine, now
 from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import quiet
 from v6t.procedures.tester_rate import (
+    MOST_AGAIN,
     CapacitySpec,
     Rules,
     TesterCapacity,
+    carries_more,
     plausible_capacity,
     tester_capacity,
 )
@@ -116,6 +118,45 @@ def find_capacity(
         used[key] = {"fps": found.rate_fps, "source": source}
         directory.write_json(FILE, used)
     return TesterCapacity(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
+
+
+def found_again(
+    bound: BoundRun,
+    streams: Mapping[Direction, StreamSet],
+    spec: CapacitySpec,
+    measure: Measure,
+    before: TesterCapacity,
+    number: int,
+    say: Callable[[str], None],
+) -> TesterCapacity | None:
+    """A higher capacity, where the device just carried all that the tester was thought to.
+
+    Such a result is the tester's, and the machine may have been busy when that was measured: one
+    short trial tells, and the self-test is made again if it passes.
+
+    Args:
+        bound: the run.
+        streams: what is sent.
+        spec: how the capacity was looked for.
+        measure: the tester without a device.
+        before: what was found.
+        number: of this look, from 1.
+        say: told when the self-test is made again.
+    """
+    if bound.driver.absent or not bound.tester.loops_back:
+        return None
+    if not carries_more(spec, before.rate_fps, measure):
+        return None
+    say(
+        f"{spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester carries "
+        "far more: self-test and search are repeated"
+    )
+    found = tester_capacity(spec, measure, MOST_AGAIN + number)
+    if found.rate_fps <= before.rate_fps:
+        return None
+    if _may_be_old(bound):
+        remember(bound, spec, streams, found)
+    return replace(found, keys=before.keys + found.keys)
 
 
 def _may_be_old(bound: BoundRun) -> bool:

@@ -79,9 +79,9 @@ def test_every_stage_of_a_run_was_planned(tmp_path, monkeypatch):
     begun, seen = [], []
     begin = Forecast.begin
 
-    def noted(self, stage):
+    def noted(self, stage, sharper=None):
         begun.append(stage)
-        begin(self, stage)
+        begin(self, stage, sharper)
 
     class Watch(Silent):
         def now(self, now):

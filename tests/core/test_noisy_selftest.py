@@ -8,7 +8,7 @@ import pytest
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.runner import execute
+from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.selftest import measure_capacities
 from v6t.procedures.tester_rate import least_plausible_fps
 
@@ -102,3 +102,38 @@ def test_the_command_notices_it_too(tmp_path):
 )
 def test_what_a_mode_shows_of_another(mode, others, least):
     assert least_plausible_fps(mode, others) == least
+
+
+def test_one_mode_alone_notices_it_when_the_device_carries_all_of_it(tmp_path):
+    """The self-test is the whole of what the device is offered, so it is looked at again."""
+    quiet, repeated, _ = measured(tmp_path / "quiet", a_run(("forward",)))
+    assert repeated == []
+    bound = a_run(("forward",), noisy_at=1, noisy_trials=8)
+    watch = Listening()
+    outcome = execute(bound, tmp_path / "noisy", watch)
+    (record,) = outcome.records
+    assert record.median == quiet["forward"] > 0.95 * DEVICE_FPS
+    assert record.tester_limited is False
+    assert sum("self-test and search are repeated" in said for said in watch.said) == 1
+    keys = [e["trial"]["key"] for e in entries(tmp_path / "noisy")]
+    assert {k.split("/")[0] for k in record.trials} == {"again1-throughput"}
+    assert any(k.startswith("throughput/") for k in keys)
+    # and what is on disk replays to the same
+    results = tmp_path / "noisy" / "results.json"
+    first = json.loads(results.read_text())
+    results.write_text(json.dumps({**first, "status": "running"}))
+    resumed = resume(tmp_path / "noisy", Listening())
+    assert resumed.measured == 0
+    assert [r.median for r in resumed.records] == [record.median]
+
+
+def test_a_tester_that_is_no_faster_is_asked_once(tmp_path):
+    """The device is faster than the tester: one more short trial without it, and no repetition."""
+    rates, repeated, journal = measured(
+        tmp_path / "run", a_run(("forward",), capacity_fps=9_000_000)
+    )
+    assert repeated == []
+    assert rates["forward"] < TESTER_FPS * 1.01
+    keys = [e["trial"]["key"] for e in journal]
+    assert sum("selftest/84/forward/u" in key for key in keys) == 1
+    assert not any(key.startswith("again") for key in keys)
