@@ -73,9 +73,11 @@ KILLS ?= 100
 kills: $(VENV)/.developed
 	V6T_KILLS=$(KILLS) $(BIN)/pytest -q --timeout 7200 tests/fuzz/test_kills.py
 
-# every fault at every step of the drivers that run here, over a real sshd
+# every fault at every step of the drivers that run here, over a real sshd, at so many sites
+LANES ?= $$(($(JOBS) * 4))
 faults: $(VENV)/.developed
-	V6T_FAULTS=all $(BIN)/pytest -q --timeout 7200 tests/drivers/duts/test_fault_matrix.py
+	V6T_FAULTS=all V6T_LANES=$(LANES) $(BIN)/pytest -q --timeout 7200 $(PARALLEL) $(LANES) \
+	    tests/drivers/duts/test_fault_matrix.py
 
 # TRex of TREX_DIR on emulated NICs; the first time, the image of Debian's kernel is made
 test-trex-vm: $(VENV)/.developed

@@ -44,6 +44,11 @@ class Conditions:
     bound_fps: float | None = None
     queries: Queries | None = None
 
+    @property
+    def longer_s(self) -> float:
+        """A trial is longer by the time until its last flow has begun (RFC 8219 section 10.2.2) [s]."""
+        return self.starts.last_s if self.starts else 0.0
+
     def point(self, benchmark: str) -> str:
         """Start of the keys of a benchmark's trials."""
         return f"{self.variant}{benchmark}/{self.ipv6_frame_size}/{self.mode}"

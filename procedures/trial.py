@@ -37,6 +37,7 @@ Ability = Literal[
     "loss-times",
     "connections",
     "flow-starts",
+    "timed-flow-starts",
     "queries",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
@@ -49,6 +50,7 @@ ABILITIES: Mapping[Ability, str] = {
     "loss-times": "knows when frames were lost",
     "connections": "learns connections",
     "flow-starts": "begins flows one after the other",
+    "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
     "queries": "asks and answers DNS queries",
 }
 """The same in words."""
@@ -115,6 +117,11 @@ class Starts:
 
     flows: int
     interval_s: float
+
+    @property
+    def last_s(self) -> float:
+        """When the last flow begins [s]."""
+        return (self.flows - 1) * self.interval_s
 
 
 @dataclass(frozen=True)
@@ -200,6 +207,8 @@ class Trial:
             found.add("connections")
         if self.starts is not None:
             found.add("flow-starts")
+            if found & {*TIMING, "two-rates"}:
+                found.add("timed-flow-starts")
         if self.queries is not None:
             found.add("queries")
         return frozenset(found)

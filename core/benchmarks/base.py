@@ -66,6 +66,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
         abilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
+        incremental: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
         exchange: of the technologies it is for.
         alone: it cannot stand beside others in one run.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
@@ -84,6 +85,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     abilities: ClassVar[frozenset[Ability]] = frozenset()
     exchange: ClassVar[Exchange] = "frames"
     fills_table: ClassVar[bool] = True
+    incremental: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
 

@@ -32,6 +32,7 @@ from v6t.profiles.files import read_json
 SCHEMA = "v6t-campaign-plan/1"
 PLAN, FAILURES = "campaign.json", "failures"
 WAITING, FAILED = "waiting", "failed"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -165,15 +166,30 @@ def opened(directory: Path) -> Campaign:
     Raises:
         UsageError: it holds none.
     """
+    from pydantic import TypeAdapter, ValidationError
+    from v6t.analysis.published.library import sources
+
     try:
         content = read_json(directory / PLAN)
-        runs = tuple(CampaignRun(**run) for run in content["runs"])
-        return Campaign(content["name"], content["title"], content["paper"], content["notes"], runs)
+        if content.pop("schema", SCHEMA) != SCHEMA:
+            raise ValueError("it is of a version that is not known here")
+        found: Campaign = TypeAdapter(Campaign).validate_python(content)
+        outside = [r.directory for r in found.runs if not _NAME.fullmatch(r.directory)]
+        if outside:  # runs are made in them
+            raise ValueError(f"{outside[0]!r} is no directory of a run")
+        if found.paper is not None and found.paper not in sources():
+            raise ValueError(f"there is no paper {found.paper!r}")
+        return found
+    except ValidationError as exc:
+        where = ".".join(map(str, exc.errors()[0]["loc"]))
+        raise UsageError(
+            f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}"
+        ) from exc
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise UsageError(
             f"{directory} holds no campaign", "give the directory of an earlier `v6t campaign`"
         ) from exc
-    except (OSError, ValueError, KeyError, TypeError) as exc:
+    except (OSError, ValueError, AttributeError, TypeError) as exc:
         raise UsageError(f"{directory / PLAN} cannot be read: {exc}") from exc
 
 
@@ -280,7 +296,11 @@ def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRu
     from v6t.core.config.resolve import resolve_and_bind
 
     bed = dict(planned.bed)
-    if overrides.tester is not None and bed.get("tester", {}).get("kind") != overrides.tester:
+    tester = (
+        bed.get("tester") or {}
+    )  # anything yet: who resolves the run says what is wrong with it
+    other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
+    if overrides.tester is not None and other:
         bed["tester"] = {"kind": overrides.tester}
     flags = Flags(
         preset=overrides.preset,

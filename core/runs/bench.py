@@ -75,6 +75,19 @@ def compile_point(
     }
 
 
+def streams_of(
+    bound: BoundRun,
+    sizes: FramePair,
+    vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+) -> dict[Direction, StreamSet]:
+    """What a run sends for one frame size: the plugin's traffic, varied, with that of its modifier."""
+
+    def changed(traffic: Traffic) -> Traffic:
+        return bound.modified(vary(traffic))
+
+    return compile_point(bound.technology, sizes, bound.settings.seed, changed)
+
+
 class Bench:
     """A tester that opens and loads when a trial needs it: a replayed run needs none."""
 

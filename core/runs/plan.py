@@ -13,7 +13,7 @@ from v6t.core.benchmarks.point import Cost, Point
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import streams_of
 from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.model import FramePair
@@ -109,7 +109,7 @@ def plan(bound: BoundRun) -> RunPlan:
     streams: list[str] = []
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
-        for direction, stream_set in compile_point(plugin, sizes, run.seed).items():
+        for direction, stream_set in streams_of(bound, sizes).items():
             total = sum(s.weight for s in stream_set.streams)
             streams += [
                 f"{sizes.label} {direction}: {s.name} ({s.role.value}), "

@@ -21,7 +21,7 @@ from v6t.core.config.checks import check_abilities
 from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
-from v6t.core.runs.bench import Bench, compile_point, make_tester
+from v6t.core.runs.bench import Bench, make_tester, streams_of
 from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
 from v6t.core.runs.forecast import Forecast, Now
@@ -158,7 +158,7 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
         bound = bound or bind(run)
         if not bound.tester.simulates:
             sizes = bound.technology.frame_pair(run.frame_sizes[0])
-            check_order(directory, compile_point(bound.technology, sizes, run.seed).values())
+            check_order(directory, streams_of(bound, sizes).values())
         with logged(watch, path) as log:
             return _carry_out(bound, directory, log)
     finally:
@@ -236,7 +236,7 @@ def _load(
     state: _State, sizes: FramePair, vary: Vary = lambda traffic: traffic
 ) -> Mapping[Direction, StreamSet]:
     """Streams of a frame size, or a variant of them; both testers have them."""
-    streams = compile_point(state.bound.technology, sizes, state.run.seed, vary)
+    streams = streams_of(state.bound, sizes, vary)
     state.bench.load(streams)
     state.loopback.load(streams)
     return streams
@@ -298,7 +298,8 @@ def _measure_point(
             add_means(record)
         state.records.append(record)
         state.results.add(record)
-        state.tables.add(benchmark.csv_file, with_limit(measured.rows, record))
+        for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
+            state.tables.add(name, with_limit(rows, record))
         _write_meanwhile(state)
     return found
 
@@ -476,6 +477,7 @@ def _conditions(bound: BoundRun, capacity: TesterCapacity, source: str) -> dict[
         "selftest_margin": run.procedure.selftest_margin,
         "selftest_trials": list(capacity.keys),
         "ceiling": source,
+        **({"modifier": run.modifier} if run.modifier else {}),
         "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
     }
 

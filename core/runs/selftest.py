@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from v6t.core.config.bound import BoundRun
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
 from v6t.procedures.tester_rate import least_plausible_fps, plausible_capacity, usable_fps
@@ -24,7 +24,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
     try:
         for size in run.frame_sizes:
             sizes = plugin.frame_pair(size)
-            streams = compile_point(plugin, sizes, run.seed)
+            streams = streams_of(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             found: dict[Mode, float] = {}

@@ -19,6 +19,7 @@ from v6t.drivers.embedded.timing import (
     Wanted,
     class_times,
     lost_between,
+    unsent,
 )
 from v6t.drivers.lab.ring import RxRing
 from v6t.drivers.neighbours import Hosts
@@ -53,7 +54,13 @@ class Tally:
     out_of_order: int = 0
     late: int = 0
     times: ClassTimes | None = None
+    skipped: NDArray[np.bool_] | None = None
     samples: list[NDArray[np.uint8]] = field(default_factory=list)
+
+    def gone(self) -> NDArray[np.intp]:
+        """Sequence numbers of what was sent and did not come back."""
+        there = self.seen if self.skipped is None else self.seen | self.skipped
+        return np.nonzero(~there)[0]
 
 
 class Receiver:
@@ -156,7 +163,9 @@ class Receiver:
         self._arrivals = Arrivals(wanted)
         self._tallies = {}
         streams = self._streams.streams
-        times = class_times(wanted, [required[s.name] for s in streams])
+        turns = [required[s.name] for s in streams]
+        skipped = [unsent(wanted, number, count) for number, count in enumerate(turns)]
+        times = class_times(wanted, turns, skipped)
         for number, stream in enumerate(streams):
             count = required[stream.name]
             self._tallies[stream.stream_id] = Tally(
@@ -165,6 +174,7 @@ class Receiver:
                 max(1, count // SAMPLES),
                 np.zeros(count, dtype=bool),
                 times=times[number] if times else None,
+                skipped=skipped[number],
             )
 
     def report(self) -> dict[str, Any]:
@@ -173,7 +183,8 @@ class Receiver:
         streams = {}
         found = []
         missing = None
-        for tally in self._tallies.values():
+        gone: dict[int, NDArray[np.intp]] = {}
+        for number, tally in enumerate(self._tallies.values()):
             received = int(np.count_nonzero(tally.seen))
             streams[tally.stream.name] = {
                 "received": received,
@@ -194,18 +205,14 @@ class Receiver:
                     source=source,
                 )
             )
-            if received < tally.required and missing is None and not self._connections.learning:
+            gone[number] = tally.gone()
+            if len(gone[number]) and missing is None and not self._connections.learning:
                 missing = missing_example(
-                    tally.stream, int(tally.seen.argmin()), self._direction, self._oracle, source
+                    tally.stream, int(gone[number][0]), self._direction, self._oracle, source
                 )
         compared = together(found)
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
-        gone = {
-            number: np.nonzero(~t.seen)[0]
-            for number, t in enumerate(self._tallies.values())
-            if t.stream.role is not Role.NEGATIVE
-        }
         first_lost, last_lost = lost_between(self._wanted, gone)
         asked = self._wanted.trial.delays
         return {

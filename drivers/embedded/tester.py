@@ -51,7 +51,7 @@ class EmbeddedTester:
     abilities: frozenset[Ability] = frozenset(
         {
             *("tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"),
-            *("connections", "flow-starts", "queries"),
+            *("connections", "flow-starts", "timed-flow-starts", "queries"),
         }
     )
 

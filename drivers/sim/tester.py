@@ -289,7 +289,10 @@ class SimTester:
     def _loss(self, way: str, trial: Trial, device: Device) -> _Loss:
         """Losses by overload, by the time it takes to recover, and by a reset."""
         o = self.options
-        first = device.lost(trial.first_frames, trial.rate_fps)
+        full = trial.first_frames
+        if trial.starts is not None:  # only while all flows send is the rate the trial's
+            full = max(1, full - round(trial.starts.last_s * trial.rate_fps))
+        first = device.lost(full, trial.rate_fps)
         lost, begin, end, gap = first, 0.0, trial.duration_s - 1 / trial.rate_fps, 0.0
         if trial.then is not None:
             second = trial.then
@@ -356,7 +359,7 @@ def _before_start(trial: Trial, frames: int) -> int:
     starts = trial.starts
     if starts is None:
         return 0
-    rate = frames / trial.sending_s
+    rate = frames * trial.first_frames / trial.frames / trial.duration_s
     gone = 0
     for flow in range(1, starts.flows):
         before = min(frames, math.ceil(flow * starts.interval_s * rate))

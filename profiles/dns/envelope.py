@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.profiles.inet import Headers, finish_ipv4, finish_udp
+from v6t.profiles.inet import ETHERTYPES_VLAN, Headers, finish_ipv4, finish_udp
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,9 +56,9 @@ class Layout:
         kind, ip = _TYPES[self.version], self.ip
         found: NDArray[np.bool_] = (frames[:, ip - 2] == kind[0]) & (frames[:, ip - 1] == kind[1])
         if self.vlan is not None:
-            tag = frames[:, 12:16]
-            found &= (tag[:, 0] == 0x81) & (tag[:, 1] == 0)
-            found &= (tag[:, 2] & 0x0F) * 256 + tag[:, 3].astype(np.uint16) == self.vlan
+            found &= (word(frames, 12) == ETHERTYPES_VLAN[0]) & (
+                word(frames, 14) & 0xFFF == self.vlan
+            )
         if self.version == 6:
             found &= frames[:, ip + 6] == 17
         else:  # no options, no fragment

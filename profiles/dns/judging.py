@@ -32,7 +32,7 @@ RCODES = {
     1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED",
 }  # fmt: skip
 """RFC 1035 section 4.1.1."""
-_CNAME = 5
+_CNAME, _IN = 5, b"\0\1"
 
 
 def _form() -> tuple[U8, U8]:
@@ -142,6 +142,7 @@ def _records(message: bytes, at: int, name: tuple[bytes, ...]) -> set[bytes]:
     for _ in range(int.from_bytes(message[6:8], "big")):
         owner, at = read_name(message, at)
         kind, size = (int.from_bytes(message[at + n : at + n + 2], "big") for n in (0, 8))
+        kind *= message[at + 2 : at + 4] == _IN
         begin = at + 10
         at = begin + size
         if at > len(message):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from v6t.profiles.distinct import distinct
 from v6t.profiles.dns.reading import read_name
 from v6t.profiles.dns.zone import (
     LABEL,
@@ -129,7 +130,7 @@ class Authority:
             aaaa = (kind == AAAA) & self.with_own(addresses)
             # by what is answered, and whether the question has an OPT record
             form = np.where(aaaa, 2, np.where(kind == A, 1, 0)) * 2 + (messages[:, 11] > 0)
-            for number in np.unique(form[ours]):
+            for number in distinct(form[ours]):
                 chosen = np.nonzero(ours & (form == number))[0]
                 record = _RECORDS[number // 2](self.zone, addresses[chosen])
                 extended = bool(number % 2)

@@ -17,12 +17,12 @@ from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.machine_readable import schema
-from v6t.core.campaigns.campaign import Overrides, lay_out
+from v6t.core.campaigns.campaign import Overrides, lay_out, start
 from v6t.core.campaigns.file import packaged
 from v6t.core.config.yaml_document import Document
 from v6t.profiles.errors import TranslationError
 
-from .support import COMMAND, complaint, v6t
+from .support import COMMAND, complaint, tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -351,6 +351,37 @@ def test_a_wrong_file_is_refused_before_anything_is_made(change, words, tmp_path
     done = v6t("campaign", written(tmp_path, SMALL.replace(*change)), "-o", tmp_path / "out")
     assert words in complaint(done)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"schema": "v6t-campaign-plan/99"}, "it is of a version that is not known here"),
+        ({"paper": [None]}, "is damaged: paper: Input should be a valid string"),
+        ({"paper": "unknown"}, "there is no paper 'unknown'"),
+        ({"runs": [{"directory": "../x"}]}, "'../x' is no directory of a run"),
+        ({"runs": 7}, "is damaged: runs"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [["campaign", "--resume"], ["report"]])
+def test_a_plan_that_was_changed_by_hand_is_refused(arguments, changes, words, tmp_path):
+    """Nothing is made where it leads."""
+    campaign = lay_out(written(tmp_path), Overrides(tester="sim"))
+    start(campaign, tmp_path / "out")
+    plan = tmp_path / "out" / "campaign.json"
+    content = json.loads(plan.read_text())
+    if isinstance(changes.get("runs"), list):
+        changes = {"runs": [{**content["runs"][0], **changes["runs"][0]}]}
+    plan.write_text(json.dumps({**content, **changes}))
+    before = tree(tmp_path)
+    assert words in complaint(v6t(*arguments, tmp_path / "out"))
+    assert tree(tmp_path).keys() - {"out/.lock"} == before.keys() - {"out/.lock"}
+
+
+def test_a_testbed_whose_tester_is_one_value_is_refused_with_another_tester_too(tmp_path):
+    file = written(tmp_path, SMALL.replace("{kind: sim, options", "4 #"))
+    said = complaint(v6t("campaign", file, "--tester", "sim", "--dry-run"))
+    assert "tester: names with values are wanted (4 given)" in said
 
 
 ALONG = """\

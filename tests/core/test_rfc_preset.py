@@ -99,6 +99,7 @@ SETTINGS = {
     "flows.starts": (["together", "successive"], "RFC 8219 sections 10.2.1, 10.2.2"),
     "flows.interval_s": (1.0, "RFC 8219 section 10.2.2: t is the user's"),
     "flows.quarters": (False, "RFC 8219 section 10.2.2: they MAY be measured"),
+    "flows.also_starts": (["together", "successive"], "RFC 8219 sections 10.2.1, 10.2.2"),
     "flows.also": ([], "RFC 8219 section 10.2.1: the user names those beside the throughput"),
 }
 

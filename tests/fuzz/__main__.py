@@ -10,6 +10,7 @@ from collections import Counter
 from multiprocessing import get_context
 
 from .attack import BATCH, LARGE_MIB, SLOW_S, batch
+from .kept import originals
 from .kinds import SHARES
 
 
@@ -27,6 +28,7 @@ def main() -> int:
         while left > 0:
             jobs.append((kind, number, min(BATCH, left)))
             left, number = left - BATCH, number + 1
+    originals()  # once for all processes
     began, total, wrong = time.monotonic(), 0, 0
     slowest = peak = 0.0
     statuses: Counter[int] = Counter()

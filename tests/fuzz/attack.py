@@ -31,7 +31,7 @@ def batch(job: tuple[str, int, int]) -> dict[str, Any]:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(KINDS[kind](place.files))
+    @given(KINDS[kind]())
     def attack(found: Any) -> None:
         done = place.outcome(found)
         figures["inputs"] += 1

@@ -9,14 +9,14 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from v6t.core.cli import main
-from v6t.tests.core.reportruns import made
 
 from .inputs import FOLDER, PIPE, ZERO, Input
+from .kept import originals
 
 HANGS_S = 60
 ALLOWED = (0, 2, 3, 4, 5, 6)
@@ -58,14 +58,14 @@ class _HangError(BaseException):
 
 
 class Place:
-    """A directory for one input after the other, and a finished run."""
+    """A directory for one input after the other, and what was finished before."""
 
     def __init__(self) -> None:
-        """Make the run."""
+        """Make what nobody damages."""
         self._root = Path(tempfile.mkdtemp(prefix="v6t-fuzz-"))
-        self._whole = self._root / "whole"
-        made(self._whole, "throughput", procedure={"repetitions": 1})
-        self.files = {p.name: p.read_bytes() for p in self._whole.iterdir() if p.is_file()}
+        self._kept = {}
+        for name, word in (("WHOLE", "RUN"), ("AUDITED", "AUDIT")):
+            self._kept[name] = _laid(self._root / name, originals()[word])
 
     def close(self) -> None:
         """Remove everything."""
@@ -78,12 +78,11 @@ class Place:
         here.mkdir()
         for name, content in given.files.items():
             _write(here / name, content)
-        run = here / "run"
-        if "RUN" in given.words:
-            run.mkdir()
-            for name, octets in self.files.items():
-                _write(run / name, given.damage.get(name, octets))
-        words = [{"RUN": str(run), "WHOLE": str(self._whole)}.get(w, w) for w in given.words]
+        places = dict(self._kept)
+        for word in set(given.words) & originals().keys():
+            places[word] = _laid(here / word.lower(), {**originals()[word], **given.damage})
+        # no system hands a program a word with an octet 0 in it
+        words = [str(places.get(w, w)).replace("\0", "") for w in given.words]
         os.chdir(here)
         try:
             _forget_peak()
@@ -91,11 +90,26 @@ class Place:
             peak = _peak_mib()
         finally:
             os.chdir("/")
-        lost = ""
-        if status and "RUN" in given.words and "results.json" not in given.damage:
-            now = (run / "results.json").read_bytes()
-            lost = "" if now == self.files["results.json"] else "failed, yet the results changed"
+        lost = "failed, yet results changed" if status and self._changed(given, here) else ""
         return Outcome(status, said, seconds, peak, lost)
+
+    @staticmethod
+    def _changed(given: Input, here: Path) -> bool:
+        """Whether results that nobody damaged are not what they were."""
+        return any(
+            (here / word.lower() / name).read_bytes() != octets
+            for word in set(given.words) & originals().keys()
+            for name, octets in originals()[word].items()
+            if name.endswith("results.json") and name not in given.damage
+        )
+
+
+def _laid(path: Path, files: Mapping[str, bytes | str]) -> Path:
+    """A directory with these files."""
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        _write(path / name, content)
+    return path
 
 
 def _write(path: Path, content: bytes | str) -> None:

@@ -13,14 +13,12 @@ from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
-from v6t.core.benchmarks import registry
 from v6t.core.campaigns.file import packaged
 from v6t.core.config.files import Flags
 from v6t.core.config.lookup import every_setting
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve
 from v6t.core.config.yaml_document import Document
-from v6t.core.migrate import maptperf, siitperf
 from v6t.drivers.duts.registry import names as drivers
 from v6t.profiles.errors import UsageError
 
@@ -33,9 +31,10 @@ class Input:
     """One command with the files it is given.
 
     Attributes:
-        words: of the command line; ``RUN`` in them is a finished run's directory.
+        words: of the command line; ``RUN``, ``AUDIT``, ``CAMPAIGN`` in them are directories of what was
+            finished, ``WHOLE`` and ``AUDITED`` such that nobody damages.
         files: by name, in the current directory; a string is one of the odd kinds above.
-        damage: files of the finished run that are replaced, by name.
+        damage: files of those directories that are replaced, by name.
     """
 
     words: tuple[str, ...]
@@ -318,193 +317,3 @@ def _dump(value: Any) -> bytes:
         return json.dumps(value).encode(errors="surrogatepass")
     lines = [f"{json.dumps(str(k))}: {json.dumps(v)}\n" for k, v in value.items()]
     return "".join(lines).encode(errors="surrogatepass")
-
-
-def _flag(name: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[str]]:
-    return st.one_of(st.just([]), values.map(lambda v: [name, str(v)]))
-
-
-ASSIGNED = st.one_of(
-    st.tuples(st.deferred(lambda: st.sampled_from(settings())), VALUES).map(
-        lambda pair: f"{pair[0].split('.', 1)[-1]}={pair[1]}"
-    ),
-    TEXTS,
-)
-FLAGS = st.tuples(
-    _flag("--plugin", st.one_of(st.sampled_from(names()), TEXTS)),
-    _flag("--measure", st.one_of(st.sampled_from(registry.names()), TEXTS)),
-    _flag("--frame-size", st.sampled_from(NUMBERS)),
-    _flag("--mode", st.one_of(st.sampled_from(("forward", "reverse")), TEXTS)),
-    _flag("--duration", VALUES),
-    _flag("--resolution", VALUES),
-    _flag("--rate", VALUES),
-    _flag("--reps", VALUES),
-    _flag("--set", ASSIGNED),
-    _flag("--set-procedure", ASSIGNED),
-    _flag("--set-dut", ASSIGNED),
-    _flag("--set-tester", ASSIGNED),
-    _flag("--seed", VALUES),
-    _flag("--label", TEXTS),
-)
-
-
-@st.composite
-def flags(draw: Any, most: int = 3) -> tuple[str, ...]:
-    """Some flags of ``v6t run``."""
-    found: list[str] = []
-    for place in draw(st.lists(st.integers(0, 13), max_size=most, unique=True)):
-        found += draw(FLAGS.map(lambda rows, place=place: rows[place]))
-    return tuple(found)
-
-
-@st.composite
-def dry_runs(draw: Any) -> Input:
-    """``run --dry-run`` and ``dut plan`` with files and flags."""
-    files = {"run.yaml": draw(document(run_files())), "bed.yaml": draw(document(beds()))}
-    head = draw(
-        st.sampled_from((("run", "--dry-run"), ("run", "--dry-run", "--json"), ("dut", "plan")))
-    )
-    tail = draw(flags()) if head[0] == "run" else ()
-    return Input((*head, "run.yaml", "--testbed", "bed.yaml", *tail), files)
-
-
-@st.composite
-def bare(draw: Any) -> Input:
-    """Flags alone: ``run``, ``compile``."""
-    if draw(st.booleans()):
-        plugin = draw(st.sampled_from(names()))
-        return Input(("run", "--dry-run", "--tester", "sim", "--plugin", plugin, *draw(flags())))
-    words = ["compile", "--plugin", draw(st.sampled_from(names()))]
-    for name in (
-        "--direction",
-        "--frame-size",
-        "--format",
-        "--count",
-        "--rate",
-        "--cores",
-        "--seed",
-    ):
-        usual = {
-            "--direction": ("forward", "reverse"),
-            "--format": ("stl-json", "stl-py", "pcap", "text"),
-        }
-        if draw(st.integers(0, 3)) == 0:
-            words += [name, str(draw(st.one_of(st.sampled_from(usual.get(name, NUMBERS)), VALUES)))]
-    if "--count" not in words:
-        words += ["--count", "10"]
-    return Input((*words, *(("--set", draw(ASSIGNED)) if draw(st.booleans()) else ())))
-
-
-CALC = {
-    "map": ("--rule-ipv6", "--rule-ipv4", "--ea-len", "--psid-offset", "--psid-len", "--psid", "--ipv4",
-            "--ipv6", "--port", "--iid-format"),
-    "rate": ("--frame-size", "--line-rate", "--overhead"),
-    "rfc6052": ("--prefix", "--ipv4", "--ipv6"),
-    "eam": ("--map", "--prefix", "--ipv4", "--ipv6"),
-}  # fmt: skip
-RIGHT = {
-    "--rule-ipv6": "2001:db8::/40", "--rule-ipv4": "192.0.2.0/24", "--ea-len": "16", "--psid": "52",
-    "--ipv4": "192.0.2.18", "--ipv6": "2001:db8:12:3400::1", "--frame-size": "84", "--line-rate": "10G",
-    "--prefix": "64:ff9b::/96",
-}  # fmt: skip
-
-
-@st.composite
-def calculations(draw: Any) -> Input:
-    """``calc``, ``explain``, ``plugins``, ``doctor``, ``completion`` and words that are no command."""
-    kind = draw(st.integers(0, 9))
-    if kind == 0:
-        return Input((*draw(st.lists(TEXTS, max_size=3)),))
-    if kind == 1:
-        return Input(("explain", draw(st.one_of(st.sampled_from(settings()), TEXTS))))
-    if kind == 2:
-        return Input(("plugins", draw(st.one_of(st.sampled_from(names()), TEXTS))))
-    if kind == 3:
-        return Input(("completion", draw(TEXTS)))
-    if kind == 4:
-        return Input(("doctor", "--testbed", "bed.yaml"), {"bed.yaml": draw(document((BED,)))})
-    name = draw(st.sampled_from(sorted(CALC)))
-    words = ["calc", name]
-    for option in CALC[name]:
-        right = draw(st.integers(0, 4))
-        if option in RIGHT and right:
-            words += [option, RIGHT[option]]
-        elif right == 0:
-            words += [option, str(draw(VALUES))]
-    return Input(tuple(words))
-
-
-def _conf(known: tuple[str, ...]) -> st.SearchStrategy[bytes]:
-    right = st.sampled_from(
-        ("0", "1", "2", "3", "10", "4", "6", "65535", "198.18.0.2", "2001:2::2", "fe80::1", "::",
-         "00:11:22:33:44:55", "64:ff9b::", "0x10")
-    )  # fmt: skip
-    value = st.one_of(right, VALUES.map(str))
-    rows = st.lists(st.tuples(st.sampled_from(known), value), max_size=12)
-    return rows.map(lambda r: "".join(f"{n} {v}\n" for n, v in r).encode(errors="surrogatepass"))
-
-
-@st.composite
-def conversions(draw: Any) -> Input:
-    """``init --from-siitperf`` and ``--from-maptperf``."""
-    tool, module = draw(st.sampled_from((("siitperf", siitperf), ("maptperf", maptperf))))
-    text = draw(_conf(tuple(module.KNOWN)))
-    if draw(st.integers(0, 3)) == 0:
-        text = draw(octets(text))
-    words = ("init", f"--from-{tool}", "its.conf", "--dir", "made")
-    content: bytes | str = (
-        draw(st.sampled_from((PIPE, ZERO))) if draw(st.integers(0, 30)) == 0 else text
-    )
-    return Input(words, {"its.conf": content})
-
-
-@st.composite
-def planned_campaigns(draw: Any) -> Input:
-    """``campaign --dry-run``."""
-    return Input(
-        ("campaign", "--dry-run", "campaign.yaml", "--tester", "sim"),
-        {"campaign.yaml": draw(document(campaigns()))},
-    )
-
-
-HELD = ("results.json", "manifest.json", "config.json", "journal.jsonl", "results.csv")
-READERS = (
-    ("resume", "RUN", "--no-report"), ("resume", "RUN", "--no-report", "--json"),
-    ("report", "RUN", "--format", "md"), ("report", "RUN", "--format", "json,junit,csv"),
-    ("trend", "RUN", "WHOLE", "--json"), ("compare", "RUN", "WHOLE"), ("compare", "WHOLE", "RUN", "--json"),
-    ("init", "--from-run", "RUN", "--dir", "made"), ("dut", "plan", "RUN"),
-)  # fmt: skip
-
-
-@st.composite
-def damaged_runs(draw: Any, whole: dict[str, bytes]) -> Input:
-    """Commands that read a run's directory, in which a file was edited by hand."""
-    name = draw(st.sampled_from(HELD))
-    return Input(draw(st.sampled_from(READERS)), {}, {name: draw(edited(name, whole[name]))})
-
-
-@st.composite
-def edited(draw: Any, name: str, text: bytes) -> bytes | str:
-    """A file of a run's, changed by hand; a journal's lines keep their checksums."""
-    kind = draw(st.integers(0, 9))
-    if kind == 0:
-        return draw(st.sampled_from((PIPE, ZERO, FOLDER)))
-    if kind < 3 or name.endswith("csv"):
-        return draw(octets(text))
-    if name.endswith(".jsonl"):
-        return draw(_journal(text))
-    value = draw(changed((json.loads(text),), 2))
-    return json.dumps(value).encode(errors="surrogatepass")
-
-
-@st.composite
-def _journal(draw: Any, text: bytes) -> bytes:
-    import zlib
-
-    lines = text.splitlines()
-    for _ in range(draw(st.integers(1, 2))):
-        at = draw(st.integers(0, len(lines) - 1))
-        entry = json.loads(lines[at].split(b" ", 1)[1])
-        body = json.dumps(draw(changed((entry,), 2))).encode(errors="surrogatepass")
-        lines[at] = f"{zlib.crc32(body):08x} ".encode() + body
-    return b"\n".join(lines) + b"\n"

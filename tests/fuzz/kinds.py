@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import inputs
+from . import commands, kept
 
-SHARES: dict[str, tuple[Callable[[dict[str, bytes]], Any], float]] = {
-    "files": (lambda _: inputs.dry_runs(), 0.30),
-    "flags": (lambda _: inputs.bare(), 0.10),
-    "words": (lambda _: inputs.calculations(), 0.29),
-    "conversions": (lambda _: inputs.conversions(), 0.15),
-    "campaigns": (lambda _: inputs.planned_campaigns(), 0.01),
-    "runs": (inputs.damaged_runs, 0.15),
+SHARES: dict[str, tuple[Callable[[], Any], float]] = {
+    "files": (commands.dry_runs, 0.16),
+    "flags": (commands.bare, 0.15),
+    "words": (commands.calculations, 0.22),
+    "conversions": (commands.conversions, 0.18),
+    "tables": (commands.tables, 0.10),
+    "campaigns": (commands.planned_campaigns, 0.03),
+    "runs": (lambda: kept.damaged("RUN"), 0.10),
+    "audits": (lambda: kept.damaged("AUDIT"), 0.04),
+    "campaigns carried out": (lambda: kept.damaged("CAMPAIGN"), 0.01),
+    "rehearsals": (kept.rehearsals, 0.01),
 }
 KINDS = {name: make for name, (make, _) in SHARES.items()}

@@ -38,7 +38,7 @@ def test_no_input_is_a_defect(kind, place):
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
-    @given(KINDS[kind](place.files))
+    @given(KINDS[kind]())
     def attack(found):
         done = place.outcome(found)
         assert not done.trouble, (done, found)

@@ -49,7 +49,7 @@ def machine(made, monkeypatch):
 
     def device(run, keep=None, say=None):
         del keep, say
-        return MachineDut(bind(run).driver, bind(run).intent, made)
+        return MachineDut(run.driver, run.intent, made)
 
     monkeypatch.setattr(bench, "lab_device", device)
 

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.standing import host
 from v6t.drivers.duts.standing.device import LabDut
@@ -33,19 +33,22 @@ OFF = (
 class JoolMachine(Machine):
     """QEMU without hardware acceleration, in a namespace."""
 
-    def __init__(self, image: Image, pid: int, macs: Mapping[str, str]) -> None:
+    def __init__(
+        self, image: Image, pid: int, macs: Mapping[str, str], more: Sequence[str] = ()
+    ) -> None:
         """Remember.
 
         Args:
             image: to boot.
             pid: a process in the device's namespaces.
             macs: of left and right.
+            more: arguments of QEMU.
         """
         self._pid = pid
         names = {**macs, "mgmt": MANAGEMENT_MAC}
         lines = "".join(f"{mac} {name}\n" for name, mac in names.items())
         files = [cpio.file("etc/v6t-interfaces", lines)]
-        super().__init__(image, PORT, _arguments(macs), files, enter(pid))
+        super().__init__(image, PORT, [*_arguments(macs), *more], files, enter(pid))
 
     def start(self) -> None:
         """Taps, then the machine; returns when its sshd lets us in."""
@@ -86,9 +89,9 @@ def _arguments(macs: Mapping[str, str]) -> list[str]:
 class MachineDut(LabDut):
     """The lab's device is a virtual machine, driven as one elsewhere would be: over SSH."""
 
-    def __init__(self, driver, intent, image: Image) -> None:
+    def __init__(self, driver, intent, image: Image, more: Sequence[str] = ()) -> None:
         super().__init__(driver, intent)
-        self._image = image
+        self._image, self._more = image, more
 
     def namespace(self) -> int:
         self._host, self._pid = host.start(persistent=False)
@@ -97,5 +100,5 @@ class MachineDut(LabDut):
 
     def prepare(self) -> None:
         macs = {side: getattr(self.intent.links, side).dut_mac for side in ("left", "right")}
-        self._server = JoolMachine(self._image, self._pid, macs)
+        self.machine = self._server = JoolMachine(self._image, self._pid, macs, self._more)
         self._server.start()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -59,7 +61,7 @@ class Machine:
                 stderr=log,
                 start_new_session=True,
             )
-        self._await_login()
+        self.await_login()
 
     @property
     def options(self) -> SshOptions:
@@ -78,6 +80,32 @@ class Machine:
     def transport(self) -> SshTransport:
         """A way to it, not open yet."""
         return SshTransport(self.options)
+
+    def reset(self) -> None:
+        """As its reset button: nothing is written, nobody is told, it boots anew. Returns at once."""
+        with socket.socket(socket.AF_UNIX) as way, way.makefile("rw") as lines:
+            way.connect(f"{self.place}/qmp")
+            for command in ("qmp_capabilities", "system_reset"):
+                print(json.dumps({"execute": command}), file=lines, flush=True)
+                while "return" not in json.loads(lines.readline()):
+                    pass
+
+    def await_login(self) -> None:
+        """Wait until its sshd lets us in."""
+        end = time.monotonic() + BOOT_DEADLINE_S
+        while True:
+            transport = self.transport()
+            try:
+                transport.open()
+            except DutError as exc:
+                ended = self._process is None or self._process.poll() is not None
+                if ended or time.monotonic() > end:
+                    words = f"the virtual machine does not answer: {exc}; {self._said()}"
+                    raise DutError(words) from exc
+                time.sleep(0.5)
+            else:
+                transport.close()
+                return
 
     def stop(self) -> None:
         """End it. May be called twice."""
@@ -111,25 +139,10 @@ class Machine:
         return [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none",
             "-serial", f"file:{self.place}/console.log",
+            "-qmp", f"unix:{self.place}/qmp,server=on,wait=off",
             "-kernel", str(self._image.kernel), "-initrd", str(self.place / "initrd"),
             "-append", KERNEL_LINE, *self._arguments,
         ]  # fmt: skip
-
-    def _await_login(self) -> None:
-        end = time.monotonic() + BOOT_DEADLINE_S
-        while True:
-            transport = self.transport()
-            try:
-                transport.open()
-            except DutError as exc:
-                ended = self._process is None or self._process.poll() is not None
-                if ended or time.monotonic() > end:
-                    words = f"the virtual machine does not answer: {exc}; {self._said()}"
-                    raise DutError(words) from exc
-                time.sleep(0.5)
-            else:
-                transport.close()
-                return
 
     def _said(self) -> str:
         texts = [self.place / "qemu.log", self.place / "console.log"]

@@ -94,6 +94,7 @@ GUEST = Recipe(
     init=INIT,
     files=(cpio.file("etc/ssh/sshd_config", SSHD_CONFIG), cpio.file("second", SECOND)),
 )  # fmt: skip
+ROOT = ("-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap")
 OFF = (
     ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
     "host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
@@ -169,7 +170,7 @@ class Guest(Machine):
         command = [
             "-M", "q35", "-accel", ACCELERATOR, "-cpu", "max,la57=off",
             "-smp", str(cpus), "-m", str(mib), *management(port, MANAGEMENT_MAC),
-            "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+            *ROOT,
         ]  # fmt: skip
         for card in cards:
             command += card.arguments
@@ -179,6 +180,13 @@ class Guest(Machine):
     def start(self) -> None:
         """Boot, log in."""
         super().start()
+        self.enter()
+
+    def enter(self) -> None:
+        """Log in, once more after it was reset."""
+        self.await_login()
+        if self._way is not None:
+            self._way.close()
         self._way = self.transport()
         self._way.open()
 

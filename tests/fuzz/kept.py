@@ -1,0 +1,179 @@
+"""Strategies: commands that read what v6t wrote earlier, in which files were edited by hand."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from v6t.analysis.records.audit import SCHEMA, Audit, Finding, FrameSeen
+from v6t.core.audit.auditing import write
+from v6t.tests.core.reportruns import made
+from v6t.tests.core.support import v6t
+
+from .inputs import FOLDER, PIPE, TEXTS, ZERO, Input, changed, octets
+
+RECORDED = Path(__file__).parent.parent / "drivers" / "recorded"
+CAMPAIGN = """\
+name: small
+run: {plugin: mape-br, modes: [forward], procedure: {repetitions: 1}}
+testbeds:
+  model: {tester: {kind: sim, options: {capacity_fps: 400000}}}
+experiments:
+  - {name: customers, matrix: {params.ces: [64, 128]}}
+"""
+READERS = {
+    "RUN": (
+        ("resume", "RUN", "--no-report"), ("resume", "RUN", "--no-report", "--json"),
+        ("report", "RUN", "--format", "md"), ("report", "RUN", "--format", "json,junit,csv"),
+        ("report", "RUN", "--format", "openmetrics"),
+        ("trend", "RUN", "WHOLE", "--json"), ("trend", "WHOLE", "RUN", "--by", "label"),
+        ("compare", "RUN", "WHOLE"), ("compare", "WHOLE", "RUN", "--json"),
+        ("init", "--from-run", "RUN", "--dir", "made"), ("dut", "plan", "RUN"),
+    ),
+    "AUDIT": (
+        ("compare", "AUDIT", "AUDITED"), ("compare", "AUDITED", "AUDIT", "--json"),
+        ("compare", "AUDITED", "AUDIT", "-o", "made.html"), ("trend", "AUDIT"), ("report", "AUDIT"),
+    ),
+    "CAMPAIGN": (
+        ("campaign", "--resume", "CAMPAIGN", "--no-report"), ("trend", "CAMPAIGN"),
+        ("report", "CAMPAIGN", "--no-figures", "--format", "md,json,csv"),
+    ),
+}  # fmt: skip
+"""Commands that read such a directory."""
+ATTACKED = {
+    "RUN": (
+        "results.json", "results.json", "manifest.json", "manifest.json", "config.json", "config.json",
+        "journal.jsonl", "journal.jsonl", "results.csv", "trials.csv", "log.txt", ".lock",
+        "tester-accuracy.json", "tester-capacity.json", "bottleneck.json", "dut-undo.json",
+    ),
+    "AUDIT": ("audit.json", "audit.json", "audit.json", "audit.xml", "frames.pcap"),
+    "CAMPAIGN": (
+        "campaign.json", "campaign.json", "campaign.json", "summary.json", "failures/001-customers-64.json",
+        "001-customers-64/results.json", "002-customers-128/manifest.json", "001-customers-64/config.json",
+        "002-customers-128/journal.jsonl",
+    ),
+}  # fmt: skip
+"""Files in them that are edited, the more important more often."""
+
+
+@cache
+def originals() -> dict[str, dict[str, bytes]]:
+    """What was finished, by the word that stands for its directory: files by name."""
+    with tempfile.TemporaryDirectory(prefix="v6t-fuzz-") as name:
+        place = Path(name)
+        made(place / "RUN", "throughput", procedure={"repetitions": 1})
+        certificate = (RECORDED / "accuracy-embedded.json").read_bytes()
+        (place / "RUN/tester-accuracy.json").write_bytes(certificate)
+        write(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
+        (place / "campaign.yaml").write_text(CAMPAIGN)
+        words = ("--no-report", "-o", place / "CAMPAIGN")
+        done = v6t("campaign", place / "campaign.yaml", *words)
+        assert done.status == 0, done
+        return {word: _files(place / word) for word in ATTACKED}
+
+
+def _files(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def _audit() -> Audit:
+    def finding(name: str, verdict: Any) -> Finding:
+        frames = [FrameSeen(side="left", sent=n == 1, octets="01" * 60, number=n) for n in (1, 2)]
+        return Finding(
+            clause=name, rfc="RFC 7915", section="4.1", level="MUST", title="does it", variant="",
+            verdict=verdict, sent="a frame", expected="one", got="none", tries=1, frames=frames,
+        )  # fmt: skip
+
+    return Audit(
+        schema=SCHEMA, version="0.1.0", source_commit=None, made="2026-11-22T12:00:00Z", plugin="siit",
+        params={"prefix": "64:ff9b::/96"}, driver="tayga", device="tayga 0.9.2", suites=["translation"],
+        seconds=1.0, findings=[finding("a", "conforms"), finding("b", "deviates")],
+    )  # fmt: skip
+
+
+@st.composite
+def damaged(draw: Any, word: str) -> Input:
+    """Commands that read such a directory, in which one file is not what it was."""
+    name = draw(st.sampled_from(ATTACKED[word]))
+    text = originals()[word].get(name, b"")
+    return Input(draw(st.sampled_from(READERS[word])), {}, {name: draw(edited(name, text))})
+
+
+REHEARSAL = (
+    *("run", "--plugin", "mape-br", "--tester", "sim", "--reps", "1", "--mode", "forward"),
+    *("--set-procedure", "resolution_fps=50000"),
+)
+PLACES = st.one_of(
+    TEXTS, st.sampled_from((".", "/dev/null", "/proc", "/proc/self/x", "made", "a/b/c"))
+)
+LIVE = st.one_of(TEXTS, st.sampled_from(
+    ("127.0.0.1:0", "[::1]:0", "[::1", "127.0.0.1:-1", "127.0.0.1:99999", "192.0.2.1:0", "1e3", "::")
+))  # fmt: skip
+
+
+@st.composite
+def rehearsals(draw: Any) -> Input:
+    """Whole runs and certificates with the simulated tester, and audits, with odd flags."""
+    kind = draw(st.integers(0, 7))
+    if kind < 4:
+        words = [*REHEARSAL, "-o", draw(PLACES)]
+        if kind == 1:
+            words += ["--live", draw(LIVE)]
+        elif kind == 2:
+            words += ["--audit", draw(st.one_of(st.sampled_from(("warn", "refuse")), TEXTS))]
+        elif kind == 3:
+            words += ["--label", draw(TEXTS), "--json"]
+        return Input((*words, "--no-report"))
+    if kind == 4:
+        return Input(("selftest", "--accuracy", "--tester", "sim", "-o", draw(PLACES)))
+    words = [
+        "audit",
+        "--plugin",
+        draw(st.sampled_from(("siit", "nat44", "mape-br", "ipv4-router"))),
+    ]
+    if kind == 5:  # no such interface: nothing is sent
+        words += [
+            "--interfaces",
+            f"v6tnone0,v6tnone{draw(st.text(max_size=3))}",
+            "-o",
+            draw(PLACES),
+        ]
+        return Input((*words, "--wait", str(draw(TEXTS))))
+    if draw(st.booleans()):
+        words += [
+            "--suite",
+            draw(st.one_of(st.sampled_from(("translation", "nat", "relay")), TEXTS)),
+        ]
+    if draw(st.booleans()):
+        words += ["--clause", draw(TEXTS)]
+    return Input((*words, "--list", *(("--json",) if kind == 7 else ())))
+
+
+@st.composite
+def edited(draw: Any, name: str, text: bytes) -> bytes | str:
+    """A file of a run's, changed by hand; a journal's lines keep their checksums."""
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
+        return draw(st.sampled_from((PIPE, ZERO, FOLDER)))
+    if kind < 3 or not name.endswith((".json", ".jsonl")):
+        return draw(octets(text))
+    if name.endswith(".jsonl"):
+        return draw(_journal(text))
+    value = draw(changed((json.loads(text or b"{}"),), 2))
+    return json.dumps(value).encode(errors="surrogatepass")
+
+
+@st.composite
+def _journal(draw: Any, text: bytes) -> bytes:
+    lines = text.splitlines()
+    for _ in range(draw(st.integers(1, 2))):
+        at = draw(st.integers(0, len(lines) - 1))
+        entry = json.loads(lines[at].split(b" ", 1)[1])
+        body = json.dumps(draw(changed((entry,), 2))).encode(errors="surrogatepass")
+        lines[at] = f"{zlib.crc32(body):08x} ".encode() + body
+    return b"\n".join(lines) + b"\n"
