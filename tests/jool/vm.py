@@ -98,8 +98,7 @@ class MachineDut(LabDut):
         self._await_free()
         return self._pid
 
-    def address(self) -> None:
-        self._addressed = True
+    def prepare(self) -> None:
         macs = {side: getattr(self.intent.links, side).dut_mac for side in ("left", "right")}
         self.machine = self._server = JoolMachine(self._image, self._pid, macs, self._more)
         self._server.start()
