@@ -153,6 +153,10 @@ class Presentation(Generic[R]):
         del record
         yield from ()
 
+    def reported(self, record: R) -> Iterator[Quantity]:
+        """What its RFC asks to be reported, where that is more than one would compare."""
+        return self.quantities(record)
+
     def headlines(self, record: R) -> Iterator[Headline]:
         """The numbers a campaign's summary holds."""
         del record

@@ -69,9 +69,10 @@ def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool 
         more_is_better: as the throughput, and unlike delays.
 
     Raises:
-        ValueError: ``with_one`` is not positive.
+        ValueError: ``with_one`` is 0, or not positive where more is better. A smallest IPDV is negative, and
+            the farther from 0 the worse, which the formula says of it as it stands.
     """
-    if with_one <= 0:
+    if with_one == 0 or (more_is_better and with_one < 0):
         raise ValueError("degradation needs a positive result with one flow")
     worse = with_one - with_n if more_is_better else with_n - with_one
     return worse / with_one * 100

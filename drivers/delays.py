@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from v6t.procedures.distribution import BUCKET_BITS, Distribution
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -64,3 +66,15 @@ def _counted(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution
 
     found, counts = np.unique(bucketed(values), return_counts=True)
     return Distribution(tuple(found.tolist()), tuple(counts.tolist()), lost, clamped)
+
+
+def summary_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
+    """Nearest-rank percentiles [µs] of delays [ns] that were kept in parts; None: there are none."""
+    import numpy as np
+
+    count = sum(map(len, parts))
+    if not count:
+        return None
+    delays = np.sort(np.concatenate(parts))
+    ranks = {"min": 1, "p50": -(-count // 2), "p99_9": -(-count * 999 // 1000), "max": count}
+    return {name: float(delays[rank - 1]) / 1000 for name, rank in ranks.items()}

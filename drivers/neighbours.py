@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 ARP, IPV4, IPV6, VLAN = 0x0806, 0x0800, 0x86DD, 0x8100
 REQUEST, REPLY = 1, 2
@@ -37,6 +38,7 @@ class Hosts:
         *,
         answers: bool = True,
         introduces: bool = True,
+        background: Mapping[str, Any] | None = None,
     ) -> None:
         """Remember.
 
@@ -48,6 +50,7 @@ class Hosts:
             vlan: of all frames.
             answers: whoever asks for a host is answered.
             introduces: the hosts ask for the device before trials.
+            background: ``vlan``, ``tester`` and ``device`` address of a VLAN beside it, with one host.
         """
         self.answers, self.introduces = answers, introduces
         self._mac = octets(mac)
@@ -56,6 +59,13 @@ class Hosts:
         self._known = frozenset(self._hosts)
         self._device = [packed(a) for a in device]
         self._tag = b"" if vlan is None else struct.pack("!HH", VLAN, vlan)
+        self._beside: Hosts | None = None
+        if background is not None:
+            tester, own = background["tester"], background["device"]
+            self._beside = Hosts(
+                mac, [tester], device_mac, [own], background["vlan"],
+                answers=answers, introduces=introduces,
+            )  # fmt: skip
 
     def answer(self, frame: bytes) -> bytes | None:
         """The answer to a frame that asks for one of the hosts; None: nobody is asked for."""
@@ -63,7 +73,7 @@ class Hosts:
             return None
         tag = len(self._tag)
         if tag and (frame[12:14] != self._tag[:2] or word(frame, 14) & 0xFFF != word(self._tag, 2)):
-            return None
+            return self._beside.answer(frame) if self._beside is not None else None
         kind, packet = word(frame, 12 + tag), frame[14 + tag :]
         if kind == ARP:
             return self._reply(packet)
@@ -84,7 +94,7 @@ class Hosts:
             if known:
                 target = max(known, key=lambda a: common_bits(a, host))
                 found.append(self._question(host, target))
-        return found
+        return found + (self._beside.introductions() if self._beside is not None else [])
 
     def _question(self, host: bytes, target: bytes) -> bytes:
         if len(host) == 4:

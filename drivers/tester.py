@@ -17,6 +17,7 @@ from v6t.profiles.streams import StreamSet
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from v6t.profiles.dns.zone import Zone
 
 
 class Answer(Protocol):
@@ -45,6 +46,10 @@ class Oracle(Translation, Protocol):
     def header_policy(self) -> HeaderPolicy:
         """Which fields of that frame may have other values."""
 
+    @property
+    def zone(self) -> Zone | None:
+        """The names that are asked and answered in place of frames; None: frames are forwarded."""
+
 
 class OracleAround(ABC):
     """An oracle around another one: what an implementation, or a chain, does to its frames."""
@@ -57,6 +62,11 @@ class OracleAround(ABC):
     def header_policy(self) -> HeaderPolicy:
         """The technology's."""
         return self.oracle.header_policy
+
+    @property
+    def zone(self) -> Zone | None:
+        """The technology's."""
+        return self.oracle.zone
 
     @abstractmethod
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Answer:
@@ -81,7 +91,10 @@ class Tester(Protocol):
         """
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Replace what is sent in each direction and who judges what comes back."""
+        """Replace what is sent in each direction and who judges what comes back.
+
+        Without streams ``oracle.zone`` is asked and answered: trials have ``queries``.
+        """
 
     def measure(self, trial: Trial) -> TrialResult:
         """Run one trial with the loaded streams and wait for its end."""

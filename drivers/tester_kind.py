@@ -11,7 +11,8 @@ from v6t.drivers.tester import Tester
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
-    from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.lab.setup import Bed, LabDevice
+    from v6t.drivers.prober import Prober
     from v6t.procedures.trial import Ability
 
 State = Literal["ok", "note", "missing"]
@@ -110,6 +111,16 @@ class TesterKind(ABC):
         Raises:
             EnvironmentLacking: this tester cannot be had.
         """
+
+    def prober(self, links: Any, bed: Bed | None) -> Prober | None:
+        """Single frames through its own ports; None: it has none that the lab's sockets are not as good for.
+
+        Args:
+            links: MAC addresses and MTUs.
+            bed: the lab with the device, not open yet; None: ports elsewhere.
+        """
+        del links, bed
+        return None
 
     def caveats(self) -> Iterator[str]:
         """What must be said beside every number."""

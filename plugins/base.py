@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import field_validator
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.sizes import routed_pair, translated_pair
+from v6t.profiles.exchange import Exchange
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.model import Direction, FramePair, Traffic
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from v6t.plugins.whole import WholeDevice
+    from v6t.profiles.dns.zone import Zone
 
 __all__ = [
     "DeviceRole",
@@ -180,6 +182,13 @@ class Technology(Reference):
     stateful: ClassVar[bool] = False
     """Whether it keeps connections; then it is a :class:`v6t.plugins.stateful.base.
     StatefulTechnology`."""
+    exchange: ClassVar[Exchange] = "frames"
+    """What a tester does with it: has frames forwarded, or names resolved. A technology of queries
+    has a :attr:`zone` in place of traffic: see :class:`v6t.plugins.resolving.Resolving`."""
+    modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
+    """Directions that are measured where none are named."""
+    default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
+    """What is measured where nothing is named."""
     default_driver: ClassVar[str | None] = None
     """The lab's device where none is named; None: the reference device, if it can be one."""
     drop_reasons: ClassVar[tuple[str, ...]] = ("forwarded",)
@@ -221,6 +230,11 @@ class Technology(Reference):
     def parts(self) -> tuple[Part, ...]:
         """What its devices are made of from left to right; empty where one driver is the whole."""
         return ()
+
+    @property
+    def zone(self) -> Zone | None:
+        """The names a tester asks for and answers for; None: frames are forwarded."""
+        return None
 
     @property
     def cautions(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from v6t.procedures.queries import Queries
 from v6t.procedures.trial import Measure, Mode, Starts, Trial, TrialResult
 from v6t.procedures.validity import Verdict, assess_trial
 
@@ -26,7 +27,7 @@ class Conditions:
         invalid_retries: times an invalid trial is measured again before it counts as failed.
         frame_timeout_s: frames that take longer are lost (TP-06, FLR-06); None: off.
         variant: begins the keys of trials whose traffic is a variant of the run's own.
-        starts, bound_fps: see :class:`~v6t.procedures.trial.Trial`.
+        starts, bound_fps, queries: see :class:`~v6t.procedures.trial.Trial`.
     """
 
     ipv6_frame_size: int
@@ -41,6 +42,12 @@ class Conditions:
     variant: str = ""
     starts: Starts | None = None
     bound_fps: float | None = None
+    queries: Queries | None = None
+
+    @property
+    def longer_s(self) -> float:
+        """A trial is longer by the time until its last flow has begun (RFC 8219 section 10.2.2) [s]."""
+        return self.starts.last_s if self.starts else 0.0
 
     def point(self, benchmark: str) -> str:
         """Start of the keys of a benchmark's trials."""
@@ -63,6 +70,7 @@ class Conditions:
             "pause_s": self.pause_s,
             "frame_timeout_s": self.frame_timeout_s,
             "starts": self.starts,
+            "queries": self.queries,
             "bound_fps": self.bound_fps,
             **more,
         }

@@ -47,6 +47,11 @@ def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[Flow
             yield FlowPoint(count, start)
 
 
+def flow_starts(point: FlowPoint, interval_s: float) -> Starts | None:
+    """When the flows of a point begin; None: all with the first frame."""
+    return None if point.start == "together" else Starts(point.flows, interval_s)
+
+
 def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> ThroughputSpec:
     """The search at one point.
 
@@ -59,10 +64,10 @@ def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> Thro
         interval_s: between the beginnings of two flows.
     """
     conditions = replace(spec.conditions, variant=point.variant)
-    if point.start == "together":
+    starts = flow_starts(point, interval_s)
+    if starts is None:
         return replace(spec, conditions=conditions)
-    starts = Starts(point.flows, interval_s)
-    longer = (point.flows - 1) * interval_s
+    longer = starts.last_s
     final = None if spec.final_duration_s is None else spec.final_duration_s + longer
     return replace(
         spec,

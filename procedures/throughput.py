@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Progress, Watch
+from v6t.procedures.conditions import FPS, Attempt, Attempts, PointSpec, Progress, Watch
 from v6t.procedures.repetition import Adaptive, enough
 from v6t.procedures.search.binary import SearchResult, Step, binary_search, halvings
 from v6t.procedures.search.fast import fast_search
@@ -66,6 +66,11 @@ class ThroughputSpec(PointSpec):
     def benchmark(self) -> str:
         """Throughput proper, or the variant with a deadline for every frame."""
         return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
+
+    @property
+    def unit(self) -> str:
+        """Of the rates, for whoever watches."""
+        return FPS
 
     @property
     def steps(self) -> int:
@@ -133,8 +138,9 @@ class _Search:
         self._number = number
         repetitions = spec.adaptive.most if spec.adaptive else spec.repetitions
         self._attempts = Attempts(
-            spec.conditions, spec.point, measure, watch, number, repetitions, searched=True
-        )
+            spec.conditions, spec.point, measure, watch, number, repetitions,
+            unit=spec.unit, searched=True,
+        )  # fmt: skip
         self._bracket = (0.0, spec.upper_bound_fps)
 
     def run(self) -> Repetition:

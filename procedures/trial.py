@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.course import Course, DeviceLoad
 from v6t.procedures.distribution import Distribution
+from v6t.procedures.queries import Answers, Queries
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""
@@ -36,6 +37,8 @@ Ability = Literal[
     "loss-times",
     "connections",
     "flow-starts",
+    "timed-flow-starts",
+    "queries",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 ABILITIES: Mapping[Ability, str] = {
@@ -47,6 +50,8 @@ ABILITIES: Mapping[Ability, str] = {
     "loss-times": "knows when frames were lost",
     "connections": "learns connections",
     "flow-starts": "begins flows one after the other",
+    "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
+    "queries": "asks and answers DNS queries",
 }
 """The same in words."""
 TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
@@ -113,6 +118,11 @@ class Starts:
     flows: int
     interval_s: float
 
+    @property
+    def last_s(self) -> float:
+        """When the last flow begins [s]."""
+        return (self.flows - 1) * self.interval_s
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -135,6 +145,8 @@ class Trial:
         connections: phase 1 that goes before (RFC 9693); None: the device is stateless. Where it
             is all there is (``establish``, ``tear-down``), rate and duration are those of phase 1.
         starts: when the flows begin; None: all with the first frame.
+        queries: names are asked in place of frames forwarded, ``rate_fps`` of them a second, and
+            what comes back is their answers; None: frames.
         bound_fps: highest rate of the search it belongs to, per direction: a tester that counts
             differently at different rates goes by this one; None: by ``rate_fps``. It follows from
             the run and is no part of what is written of a trial.
@@ -155,6 +167,7 @@ class Trial:
     event: Event | None = None
     connections: Connections | None = None
     starts: Starts | None = None
+    queries: Queries | None = None
     bound_fps: float | None = None
 
     @cached_property
@@ -194,6 +207,10 @@ class Trial:
             found.add("connections")
         if self.starts is not None:
             found.add("flow-starts")
+            if found & {*TIMING, "two-rates"}:
+                found.add("timed-flow-starts")
+        if self.queries is not None:
+            found.add("queries")
         return frozenset(found)
 
     @cached_property
@@ -278,6 +295,8 @@ class DirectionResult:
             all, or frames belong to none.
         course: what arrived and what was lost over the trial's time; None when the tester does
             not keep it.
+        answers: what was wrong with answers, and what the device asked; None where frames are
+            forwarded.
     """
 
     classes: Mapping[str, ClassCount]
@@ -297,6 +316,7 @@ class DirectionResult:
     sending_error_s: float | None = None
     timed_share: float | None = None
     course: Course | None = None
+    answers: Answers | None = None
 
     @property
     def sending_at_most_s(self) -> float:
@@ -338,10 +358,13 @@ class Measure(Protocol):
         """Run one trial."""
 
 
-_ADDED = ("delays", "frame_timeout_s", "then", "event", "connections", "starts", "bound_fps")
+_ADDED = (
+    *("delays", "frame_timeout_s", "then", "event", "connections", "starts", "queries"),
+    "bound_fps",
+)
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
-    *("sending_error_s", "timed_share", "course"),
+    *("sending_error_s", "timed_share", "course", "answers"),
 )
 
 
@@ -383,6 +406,8 @@ def _direction_json(counted: DirectionResult) -> dict[str, Any]:
             found[name] = {c: d.to_json() for c, d in found[name].items()}
     if counted.course is not None:
         found["course"] = counted.course.to_json()
+    if counted.answers is not None:
+        found["answers"] = counted.answers.to_json()
     return found
 
 
@@ -414,4 +439,6 @@ def _direction(data: Mapping[str, Any]) -> DirectionResult:
             values[name] = {c: Distribution.from_json(d) for c, d in stored.items()}
     if values.get("course") is not None:
         values["course"] = Course.from_json(data["course"])
+    if values.get("answers") is not None:
+        values["answers"] = Answers(**data["answers"])
     return DirectionResult(**values)

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 Port = Literal["left", "right"]
 """Of the tester: the end of a cable."""
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Where native IPv6 goes instead of through the technology: another VLAN of a cable (MIX-04).
+
+    Attributes:
+        vlan: its identifier.
+        device: address of the device there, with prefix length.
+        tester: the tester's; background traffic is between those of both links.
+    """
+
+    vlan: int
+    device: str
+    tester: str
+
+    @classmethod
+    def on(cls, side: Port, vlan: int) -> Aside:
+        """With addresses out of RFC 5180's block that no technology has by default."""
+        net = "2001:2:0:b000" if side == "left" else "2001:2:0:b001"
+        return cls(vlan, f"{net}::1/64", f"{net}::2")
 
 
 @dataclass(frozen=True)
@@ -21,6 +42,7 @@ class Link:
         answers: the tester answers ARP and neighbour solicitations for its hosts on it.
         learning: before each trial these ask for the device, so that it and what is on the way learn them
             (RFC 2544 section 23 b); None: where the tester answers.
+        background: the background has a VLAN of its own on it (MIX-04); None: that of the technology.
     """
 
     tester_mac: str
@@ -29,6 +51,7 @@ class Link:
     mtu: int = 1500
     answers: bool = True
     learning: bool | None = None
+    background: Aside | None = None
 
     @property
     def introduces(self) -> bool:
@@ -69,6 +92,12 @@ class Links:
             return side
         return "right" if side == "left" else "left"
 
+    @property
+    def asides(self) -> tuple[Aside, Aside] | None:
+        """Where the background goes on the left and on the right; None: with everything else."""
+        left, right = self.left.background, self.right.background
+        return None if left is None or right is None else (left, right)
+
     def at(self, port: Port) -> Link:
         """The link that ends at a port."""
         return self.left if self.port("left") == port else self.right
@@ -91,6 +120,7 @@ def hosts_on(link: Link) -> dict[str, Any] | None:
     if not (link.answers or link.introduces):
         return None
     silent = {"answers": link.answers, "introduces": link.introduces}
+    aside = link.background
     return {
         "mac": link.tester_mac,
         "addresses": list(link.hosts),
@@ -98,6 +128,7 @@ def hosts_on(link: Link) -> dict[str, Any] | None:
         "device": list(link.device),
         "vlan": link.vlan,
         **{name: False for name, does in silent.items() if not does},
+        **({"background": asdict(aside)} if aside else {}),
     }
 
 
@@ -115,11 +146,18 @@ def link_side(
         testers: addresses of the tester on it.
         routes: prefixes behind the tester, and through which of its addresses.
     """
-    return {
+    side: dict[str, Any] = {
         "addresses": [str(address) for address in addresses],
         "neighbours": dict.fromkeys(map(str, testers), link.tester_mac),
         "routes": {str(net): str(via) for net, via in (routes or {}).items()},
     }
+    aside = link.background
+    if aside is not None:
+        neighbours = {aside.tester: link.tester_mac}
+        side["background"] = {
+            "vlan": aside.vlan, "addresses": [aside.device], "neighbours": neighbours
+        }  # fmt: skip
+    return side
 
 
 @dataclass(frozen=True)
@@ -130,7 +168,8 @@ class DutIntent:
         technology: the plugin's name.
         settings: technology parameters (rules, prefixes, pools), JSON-like values.
         left, right: per link ``{"addresses": [...], "neighbours": {address: mac},
-            "routes": {prefix: via}}``.
+            "routes": {prefix: via}}``; where the background has a VLAN of its own also ``"background":
+            {"vlan": ..., "addresses": ..., "neighbours": ...}``.
         links: MAC addresses, VLANs and MTUs.
     """
 

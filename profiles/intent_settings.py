@@ -65,6 +65,10 @@ class Nat(IntentSettings):
     pool6: tuple[IPv6Address, ...] = ()
     ports: tuple[int, int] = (1024, 65535)
     """Lowest and highest public port."""
+    port_block: int = 0
+    """Public ports of each client, a block of its own; 0: all clients share all."""
+    udp_timeout_s: int = 0
+    """Idle UDP mappings end after so long; 0: not before the test does."""
 
 
 class Nat64(Nat):
@@ -121,6 +125,23 @@ class Rule(BaseModel):
     ea_len: int
     psid_offset: int
     psid_len: int
+
+
+class Dns64(IntentSettings):
+    """A DNS64 server between clients and an authoritative server."""
+
+    family = "dns64"
+
+    prefix: IPv6Network
+    """RFC 6052 prefix of the AAAA records it makes."""
+    resolver: IPv6Address
+    """Its address, where clients ask."""
+    clients: IPv6Network
+    """Who asks."""
+    zone: str
+    """Name of the zone that is asked for."""
+    server: IPv4Address | IPv6Address
+    """Its authoritative server."""
 
 
 class MapRelay(IntentSettings):
@@ -191,7 +212,7 @@ class CustomerEdge(IntentSettings):
 _FAMILIES: dict[str, type[IntentSettings]] = {
     kind.family: kind
     for kind in (
-        Nat, Nat64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
+        Nat, Nat64, Dns64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
     )
 }  # fmt: skip
 

@@ -49,6 +49,7 @@ def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
         ("technology", first.config["plugin"], second.config["plugin"]),
         ("simulated", first.simulated, second.simulated),
         ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
+        ("modifier", first.config.get("modifier"), second.config.get("modifier")),
     ]
     ours, theirs = _flat(first.params), _flat(second.params)
     pairs += [

@@ -102,9 +102,12 @@ class DelayPresentation(Presentation[DelayRecord]):
 
     def quantities(self, record: DelayRecord) -> Iterator[Quantity]:
         """Under the load of the streams."""
+        return self._quantities(record, self.compared)
+
+    def _quantities(self, record: DelayRecord, words: Mapping[str, str]) -> Iterator[Quantity]:
         load = f"{record.rate:,.0f} fps"
         for way, found in record.directions.items():
-            for key, word in self.compared.items():
+            for key, word in words.items():
                 yield Quantity(f"{word} {way}", "ms", found.figures[key].values, False, at=load)
 
     def headlines(self, record: DelayRecord) -> Iterator[Headline]:
@@ -224,6 +227,10 @@ class IpdvPresentation(DelayPresentation):
     compared: ClassVar = {"max": "IPDV max"}
     headed: ClassVar = {"med": "median"}
     source = "RFC 8219 section 7.3.2 (IPDV-01)"
+
+    def reported(self, record: DelayRecord) -> Iterator[Quantity]:
+        """The three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
+        return self._quantities(record, {key: f"IPDV {word}" for key, word in self.words.items()})
 
     def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
         """Differences of consecutive delays."""

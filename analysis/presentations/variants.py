@@ -55,6 +55,8 @@ class FlowsPresentation(Presentation[FlowsRecord]):
         yield self.sheet(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
             yield _further(name, records)
+        if len({r.sizes for r in records}) > 1:
+            yield from _by_size(records)
 
     def quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         """The rate of each number of flows, and what else was measured with them."""
@@ -94,6 +96,27 @@ def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
         for key, of in groups.items()
     ]
     return sheet(title, names, rows)
+
+
+def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+    """Xpd and applied rate of each benchmark, a column for each frame size (RFC 8219 section 10.2.1)."""
+    sizes = list(dict.fromkeys(r.sizes for r in records))
+    cells: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+    for record in records:
+        for f in record.all_figures:
+            if f.flows == 1:
+                continue
+            start = _start(record, f.flows, f.start)
+            key = (record.direction, f"{f.flows:,}", start, f.figure)
+            said = _xpd(f.degradation_percent)
+            said += "" if f.rate is None else f" at {count(f.rate)}"
+            cells.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = said
+    for benchmark, rows in cells.items():
+        yield sheet(
+            f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size",
+            ["<direction", "flows", "<start", "<value", *sizes],
+            [[*key, *(of.get(size, "-") for size in sizes)] for key, of in rows.items()],
+        )
 
 
 def _cells(found: FlowFigure | None) -> tuple[str, str]:

@@ -63,6 +63,8 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     values = record.to_json()
     if facts["simulated"]:
         found.append(Condition("frames", "sent", "simulated", False))
+    if facts["modifier"]:
+        found.append(Condition("modifier", "none", facts["modifier"], False))
     wanted = next((name for word, name in _DEVICES.items() if word in entry["dut"]), None)
     if wanted and facts["device"] in _DEVICES.values():
         alike = facts["device"] == wanted

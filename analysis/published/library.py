@@ -100,6 +100,7 @@ def facts_of(
         "params": params,
         "procedure": config["procedure"],
         "simulated": simulated,
+        "modifier": config.get("modifier"),
         "device": config["dut"]["driver"],
         "cores": _cores(config["dut"].get("options", {})),
         "apart": _apart(config["dut"].get("options", {}).get("parts", {})),

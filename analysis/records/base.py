@@ -142,8 +142,8 @@ class Record(Model):
     """name, as for `--measure`"""
     title: str
     """words for a heading; says what deviates from the RFC"""
-    direction: Literal["forward", "reverse", "bidirectional", "connections"]
-    """`connections`: of stateful devices, in no direction"""
+    direction: Literal["forward", "reverse", "bidirectional", "connections", "queries"]
+    """`connections`: of stateful devices, `queries`: of names that are resolved; in no direction"""
     frame_sizes: FrameSizes
     """octets with FCS on either side"""
     repetitions: NonNegativeInt

@@ -123,7 +123,7 @@ def throughput_record(
     ways = directions_of(at.mode)
     attempts = [a for r in result.repetitions for a in r.attempts]
     found = rates_found([r.rate_fps for r in result.repetitions], "fps")
-    decisive = [t for t in (_decisive(r) for r in result.repetitions) if t]
+    decisive = [t for t in (decisive_trial(r) for r in result.repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
     limit = None if capacity_fps is None else capacity_fps * (1 - selftest_margin)
@@ -231,7 +231,7 @@ def _unresolved(repetition: Repetition, resolution_fps: float) -> bool:
     return high is not None and high - repetition.search.rate_fps > resolution_fps * 1.001
 
 
-def _decisive(repetition: Repetition) -> str | None:
+def decisive_trial(repetition: Repetition) -> str | None:
     """Key of the last trial that passed at the reported rate."""
     passed = [
         a.trial

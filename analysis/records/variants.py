@@ -63,8 +63,9 @@ class FlowFigure(Summary):
     values: list[Number | None]
     """each repetition's value; null is undefined"""
     degradation_percent: Number | None
-    """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1; null:
-    undefined, or X1 is 0 [%]"""
+    """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
+    is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,
+    or X1 is 0 [%]"""
 
 
 class VariantsRecord(Record):
@@ -86,6 +87,23 @@ class VariantsRecord(Record):
         return any(rates.limited for rates in self.variants)
 
 
+@dataclass(frozen=True)
+class Degraded:
+    """A figure with a number of flows: what it is, the applied rate, summary and degradation."""
+
+    benchmark: str
+    figure: str
+    unit: str
+    more_is_better: bool
+    flows: int
+    start: str
+    rate: float | None
+    median: float | None
+    p1: float | None
+    p99: float | None
+    degradation_percent: float | None
+
+
 class FlowsRecord(VariantsRecord):
     """Throughput by the number of network flows (RFC 8219 section 10)."""
 
@@ -95,6 +113,17 @@ class FlowsRecord(VariantsRecord):
     """rates of each number of flows; the first is one flow"""
     figures: Sequence[FlowFigure] = ()
     """quantities of further benchmarks, by benchmark and number of flows"""
+
+    @property
+    def all_figures(self) -> Iterator[Degraded]:
+        """Of the throughput, too; its rate is what was applied."""
+        for p in self.points:
+            found = p.median, p.p1, p.p99, p.degradation_percent
+            yield Degraded("throughput", "rate", "fps", True, p.flows, p.start, p.median, *found)
+        for f in self.figures:
+            what = f.benchmark, f.figure, f.unit, f.more_is_better
+            seen = f.median, f.p1, f.p99, f.degradation_percent
+            yield Degraded(*what, f.flows, f.start, f.rate, *seen)
 
     @model_validator(mode="before")
     @classmethod
@@ -218,7 +247,7 @@ def _figures(further: Sequence[FurtherFound]) -> Iterator[dict[str, Any]]:
                 base[key] = summary["median"]
             one, many = base.get(key), summary["median"]
             xpd = None
-            if one is not None and many is not None and one > 0:
+            if one and many is not None and (one > 0 or not more_is_better):
                 xpd = degradation_percent(many, one, more_is_better=more_is_better)
             yield {
                 "benchmark": each.record.benchmark,
@@ -259,6 +288,29 @@ def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]
 def flow_rows(point: FlowPoint, result: ThroughputResult) -> list[Row]:
     """One row per repetition; rates per direction."""
     return [{**row, "flows": point.flows, "start": point.start} for row in _rows(result)]
+
+
+def degradation_rows(record: FlowsRecord) -> list[Row]:
+    """One row per figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
+    return [
+        {
+            "Size": record.frame_sizes.ipv6,
+            "Dir": record.direction[0],
+            "benchmark": each.benchmark,
+            "figure": each.figure,
+            "unit": each.unit,
+            "flows": each.flows,
+            "start": each.start,
+            "interval_s": record.interval_s if each.start == "successive" else "",
+            "applied_fps": "" if each.rate is None else each.rate,
+            "median": each.median,
+            "P1": each.p1,
+            "P99": each.p99,
+            "better": "higher" if each.more_is_better else "lower",
+            "Xpd_percent": each.degradation_percent,
+        }
+        for each in record.all_figures
+    ]
 
 
 def probe_rows(case: str, result: ThroughputResult) -> list[Row]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 FILES = {"json": "audit.json", "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE = "frames.pcap"
+LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
+"""How long a clause may wait for a timer, by what the user calls it."""
 _FPS = 1000.0
 """Frames of the capture are so close: when each was sent matters to no clause."""
 
@@ -115,6 +117,7 @@ class Wanted:
         variants: also the further configurations.
         interfaces: of this machine; None: in the lab.
         listening: how long.
+        lasting_s: clauses that wait longer are left out.
     """
 
     suites: Sequence[str] = ()
@@ -122,16 +125,31 @@ class Wanted:
     variants: bool = True
     interfaces: tuple[str, str] | None = None
     listening: Listening = field(default_factory=Listening)
+    lasting_s: float = LASTING_S["short"]
 
     def keeps(self, clause: Clause) -> bool:
         """Whether it is one of those that are asked."""
-        return not self.clauses or any(part in clause.name for part in self.clauses)
+        named = not self.clauses or any(part in clause.name for part in self.clauses)
+        return named and clause.lasts_s <= self.lasting_s
 
 
-def audit(
-    bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say
-) -> tuple[Audit, list[bytes]]:
-    """Ask everything, in minutes; the record, and the frames of its capture.
+@dataclass(frozen=True)
+class Done:
+    """An audit that was carried out.
+
+    Attributes:
+        record: of it.
+        frames: of its capture.
+        trouble: the device was asked, but not put back; None: it was.
+    """
+
+    record: Audit
+    frames: Sequence[bytes]
+    trouble: DutError | None
+
+
+def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
+    """Ask everything, in minutes.
 
     Args:
         bound: technology and device.
@@ -141,18 +159,25 @@ def audit(
 
     Raises:
         UsageError: no suite applies.
-        DutError: the device could not be configured, or not restored.
+        DutError: the device could not be configured.
     """
     began = time.monotonic()
     bound, asked = asked_of(bound, wanted.suites)
     clauses = [c for c in asked.clauses if wanted.keeps(c)]
     found = _Findings()
     about = bound.driver.name
+    trouble: DutError | None = None
     if clauses:
-        with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
-            about = device.about
-            _ask(device, clauses, "", bound, found, say)
-    for suite, words, params in asked.variants(bound.technology) if wanted.variants else ():
+        try:
+            with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
+                about = device.about
+                _ask(device, clauses, "", bound, found, say)
+        except DutError as exc:
+            if not found.rows:
+                raise
+            trouble = exc  # what was asked until then is not thrown away
+    further = wanted.variants and (trouble is None or wanted.interfaces is None)
+    for suite, words, params in asked.variants(bound.technology) if further else ():
         _vary(bound, suite, words, params, wanted, keep, found, say)
     if not found.rows:
         raise UsageError("no clause has such a name", "`v6t audit --list` shows them")
@@ -169,7 +194,7 @@ def audit(
         seconds=round(time.monotonic() - began, 1),
         findings=found.rows,
     )
-    return record, found.frames
+    return Done(record, found.frames, trouble)
 
 
 def precheck(bound: BoundRun, say: Say) -> list[Finding]:

@@ -13,8 +13,9 @@ from v6t.drivers.device import DeviceSession
 from v6t.drivers.lab.channel import Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed, frame_octets
-from v6t.plugins.clauses.base import Frame, Send
-from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
+from v6t.drivers.prober import Prober, Sided
+from v6t.plugins.clauses.base import CannotBeDone, Frame, Send
+from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError, UsageError
 from v6t.profiles.intent import hosts_on, played
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ProbedDevice:
     """Carries out what clauses send."""
 
     def __init__(
-        self, prober: Worker, listening: Listening, session: DeviceSession | None, about: str
+        self, prober: Prober, listening: Listening, session: DeviceSession | None, about: str
     ) -> None:
         self._prober = prober
         self._listening = listening
@@ -53,18 +54,36 @@ class ProbedDevice:
         """What the device is."""
 
     def carry(self, send: Send) -> Sequence[Frame]:
-        """Send, listen."""
+        """Send, listen.
+
+        Raises:
+            CannotBeDone: nobody drives the device, or its connections cannot be emptied.
+        """
+        if send.first:
+            self._do(send.first)
         if send.pause_s:
             time.sleep(send.pause_s)
-        wait_s = self._listening.wait_s * send.patience
-        heard = self._prober.ask(
-            "exchange",
-            frames=[(frame.side, frame.octets) for frame in send.frames],
-            wait_s=wait_s,
-            quiet_s=self._listening.quiet_s,
-            deadline_s=wait_s + 30,
+        wait_s = send.listen_s or self._listening.wait_s * send.patience
+        heard = self._prober.exchange(
+            [(frame.side, frame.octets) for frame in send.frames],
+            wait_s,
+            send.listen_s or self._listening.quiet_s,
         )
         return [Frame(side, octets) for side, octets in heard]
+
+    def _do(self, what: str) -> None:
+        session = self._session
+        if session is None:
+            raise CannotBeDone("nobody drives this device")
+        try:
+            if what == "flush":
+                session.flush()
+                return
+            session.restore()
+            session.apply()
+            session.verify()
+        except DutError as exc:
+            raise CannotBeDone(exc.message) from exc
 
     def check(self) -> None:
         """See that it was configured all the time.
@@ -99,7 +118,7 @@ def probed(
     """
     intent = bound.technology.dut_intent()
     links = played(bound.technology.links, intent.left, intent.right)
-    if interfaces is None:
+    if interfaces is None and bound.tester.in_lab:
         with _in_lab(bound, links, listening, keep, say) as device:
             yield device
         return
@@ -111,23 +130,19 @@ def probed(
 def _in_lab(
     bound: BoundRun, links: Links, listening: Listening, keep: Path | None, say: Say
 ) -> Iterator[ProbedDevice]:
-    if not bound.tester.in_lab:
-        raise UsageError(
-            f"single frames do not go through the {bound.tester.name} tester",
-            "name two interfaces of this machine that are cabled to the device: "
-            "--interfaces LEFT,RIGHT",
-        )
     if bound.driver.absent:
         raise UsageError("there is no device to audit", "name a driver with --dut")
     made = bound.driver.probed_device(bound.device, bound.intent, keep, say)
     bed = Bed(links, made)
     try:
-        lab = bed.open()
-        session = bed.device_session()
-        if session is not None:
-            session.verify()
-        prober = _prober(links, lab.tester.pid, (LEFT, RIGHT))
+        prober = bound.tester.prober(links, bed)
+        if prober is None:
+            prober = SocketProber(links, bed.open().tester.pid, (LEFT, RIGHT))
         try:
+            session = bed.device_session()
+            if session is not None:
+                session.verify()
+            time.sleep(SETTLE_S)
             yield ProbedDevice(prober, listening, session, _about(bound, bed.describe()))
             bed.check()
         finally:
@@ -140,7 +155,7 @@ def _in_lab(
 def _elsewhere(
     bound: BoundRun,
     links: Links,
-    interfaces: tuple[str, str],
+    interfaces: tuple[str, str] | None,
     listening: Listening,
     keep: Path | None,
     say: Say,
@@ -151,14 +166,9 @@ def _elsewhere(
             session.open()
             session.apply()
             session.verify()
+        prober = _elsewhere_prober(bound, links, interfaces)
         try:
-            prober = _prober(links, None, interfaces)
-        except TesterError as exc:
-            raise EnvironmentLacking(
-                f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}",
-                "they must be there and up, and raw sockets need CAP_NET_RAW",
-            ) from exc
-        try:
+            time.sleep(SETTLE_S)
             described = {} if session is None else session.describe()
             yield ProbedDevice(prober, listening, session, _about(bound, described))
         finally:
@@ -171,29 +181,68 @@ def _elsewhere(
                 session.close()
 
 
-def _prober(links: Links, namespace: int | None, interfaces: tuple[str, str]) -> Worker:
-    at = {"left": interfaces[0], "right": interfaces[1]}
-    worker = Worker(
-        "prober",
-        {
-            "kind": "prober",
-            "namespace": namespace,
-            "interfaces": {
-                "left": at[links.port("left")],
-                "right": at[links.port("right")],
-            },
-            "frame_octets": frame_octets(links),
-            "hosts": {"left": hosts_on(links.left), "right": hosts_on(links.right)},
-        },
-    )
+def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
+    """Two interfaces of this machine, or the tester's own ports."""
+    if interfaces is None:
+        own = bound.tester.prober(links, None)
+        if own is None:
+            raise UsageError(
+                f"single frames do not go through the {bound.tester.name} tester",
+                "name two interfaces of this machine that are cabled to the device: "
+                "--interfaces LEFT,RIGHT",
+            )
+        return own
     try:
-        worker.answer()
-        worker.ask("introduce")
-    except BaseException:
-        worker.close()
-        raise
-    time.sleep(SETTLE_S)
-    return worker
+        return SocketProber(links, None, interfaces)
+    except TesterError as exc:
+        raise EnvironmentLacking(
+            f"the interfaces {', '.join(interfaces)} cannot be used: {exc.message}",
+            "they must be there and up, and raw sockets need CAP_NET_RAW",
+        ) from exc
+
+
+class SocketProber:
+    """Raw sockets on two interfaces, in a process of their own; see :class:`v6t.drivers.prober.Prober`."""
+
+    def __init__(self, links: Links, namespace: int | None, interfaces: tuple[str, str]) -> None:
+        """Open both, and have the hosts beyond introduce themselves.
+
+        Args:
+            links: MAC addresses and MTUs.
+            namespace: process whose network namespace they are in; None: this one's.
+            interfaces: left and right.
+        """
+        at = {"left": interfaces[0], "right": interfaces[1]}
+        self._worker = Worker(
+            "prober",
+            {
+                "kind": "prober",
+                "namespace": namespace,
+                "interfaces": {
+                    "left": at[links.port("left")],
+                    "right": at[links.port("right")],
+                },
+                "frame_octets": frame_octets(links),
+                "hosts": {"left": hosts_on(links.left), "right": hosts_on(links.right)},
+            },
+        )
+        try:
+            self._worker.answer()
+            self._worker.ask("introduce")
+        except BaseException:
+            self._worker.close()
+            raise
+
+    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+        """See the protocol."""
+        found: list[Sided] = self._worker.ask(
+            "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
+        )
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        self._worker.close()
 
 
 def _about(bound: BoundRun, described: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Ability
+from v6t.profiles.exchange import Exchange
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Phase(IntEnum):
     """Once, when the table of connections may be lost."""
     VARIANTS = 3
     """In each mode, with variants of the traffic in place of the run's own."""
+    QUERIES = 4
+    """Once: names are resolved, no frame is forwarded."""
 
     @property
     def directed(self) -> bool:
@@ -63,6 +66,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
         heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
         abilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
+        incremental: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
+        exchange: of the technologies it is for.
         alone: it cannot stand beside others in one run.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
     """
@@ -78,7 +83,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
     former_settings: ClassVar[Mapping[str, str]] = {}
     heeds: ClassVar[frozenset[str]] = frozenset()
     abilities: ClassVar[frozenset[Ability]] = frozenset()
+    exchange: ClassVar[Exchange] = "frames"
     fills_table: ClassVar[bool] = True
+    incremental: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
 

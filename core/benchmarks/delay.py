@@ -67,6 +67,7 @@ class Delay(Benchmark[DelayRecord, D]):
 
     connections = "also"
     heeds = frozenset({"rate_from"})
+    incremental = True
     procedure: Callable[[TimingSpec, Measure, Watch | None], TimingResult]
 
     @abstractmethod
@@ -153,14 +154,14 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
         """Tags spread over the stream."""
-        s = self.own(point.bound)
+        s, at = self.own(point.bound), point.conditions()
         return latency.latency_spec(
-            point.conditions(),
+            at,
             rate_fps=rate_fps,
             rate_source=source,
-            duration_s=s.duration_s,
+            duration_s=s.duration_s + at.longer_s,
             tags=s.tags,
-            first_tag_s=s.first_tag_s,
+            first_tag_s=s.first_tag_s + at.longer_s,
             repetitions=point.procedure.repetitions,
         )
 
@@ -199,11 +200,12 @@ class DelayVariation(Delay[DelayVariationSettings]):
 
     def spec(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
         """Every frame of the stream."""
+        at = point.conditions()
         return type(self).make(
-            point.conditions(),
+            at,
             rate_fps=rate_fps,
             rate_source=source,
-            duration_s=self.own(point.bound).duration_s,
+            duration_s=self.own(point.bound).duration_s + at.longer_s,
             repetitions=point.procedure.repetitions,
         )
 

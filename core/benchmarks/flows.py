@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 from v6t.analysis.presentations.variants import FlowsPresentation
 from v6t.analysis.records.base import Record
-from v6t.analysis.records.variants import FlowsRecord, FurtherFound, flow_rows, flows_record
+from v6t.analysis.records.variants import (
+    FlowsRecord,
+    FurtherFound,
+    degradation_rows,
+    flow_rows,
+    flows_record,
+)
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
-from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
+from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import Ability
@@ -26,6 +32,10 @@ from v6t.profiles.transform import entropy
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
+
+
+DEGRADATION = "flows-degradation.csv"
+"""Every figure with each number of flows."""
 
 
 class FlowSettings(StrictModel):
@@ -41,6 +51,8 @@ class FlowSettings(StrictModel):
     """A quarter, half and three quarters of the largest number as well (RFC 8219 section 10.2.2)."""
     also: tuple[str, ...] = ()
     """Benchmarks of RFC 8219 section 7 with each number of flows, beside the throughput and at it."""
+    also_starts: tuple[Literal["together", "successive"], ...] = ("together", "successive")
+    """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
 
 
 class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
@@ -56,17 +68,28 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
     def needs(self, bound: BoundRun) -> frozenset[Ability]:
         """Flows that begin together are nothing special."""
-        found: set[Ability] = {"flow-starts"} if "successive" in self.own(bound).starts else set()
-        return frozenset(found.union(*(each.needs(bound) for each in self.carries_out(bound))))
+        own = self.own(bound)
+        found: set[Ability] = {"flow-starts"} if "successive" in own.starts else set()
+        for each in self.carries_out(bound):
+            needs = each.needs(bound)
+            found |= needs
+            if each.incremental and needs and {"successive"} <= {*own.starts} & {*own.also_starts}:
+                found.add("timed-flow-starts")
+        return frozenset(found)
 
     def carries_out(self, bound: BoundRun) -> Sequence[Benchmark[Any, Any]]:
         """What it measures beside the throughput."""
         return [registry.load(name) for name in self.own(bound).also]
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:
-        """Theirs."""
+        """Theirs, and what is not measured of them."""
+        own, names = self.own(bound), []
         for each in self.carries_out(bound):
             yield from each.caveats(bound)
+            if not each.incremental or "successive" not in own.also_starts:
+                names.append(each.name)
+        if names and "successive" in own.starts:
+            yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
     def cautions(self, bound: BoundRun) -> Iterator[str]:
         """Theirs."""
@@ -97,7 +120,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         for each in self._points(point):
             total += search_cost(self._spec(point, each))
             for benchmark in self._beside(point, each):
-                total += benchmark.cost(point)
+                total += benchmark.cost(replace(point, within=self._within(point, each)))
         return total
 
     def run(self, point: MeasurementPoint) -> Measured:
@@ -113,7 +136,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
             rows += flow_rows(each, result)
             measured = replace(
                 at,
-                within={"variant": each.variant},
+                within=self._within(point, each),
                 found={**point.found, THROUGHPUT: [r.rate_fps for r in result.repetitions]},
             )
             for benchmark in self._beside(point, each):
@@ -121,14 +144,22 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
                 further.append(_found(benchmark, each, benchmark.run(measured).record))
         interval_s = self.own(point.bound).interval_s
         record = flows_record(found, interval_s=interval_s, conditions=at.said, further=further)
-        return Measured(record, rows)
+        return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
 
     def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
-        """What is measured beside the throughput: delays and losses of flows that begin together.
+        """What is measured beside the throughput.
 
-        A trial in which flows are still beginning has no rate that a delay could be measured at.
+        Frames left out because their flow has not begun would be gaps in a burst: nothing back to back.
         """
-        return self.carries_out(point.bound) if each.start == "together" else ()
+        own = self.own(point.bound)
+        if each.flows > 1 and each.start not in own.also_starts:
+            return ()
+        found = self.carries_out(point.bound)
+        return [b for b in found if b.incremental or each.start == "together"]
+
+    def _within(self, point: Point, each: FlowPoint) -> dict[str, Any]:
+        starts = flow_starts(each, self.own(point.bound).interval_s)
+        return {"variant": each.variant, "starts": starts}
 
     def _points(self, point: Point) -> list[FlowPoint]:
         own = self.own(point.bound)
@@ -142,7 +173,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
 
 def _found(benchmark: Benchmark[Any, Any], point: FlowPoint, record: Record) -> FurtherFound:
-    quantities = benchmark.quantities(record) if record.measured else ()
+    quantities = benchmark.reported(record) if record.measured else ()
     rate = record.offered[0] if len(record.offered) == 1 else None
     return FurtherFound(
         point, record, {q.name: (q.unit, q.more_is_better, q.values) for q in quantities}, rate

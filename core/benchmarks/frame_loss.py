@@ -43,6 +43,7 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
     model = FrameLossSettings
     quick = FrameLossSettings(duration_s=0.4, repetitions=1)
     heeds = frozenset({"adaptive"})
+    incremental = True
 
     def conditions(self, point: Point) -> Conditions:
         """Of its trials."""
@@ -70,13 +71,13 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
         return Measured(record, frame_loss_rows(result))
 
     def _spec(self, point: Point) -> FrameLossSpec:
-        f, p = self.own(point.bound), point.procedure
+        f, p, at = self.own(point.bound), point.procedure, self.conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
         return FrameLossSpec(
-            conditions=replace(self.conditions(point), bound_fps=maximum_fps),
+            conditions=replace(at, bound_fps=maximum_fps),
             maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
-            duration_s=f.duration_s or p.trial_duration_s,
+            duration_s=(f.duration_s or p.trial_duration_s) + at.longer_s,
             repetitions=f.repetitions or p.repetitions,
             step=f.step,
             rates_fps=f.rates_fps,

@@ -173,8 +173,10 @@ class Measured:
         record: its entry in ``results.json``.
         rows: one row per repetition, or per trial.
         rates: of its repetitions, for benchmarks that are measured at them.
+        beside: rows of further tables by the names of their files.
     """
 
     record: Record
     rows: list[Row] = field(default_factory=list)
     rates: Sequence[float] = ()
+    beside: Mapping[str, Sequence[Row]] = field(default_factory=dict)

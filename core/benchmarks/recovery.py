@@ -32,6 +32,7 @@ class SystemRecovery(RecoveryPresentation, Benchmark[OutageRecord, RecoverySetti
     quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
     heeds = frozenset({"rate_from"})
     abilities = frozenset({"two-rates", "loss-times"})
+    incremental = True
 
     def cost(self, point: Point) -> Cost:
         """Overload and what follows, each repetition."""
@@ -50,12 +51,12 @@ class SystemRecovery(RecoveryPresentation, Benchmark[OutageRecord, RecoverySetti
         return Measured(record)
 
     def _spec(self, point: Point, throughput_fps: float) -> RecoverySpec:
-        r = self.own(point.bound)
+        r, at = self.own(point.bound), point.conditions()
         return RecoverySpec(
-            conditions=point.conditions(),
+            conditions=at,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=r.overload_s,
+            overload_s=r.overload_s + at.longer_s,
             afterwards_s=r.afterwards_s,
             repetitions=r.repetitions or point.procedure.repetitions,
         )

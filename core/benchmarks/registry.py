@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from v6t.analysis.presentation import Presentations
     from v6t.core.benchmarks.base import Benchmark
     from v6t.core.config.bound import BoundRun
+    from v6t.plugins.base import Technology
     from v6t.profiles.strict_model import StrictModel
 
 BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
@@ -62,10 +63,11 @@ def installed() -> list[Benchmark[Any, Any]]:
     return _in_order(row.kind() for row in listing() if row.kind is not None)
 
 
-def everything(connects: bool) -> tuple[str, ...]:
-    """What ``all`` means for a stateful technology, or for a stateless one."""
-    unfit = "never" if connects else "only"
-    return tuple(b.name for b in installed() if b.connections != unfit and b.in_all)
+def everything(plugin: type[Technology]) -> tuple[str, ...]:
+    """What ``all`` means for a technology."""
+    unfit = "never" if plugin.stateful else "only"
+    fit = (b for b in installed() if b.exchange == plugin.exchange and b.connections != unfit)
+    return tuple(b.name for b in fit if b.in_all)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:

@@ -70,6 +70,14 @@ def interface_pair(
     help="Seconds to listen where nothing comes.",
 )
 @click.option(
+    "--timers",
+    type=click.Choice(["short", "minutes", "hours"]),
+    default="short",
+    show_default=True,
+    help="Timers to wait for: those the device is told as seconds; RFCs' minima up to 4 minutes; "
+    "that of open TCP connections (2 hours), too.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -84,6 +92,7 @@ def command(
     no_variants: bool,
     interfaces: tuple[str, str] | None,
     wait: float,
+    timers: str,
     output: Path | None,
     every: bool,
     listed: bool,
@@ -101,20 +110,23 @@ def command(
     if listed:
         _list(bound, suites, as_json)
         return 0
-    from v6t.core.audit.auditing import Wanted, audit, write
+    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, write
     from v6t.core.audit.device import Listening
     from v6t.core.cli.stopping import of_device, signals
 
     if interfaces is None:
         bound.tester.prepare()
-    wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait))
+    lasting_s = LASTING_S[timers]
+    wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait), lasting_s)
     place = f"--testbed {given['testbed']}" if given.get("testbed") else ""
     out = output or Path(f"audit-{bound.settings.plugin}-{bound.driver.name}")
     with signals(lambda: of_device(bound.settings, place)):
-        record, frames = audit(bound, wanted, None, _say)
-    write(record, frames, out)
-    _show(record, out, every, as_json)
-    return DEVIATES if record.fails else 0
+        done = audit(bound, wanted, None, _say)
+    write(done.record, done.frames, out)
+    _show(done.record, out, every, as_json)
+    if done.trouble is not None:
+        raise done.trouble
+    return DEVIATES if done.record.fails else 0
 
 
 def _list(bound: Any, wanted: tuple[str, ...], as_json: bool) -> None:

@@ -10,6 +10,7 @@ import click
 from v6t.core.benchmarks import registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
+from v6t.core.modifiers.base import MODIFIERS
 from v6t.drivers.testers import AUTOMATIC, TESTERS
 from v6t.profiles.errors import UsageError
 
@@ -166,6 +167,12 @@ def run_flags(command: F) -> F:
             is_flag=True,
             help="Take TRex's ports from their owner, and say who that was.",
         ),
+        click.option(
+            "--modifier",
+            metavar="NAME",
+            help=f"Beside the test traffic, with all benchmarks: {', '.join(MODIFIERS.names())} "
+            "(RFC 2544 section 11).",
+        ),
         click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
         click.option("--label", help="Words for the directory name and the results."),
     ]
@@ -233,6 +240,7 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         procedure={"adaptive": {}} if given.pop("adaptive") else {},
         procedure_texts=given.pop("set_procedure"),
         of_settings=_given(given),
+        modifier=given.pop("modifier"),
         seed=given.pop("seed"),
         label=given.pop("label"),
     )

@@ -10,14 +10,17 @@ from v6t.core.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.technology import links_of, on_device, params_of
+from v6t.core.modifiers.base import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
 
 if TYPE_CHECKING:
+    from v6t.core.modifiers.base import Modifier
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.tester import Oracle
     from v6t.drivers.tester_kind import TesterKind
     from v6t.plugins.base import DutIntent, Technology
+    from v6t.profiles.model import Traffic
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,22 @@ class BoundRun:
     def driven(self) -> bool:
         """Whether a driver configures the device."""
         return self.driver.configures and not self.tester.simulates
+
+    @cached_property
+    def modifier(self) -> Modifier | None:
+        """What goes on beside the test traffic; None: nothing.
+
+        Raises:
+            UsageError: there is none of this name.
+        """
+        name = self.settings.modifier
+        return None if name is None else MODIFIERS.load(name)()
+
+    def modified(self, traffic: Traffic) -> Traffic:
+        """Traffic of a direction with what the modifier sends."""
+        if self.modifier is None:
+            return traffic
+        return self.modifier.traffic(traffic, self.technology.links)
 
     @cached_property
     def intent(self) -> DutIntent:

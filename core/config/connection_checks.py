@@ -24,6 +24,13 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> 
     """
     run, plugin = bound.settings, bound.technology
     for benchmark in asked:
+        if benchmark.exchange != plugin.exchange:
+            fit = [b.name for b in registry.installed() if b.exchange == plugin.exchange]
+            raise UsageError(
+                f"{benchmark.name} is measured with {benchmark.exchange}, and {run.plugin} is a "
+                f"technology of {plugin.exchange}",
+                "one of " + ", ".join(fit),
+            )
         if not run.connects and benchmark.connections == "only":
             raise UsageError(
                 f"{benchmark.name} is for stateful devices, and {run.plugin} keeps no connections",

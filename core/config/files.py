@@ -28,10 +28,24 @@ class RunFile(StrictModel):
     """Sizes of the IPv6 frame, octets with FCS; none: the preset's for the technology."""
     procedure: dict[str, Any] = Field(default_factory=dict)
     """Single settings of the procedures, in place of the preset's; see below."""
+    modifier: str | None = None
+    """What goes on beside the test traffic, with all benchmarks: `broadcast` (RFC 2544 section 11); none:
+    nothing."""
     seed: int | None = None
     """Of all pseudorandom numbers; none: 1."""
     label: str | None = None
     """Words for the directory name and the results."""
+
+
+class AsideFile(StrictModel):
+    """Where native IPv6 goes instead of through the technology."""
+
+    vlan: int
+    """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
+    device: str | None = None
+    """The device's IPv6 address there, with prefix length; none: one of v6t's own."""
+    tester: str | None = None
+    """The tester's; none: the second of that network by default."""
 
 
 class LinkFile(StrictModel):
@@ -50,6 +64,9 @@ class LinkFile(StrictModel):
     learning: bool | None = None
     """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
     (RFC 2544 section 23 b); none: where the tester answers."""
+    background: AsideFile | None = None
+    """A VLAN for the background alone, where the device drops native IPv6 with the technology on (MIX-04);
+    none: it goes with everything else."""
 
 
 class LinksFile(StrictModel):
@@ -113,5 +130,6 @@ class Flags:
     procedure: Mapping[str, Any] = field(default_factory=dict)
     procedure_texts: Mapping[str, str] = field(default_factory=dict)
     of_settings: Mapping[str, str] = field(default_factory=dict)
+    modifier: str | None = None
     seed: int | None = None
     label: str | None = None

@@ -82,6 +82,8 @@ def caveats(bound: BoundRun) -> list[str]:
             "0 % foreground: native IPv6 through the device, the reference of a series of "
             "mixtures; nothing of the technology itself is measured"
         )
+    if bound.modifier is not None:
+        said.append(f"under a modifier: {bound.modifier.words} ({bound.modifier.source})")
     said += bound.technology.cautions
     said += _of_searches(p)
     said += dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))

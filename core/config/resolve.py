@@ -40,8 +40,9 @@ from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 from v6t.plugins.base import Link, Links, Technology
-from v6t.plugins.common.listed_sizes import rfc_sizes
+from v6t.plugins.common.listed_sizes import rfc_sizes, tagged_sizes
 from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import Aside
 from v6t.profiles.quantities import is_bit_rate
 from v6t.profiles.wire import max_frame_rate_fps, parse_line_rate
 
@@ -89,12 +90,17 @@ def resolve_and_bind(
         side: _link(testbed_doc, side, getattr(testbed.links, side), getattr(Links(), side))
         for side in ("left", "right")
     }
+    if (links["left"].background is None) != (links["right"].background is None):
+        raise UsageError(
+            f"{place_of(testbed_doc, ('links',))}only one of the links has a VLAN for the background",
+            "write background: {vlan: ...} within left and right",
+        )
     benchmarks = listed(
-        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, ("throughput",),
+        run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
         (*registry.names(), registry.ALL),
     )  # fmt: skip
     if registry.ALL in benchmarks:
-        benchmarks = registry.everything(plugin_type.stateful)
+        benchmarks = registry.everything(plugin_type)
     given = dict(run.params)
     for benchmark in map(registry.load, benchmarks):
         given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
@@ -123,9 +129,10 @@ def resolve_and_bind(
         "dut": dut_settings,
         "preset": preset,
         "benchmarks": benchmarks,
-        "modes": listed(run_doc, "modes", flags.modes, run.modes, MODES, MODES),
+        "modes": listed(run_doc, "modes", flags.modes, run.modes, plugin_type.modes, MODES),
         "frame_sizes": sizes,
         "procedure": _procedure(preset, run, flags, run_doc, benchmarks),
+        "modifier": flags.modifier or run.modifier,
         "seed": flags.seed if flags.seed is not None else (run.seed if run.seed is not None else 1),
         "label": flags.label or run.label or "",
         "connects": plugin.stateful,
@@ -136,6 +143,12 @@ def resolve_and_bind(
     with within(None if flags.dut else testbed_doc, ("dut", "driver")):
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester)
+    with within(None if flags.modifier else run_doc, ("modifier",)):
+        if bound.modifier is not None and plugin.exchange != "frames":
+            raise UsageError(
+                f"modifiers go on beside test frames, and {name} is a technology of {plugin.exchange}",
+                "leave the modifier out",
+            )
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(bound)
     return bound
@@ -186,6 +199,7 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
         "mtu": default.mtu if given.mtu is None else given.mtu,
         "answers": given.answers,
         "learning": given.learning,
+        "background": _aside(document, side, given),
     }
     for name in ("tester_mac", "dut_mac"):
         octets = str(values[name]).split(":")
@@ -195,6 +209,24 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
                 "write it as 02:00:00:00:01:02",
             )
     return validated(LinkSettings, values, document, ("links", side))  # type: ignore[no-any-return]
+
+
+def _aside(document: Document | None, side: str, given: LinkFile) -> dict[str, Any] | None:
+    aside = given.background
+    if aside is None:
+        return None
+    if given.vlan is None or given.vlan == aside.vlan:
+        raise UsageError(
+            f"{place_of(document, ('links', side, 'background'))}the {side} link needs a VLAN of its own "
+            "beside that of the background",
+            f"for example links.{side}.vlan: {100 if aside.vlan != 100 else 101}",
+        )
+    default = Aside.on("left" if side == "left" else "right", aside.vlan)
+    return {
+        "vlan": aside.vlan,
+        "device": aside.device or default.device,
+        "tester": aside.tester or default.tester,
+    }
 
 
 def _is_octet(text: str) -> bool:
@@ -215,7 +247,8 @@ def _sizes(
     elif run.frame_sizes:
         chosen, source = run.frame_sizes, document
     else:
-        chosen = list(rfc_sizes(plugin) if preset == "rfc" else plugin.default_frame_sizes)
+        quick = tagged_sizes(plugin, plugin.default_frame_sizes)
+        chosen = list(rfc_sizes(plugin) if preset == "rfc" else quick)
         source = None
     for number, size in enumerate(chosen):
         with within(source, ("frame_sizes", number)):

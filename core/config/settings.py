@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from functools import lru_cache
+from ipaddress import IPv6Address, IPv6Interface
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
@@ -23,6 +24,14 @@ from v6t.profiles.strict_model import StrictModel
 Preset = Literal["quick", "rfc"]
 
 
+class AsideSettings(StrictModel):
+    """A VLAN of the background's own (MIX-04)."""
+
+    vlan: int = Field(ge=1, le=4094)
+    device: IPv6Interface
+    tester: IPv6Address
+
+
 class LinkSettings(StrictModel):
     """One link: MAC addresses, VLAN, MTU [octets], who answers for the tester's hosts."""
 
@@ -32,6 +41,7 @@ class LinkSettings(StrictModel):
     mtu: int = Field(default=1500, ge=1280, le=9216)
     answers: bool = True
     learning: bool | None = None
+    background: AsideSettings | None = None
 
 
 class TesterSettings(StrictModel):
@@ -155,6 +165,8 @@ class ResolvedRun(StrictModel):
     label: str = ""
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
+    modifier: str | None = None
+    """What goes on beside the test traffic (RFC 2544 section 11)."""
 
 
 def saved_run(values: Any) -> ResolvedRun:

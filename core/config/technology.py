@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from v6t.core.config.flags import expanded
 from v6t.core.config.validation import validated, within
 from v6t.plugins.base import Link, Links, PluginParams, Technology
+from v6t.profiles.intent import Aside
 
 if TYPE_CHECKING:
     from v6t.core.config.settings import LinkSettings
@@ -64,8 +65,14 @@ def links_of(
         right: at its right port.
         initiator: which of them is the technology's left one (ST-01).
     """
-    one, other = Link(**left.model_dump()), Link(**right.model_dump())
+    one, other = _link(left), _link(right)
     return Links(one, other) if initiator == "left" else Links(other, one, turned=True)
+
+
+def _link(settings: LinkSettings) -> Link:
+    given = settings.model_dump(mode="json")
+    aside = given.pop("background")
+    return Link(**given, background=Aside(**aside) if aside else None)
 
 
 def on_device(

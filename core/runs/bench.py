@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.core.benchmarks import registry
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.device import lab_device, remote_session, state_of
+from v6t.core.runs.hooks import run_hook
 from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
@@ -60,13 +61,31 @@ def compile_point(
     seed: int,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """Streams of both directions for one frame size; ``vary`` changes the plugin's traffic."""
+    """Streams of both directions for one frame size; ``vary`` changes the plugin's traffic.
+
+    None of a technology of queries.
+    """
+    if plugin.exchange != "frames":
+        return {}
     return {
         direction: compile_traffic(
             vary(plugin.traffic(direction, sizes, seed)), first_stream_id=STREAM_IDS[direction]
         )
         for direction in DIRECTIONS
     }
+
+
+def streams_of(
+    bound: BoundRun,
+    sizes: FramePair,
+    vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+) -> dict[Direction, StreamSet]:
+    """What a run sends for one frame size: the plugin's traffic, varied, with that of its modifier."""
+
+    def changed(traffic: Traffic) -> Traffic:
+        return bound.modified(vary(traffic))
+
+    return compile_point(bound.technology, sizes, bound.settings.seed, changed)
 
 
 class Bench:
@@ -132,11 +151,21 @@ class Bench:
             tester.load(self._wanted, self._oracle)
             self._stale = False
             self._preparing = None
+        if trial.queries is not None and not trial.queries.alone:
+            self._empty_cache()
         if trial.connections is None:
             return self.open().measure(trial)
         if self._preparing is None:
             self._preparing = self._prepare(tester)
         return self._preparing.measure(trial)
+
+    def _empty_cache(self) -> None:
+        """No name of an earlier trial is left on the device (RFC 8219 section 9.2)."""
+        hook = self._bound.driver.hooks.get("flush")
+        if self.session is not None:
+            self.session.flush()
+        elif hook is not None and not self._bound.tester.simulates:
+            run_hook("flush", hook)
 
     def _prepare(self, tester: Any) -> Preparing:
         from v6t.drivers.oracle.two_phase import Preparing

@@ -66,6 +66,7 @@ def run_file(run: ResolvedRun) -> dict[str, Any]:
         "modes": list(run.modes),
         "frame_sizes": list(run.frame_sizes),
         "procedure": _differing(own, preset),
+        **({"modifier": run.modifier} if run.modifier else {}),
         "seed": run.seed,
         "label": run.label,
     }

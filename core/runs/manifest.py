@@ -67,6 +67,9 @@ def setup(plugin: Technology, frame_sizes: Sequence[int]) -> dict[str, Any]:
 
 def _headers(plugin: Technology, direction: Direction, size: int) -> list[str]:
     """Protocols above Ethernet of what the tester sends, outermost first; background if all is."""
+    if plugin.exchange == "queries":
+        version = plugin.ip_versions[direction == "reverse"]
+        return [f"IPv{version}", "UDP", "DNS"]
     classes = plugin.traffic(direction, plugin.frame_pair(size)).classes
     first = next((c for c in classes if c.role is Role.FOREGROUND), classes[0])
     names = (layer.name for layer in first.layers if layer.name not in ("Ether", "Dot1Q", "Dot1AD"))

@@ -7,19 +7,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.base import Benchmark
+from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import with_phase_one
 from v6t.core.benchmarks.point import Cost, Point
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.bench import compile_point
+from v6t.core.runs.bench import streams_of
 from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
-SELFTEST, SETUP, CONNECTIONS = "self-test", "set-up", "connections"
+SELFTEST, SETUP, CONNECTIONS, QUERIES = "self-test", "set-up", "connections", "queries"
 """Stages of a run beside its benchmarks, and the mode of what has no direction."""
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 """Short trials until the tester's own capacity is found, and trials under the results' rules."""
@@ -109,7 +109,7 @@ def plan(bound: BoundRun) -> RunPlan:
     streams: list[str] = []
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
-        for direction, stream_set in compile_point(plugin, sizes, run.seed).items():
+        for direction, stream_set in streams_of(bound, sizes).items():
             total = sum(s.weight for s in stream_set.streams)
             streams += [
                 f"{sizes.label} {direction}: {s.name} ({s.role.value}), "
@@ -133,7 +133,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         setup_s = bound.tester.setup_s
         for benchmark, point, cost, selftest_s in _costs(bound, sizes, media):
-            mode = point.mode if benchmark.phase.directed else CONNECTIONS
+            mode = mode_of(benchmark.phase, point.mode)
             taken = [
                 PlannedStage(Stage(SETUP, sizes.label, ""), setup_s),
                 PlannedStage(Stage(SELFTEST, sizes.label, mode), selftest_s),
@@ -151,6 +151,13 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
                 taken,
             )
             setup_s = 0.0
+
+
+def mode_of(phase: Phase, mode: str) -> str:
+    """What stands in place of the directions of what has none."""
+    if phase.directed:
+        return mode
+    return QUERIES if phase == Phase.QUERIES else CONNECTIONS
 
 
 def _costs(
@@ -173,10 +180,14 @@ def _costs(
                 yield benchmark, point, cost + Cost(0, each_s * cost.trials), selftest_s
                 selftest_s = 0.0
     point = Point(bound, sizes, "forward", media_fps)
+    selftest_s = 0.0
+    if bound.tester.loops_back and not bound.settings.connects:
+        selftest_s = _selftest_s(capacity_spec(bound.settings, sizes, "forward", media_fps), each_s)
     for benchmark in benchmarks:
         if not benchmark.phase.directed:
             cost = benchmark.cost(point)
-            yield benchmark, point, cost + Cost(0, each_s * cost.trials), 0.0
+            yield benchmark, point, cost + Cost(0, each_s * cost.trials), selftest_s
+            selftest_s = 0.0
 
 
 def _selftest_s(spec: CapacitySpec, each_s: float) -> float:

@@ -21,7 +21,7 @@ from v6t.core.config.checks import check_abilities
 from v6t.core.config.presets import caveats, is_demonstration
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs import rundir as names
-from v6t.core.runs.bench import Bench, compile_point, make_tester
+from v6t.core.runs.bench import Bench, make_tester, streams_of
 from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
 from v6t.core.runs.forecast import Forecast, Now
@@ -30,11 +30,11 @@ from v6t.core.runs.hooks import DuringTrial
 from v6t.core.runs.journal import Journal, JournaledMeasure
 from v6t.core.runs.log import logged
 from v6t.core.runs.manifest import machine, manifest, now
-from v6t.core.runs.plan import CONNECTIONS, SELFTEST, SETUP, Stage, stages
+from v6t.core.runs.plan import CONNECTIONS, SELFTEST, SETUP, Stage, mode_of, stages
 from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
-from v6t.core.runs.stateful import establishing, for_loopback, for_preflight
+from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity
 from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
@@ -158,7 +158,7 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
         bound = bound or bind(run)
         if not bound.tester.simulates:
             sizes = bound.technology.frame_pair(run.frame_sizes[0])
-            check_order(directory, compile_point(bound.technology, sizes, run.seed).values())
+            check_order(directory, streams_of(bound, sizes).values())
         with logged(watch, path) as log:
             return _carry_out(bound, directory, log)
     finally:
@@ -214,6 +214,7 @@ def _measure_all(state: _State) -> None:
                 for_preflight(plugin, JournaledTester(state, state.bench)),
                 ipv6_frame_size=sizes.ipv6,
                 ipv4_frame_size=sizes.ipv4,
+                mode=preflight_mode(plugin),
             )
             if finding is not None:
                 _refuse(state, finding)
@@ -235,7 +236,7 @@ def _load(
     state: _State, sizes: FramePair, vary: Vary = lambda traffic: traffic
 ) -> Mapping[Direction, StreamSet]:
     """Streams of a frame size, or a variant of them; both testers have them."""
-    streams = compile_point(state.bound.technology, sizes, state.run.seed, vary)
+    streams = streams_of(state.bound, sizes, vary)
     state.bench.load(streams)
     state.loopback.load(streams)
     return streams
@@ -248,7 +249,8 @@ def _measure_size(
     streams: Mapping[Direction, StreamSet],
 ) -> None:
     """Phase after phase, each in every mode or once."""
-    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=True)
+    connects = state.run.connects
+    in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=connects)
     for phase in Phase:
         chosen = [b for b in benchmarks if b.phase == phase]
         for mode in state.run.modes if phase.directed else ("forward",):
@@ -284,7 +286,7 @@ def _measure_point(
                 _load(state, point.sizes)  # the variant of the one before is still there
             else:
                 state.watch.say(f"{where}: {benchmark.name}")
-            mode = point.mode if phase.directed else CONNECTIONS
+            mode = mode_of(phase, point.mode)
             _begin(state, Stage(benchmark.name, point.sizes.label, mode))
             measured = benchmark.run(at)
         found[benchmark.name], record = measured.rates, measured.record
@@ -296,7 +298,8 @@ def _measure_point(
             add_means(record)
         state.records.append(record)
         state.results.add(record)
-        state.tables.add(benchmark.csv_file, with_limit(measured.rows, record))
+        for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
+            state.tables.add(name, with_limit(rows, record))
         _write_meanwhile(state)
     return found
 
@@ -319,9 +322,8 @@ def _point(
         of_phase_one: the tester's own capacity is that of making connections.
         variant: begins the keys of its trials where the streams are not the run's own.
     """
-    plugin = state.bound.technology
     media = max_frame_rate_fps(state.run.line_rate_bps, sizes.longest)
-    loopback = for_loopback(plugin, JournaledTester(state, state.loopback))
+    loopback = for_loopback(state.bound, JournaledTester(state, state.loopback))
     spec = replace(capacity_spec(state.run, sizes, mode, media), variant=variant)
     if of_phase_one and spec.rules is not None:
         most = state.run.procedure.connections.count
@@ -475,6 +477,7 @@ def _conditions(bound: BoundRun, capacity: TesterCapacity, source: str) -> dict[
         "selftest_margin": run.procedure.selftest_margin,
         "selftest_trials": list(capacity.keys),
         "ceiling": source,
+        **({"modifier": run.modifier} if run.modifier else {}),
         "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
     }
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from v6t.core.config.bound import BoundRun
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
 from v6t.procedures.tester_rate import least_plausible_fps, plausible_capacity, usable_fps
 from v6t.procedures.trial import Mode
@@ -17,11 +18,13 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
     """One row per frame size and mode; rates per direction."""
     run, plugin = bound.settings, bound.technology
     bench = Bench(bound, loopback=True)
+    # of a stateful technology its streams alone are measured
+    measure = for_loopback(bound, bench.measure) if plugin.exchange == "queries" else bench.measure
     rows = []
     try:
         for size in run.frame_sizes:
             sizes = plugin.frame_pair(size)
-            streams = compile_point(plugin, sizes, run.seed)
+            streams = streams_of(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             found: dict[Mode, float] = {}
@@ -29,7 +32,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
                 say(f"{sizes.label} octets, {mode}")
                 spec = capacity_spec(run, sizes, mode, media)
                 least_fps = least_plausible_fps(mode, found)
-                capacity = plausible_capacity(spec, bench.measure, least_fps, say)
+                capacity = plausible_capacity(spec, measure, least_fps, say)
                 found[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)
                 rows.append(

@@ -1,15 +1,18 @@
-"""Connections where no benchmark asked for them: in the preflight, and in loopback."""
+"""Connections and queries where no benchmark asked for them: in the preflight, and in loopback."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from v6t.core.benchmarks.resolution import alone
 from v6t.procedures.connection_types import Connections
+from v6t.procedures.queries import Queries
 from v6t.procedures.stateful.phases import Prepared
-from v6t.procedures.trial import Measure, Trial, TrialResult
+from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 
 if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
     from v6t.plugins.base import Technology
 
 PREFLIGHT_CONNECTIONS = 200
@@ -19,19 +22,33 @@ LOOPBACK_CPS = 5_000.0
 
 
 def for_preflight(plugin: Technology, measure: Measure) -> Measure:
-    """For a look at the translation: with a few connections where they are needed."""
+    """For a look at the translation: with a few connections, or queries, where they are needed."""
+    if plugin.exchange == "queries":
+        return _asking(measure, Queries())
     if not plugin.stateful:
         return measure
     count = min(PREFLIGHT_CONNECTIONS, plugin.combinations)
     return Prepared(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 
 
-def for_loopback(plugin: Technology, measure: Measure) -> Measure:
-    """Without a device: the tester learns its own frames and replays them."""
+def preflight_mode(plugin: Technology) -> Mode:
+    """Queries are asked on one side only."""
+    return "forward" if plugin.exchange == "queries" else "bidirectional"
+
+
+def for_loopback(bound: BoundRun, measure: Measure) -> Measure:
+    """Without a device: the tester learns its own frames and replays them, or answers itself."""
+    plugin = bound.technology
+    if plugin.exchange == "queries":
+        return _asking(measure, alone(bound))
     if not plugin.stateful:
         return measure
     count = min(LOOPBACK_CONNECTIONS, plugin.combinations)
     return Prepared(measure, Connections(count, LOOPBACK_CPS, wait_s=0.1, keep=True))
+
+
+def _asking(measure: Measure, queries: Queries) -> Measure:
+    return lambda trial: measure(replace(trial, queries=queries))
 
 
 def establishing(measure: Measure) -> Measure:

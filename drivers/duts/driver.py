@@ -13,6 +13,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import Hook, reached
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.tester import Oracle
+from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
@@ -58,6 +59,8 @@ class Driver(Commands):
     """There is something to configure; else the device is as it is."""
     absent: ClassVar[bool] = False
     """There is no device: the tester's ports are joined."""
+    aside: ClassVar[bool] = False
+    """The background can have VLANs of its own (MIX-04)."""
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
@@ -86,6 +89,11 @@ class Driver(Commands):
             UsageError: the technology, or with what else would work.
         """
         self.check_technology(intent.technology)
+        if intent.links.asides is not None and not self.aside:
+            raise UsageError(
+                f"the {self.name} driver gives the background no VLANs of its own",
+                "leave links.*.background out, or choose another driver",
+            )
 
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """Who knows the frames this device emits: the technology, as this implementation does it."""

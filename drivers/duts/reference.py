@@ -50,6 +50,7 @@ class Unconfigured(WithoutCommands):
     technologies = ()
     executed = "with real frames of every technology"
     configures = False
+    aside = True
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """There is no plan for it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.drivers.delays import summary_us
 from v6t.drivers.embedded.connections import Connections
 from v6t.drivers.embedded.timing import (
     Arrivals,
@@ -18,6 +19,7 @@ from v6t.drivers.embedded.timing import (
     Wanted,
     class_times,
     lost_between,
+    unsent,
 )
 from v6t.drivers.lab.ring import RxRing
 from v6t.drivers.neighbours import Hosts
@@ -52,7 +54,13 @@ class Tally:
     out_of_order: int = 0
     late: int = 0
     times: ClassTimes | None = None
+    skipped: NDArray[np.bool_] | None = None
     samples: list[NDArray[np.uint8]] = field(default_factory=list)
+
+    def gone(self) -> NDArray[np.intp]:
+        """Sequence numbers of what was sent and did not come back."""
+        there = self.seen if self.skipped is None else self.seen | self.skipped
+        return np.nonzero(~there)[0]
 
 
 class Receiver:
@@ -155,7 +163,9 @@ class Receiver:
         self._arrivals = Arrivals(wanted)
         self._tallies = {}
         streams = self._streams.streams
-        times = class_times(wanted, [required[s.name] for s in streams])
+        turns = [required[s.name] for s in streams]
+        skipped = [unsent(wanted, number, count) for number, count in enumerate(turns)]
+        times = class_times(wanted, turns, skipped)
         for number, stream in enumerate(streams):
             count = required[stream.name]
             self._tallies[stream.stream_id] = Tally(
@@ -164,6 +174,7 @@ class Receiver:
                 max(1, count // SAMPLES),
                 np.zeros(count, dtype=bool),
                 times=times[number] if times else None,
+                skipped=skipped[number],
             )
 
     def report(self) -> dict[str, Any]:
@@ -172,7 +183,8 @@ class Receiver:
         streams = {}
         found = []
         missing = None
-        for tally in self._tallies.values():
+        gone: dict[int, NDArray[np.intp]] = {}
+        for number, tally in enumerate(self._tallies.values()):
             received = int(np.count_nonzero(tally.seen))
             streams[tally.stream.name] = {
                 "received": received,
@@ -193,18 +205,14 @@ class Receiver:
                     source=source,
                 )
             )
-            if received < tally.required and missing is None and not self._connections.learning:
+            gone[number] = tally.gone()
+            if len(gone[number]) and missing is None and not self._connections.learning:
                 missing = missing_example(
-                    tally.stream, int(tally.seen.argmin()), self._direction, self._oracle, source
+                    tally.stream, int(gone[number][0]), self._direction, self._oracle, source
                 )
         compared = together(found)
         self._nonce = -1
         back = [t for t in self._tallies.values() if t.stream.role is not Role.NEGATIVE]
-        gone = {
-            number: np.nonzero(~t.seen)[0]
-            for number, t in enumerate(self._tallies.values())
-            if t.stream.role is not Role.NEGATIVE
-        }
         first_lost, last_lost = lost_between(self._wanted, gone)
         asked = self._wanted.trial.delays
         return {
@@ -227,7 +235,7 @@ class Receiver:
             "missing": missing,
             "ring_drops": self._ring.drops(),
             "interface_drops": self._interface_drops() - self._dropped_before,
-            "delay_us": self._delay_summary(),
+            "delay_us": summary_us(self._delays),
             **self._connections.report(),
         }
 
@@ -283,23 +291,18 @@ class Receiver:
                 self._ring.send(answer)
                 self._answered += 1
 
-    def _delay_summary(self) -> dict[str, float] | None:
-        """Nearest-rank percentiles of the one-way delays [µs] of the frames received."""
-        if not self._delays:
-            return None
-        delays = np.sort(np.concatenate(self._delays))
-        count = len(delays)
-        ranks = {"min": 1, "p50": -(-count // 2), "p99_9": -(-count * 999 // 1000), "max": count}
-        return {name: float(delays[rank - 1]) / 1000 for name, rank in ranks.items()}
-
     def _interface_drops(self) -> int:
-        """Frames the kernel dropped before the ring, from this namespace's counters."""
-        for line in Path("/proc/self/net/dev").read_text().splitlines():
-            name, _, rest = line.partition(":")
-            if name.strip() == self._ring.interface:
-                figures = rest.split()
-                return int(figures[2]) + int(figures[3])
-        return 0
+        return interface_drops(self._ring.interface)
+
+
+def interface_drops(interface: str) -> int:
+    """Frames the kernel dropped before any ring, from this namespace's counters."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name.strip() == interface:
+            figures = rest.split()
+            return int(figures[2]) + int(figures[3])
+    return 0
 
 
 def _seen(tally: Tally, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from v6t.drivers.embedded.timing import begun
 from v6t.drivers.lab.ring import TxRing
 from v6t.drivers.oracle.connection_oracle import TableAt, connection_source, foreground
 from v6t.drivers.oracle.replay import FrameSource
@@ -54,7 +55,7 @@ class Pace:
         if trial.then is None:
             return cls((first,), starts=trial.starts)
         rest = trial.frames - trial.first_frames
-        return cls((first, (rest, trial.then.rate_fps)), trial.duration_s)
+        return cls((first, (rest, trial.then.rate_fps)), trial.duration_s, trial.starts)
 
     @property
     def frames(self) -> int:
@@ -86,12 +87,10 @@ class Pace:
         """
         if self.starts is None:
             return None
-        begun = (index % self.starts.flows) * self.starts.interval_s
-        if first / self.segments[0][1] >= (self.starts.flows - 1) * self.starts.interval_s:
+        rate = self.segments[0][1]
+        if first / rate >= self.starts.last_s:
             return None
-        due = np.arange(first, first + len(index)) / self.segments[0][1]
-        waiting: NDArray[np.bool_] = due >= begun
-        return waiting
+        return begun(self.starts, rate, np.arange(first, first + len(index)), index)
 
 
 @dataclass

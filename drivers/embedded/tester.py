@@ -11,6 +11,7 @@ from typing import Any
 
 from v6t.drivers import clock
 from v6t.drivers.device import DeviceSession, StateDevice
+from v6t.drivers.embedded.resolving import Resolving
 from v6t.drivers.embedded.sender import Pace, longest_frame
 from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
 from v6t.drivers.embedded.timing import Wanted
@@ -50,7 +51,7 @@ class EmbeddedTester:
     abilities: frozenset[Ability] = frozenset(
         {
             *("tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"),
-            *("connections", "flow-starts"),
+            *("connections", "flow-starts", "timed-flow-starts", "queries"),
         }
     )
 
@@ -71,15 +72,20 @@ class EmbeddedTester:
         self._streams: Mapping[Direction, StreamSet] = {}
         self._nonce = 0
         self._connecting = Connecting()
+        self._resolving: Resolving | None = None
 
     def open(self) -> None:
-        """Make the lab, start the device and the workers."""
-        lab = self._bed.open()
-        tester = {"namespace": lab.tester.pid, "frame_octets": frame_octets(self._links)}
+        """Make the lab, start the device."""
+        self._bed.open()
+
+    def _start(self) -> None:
+        """Whoever sends and receives frames, before the first of them."""
+        if self._workers:
+            return
         try:
             for side in (LEFT, RIGHT):
                 for kind in ("sender", "receiver"):
-                    spec: dict[str, Any] = {"kind": kind, "interface": side, **tester}
+                    spec: dict[str, Any] = {"kind": kind, "interface": side, **self._place()}
                     if kind == "receiver":
                         spec["hosts"] = self._on(side)
                     self._workers[f"{side} {kind}"] = Worker(f"{side} {kind}", spec)
@@ -90,8 +96,15 @@ class EmbeddedTester:
             raise
 
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
-        """Hand streams to senders and receivers."""
+        """Hand streams to senders and receivers, or a zone to client and server."""
         self._streams = dict(streams)
+        if not streams and oracle.zone is not None:
+            if self._resolving is None:
+                self._resolving = Resolving(
+                    self._links, oracle.zone, self._place(), loopback=self._loopback
+                )
+            return
+        self._start()
         known = self._connecting.load(streams, oracle, loopback=self._loopback)
         asked = []
         for direction, stream_set in streams.items():
@@ -112,6 +125,10 @@ class EmbeddedTester:
 
     def measure(self, trial: Trial) -> TrialResult:
         """One trial: arm, send, wait for late frames, count."""
+        if trial.queries is not None and self._resolving is not None:
+            result = self._resolving.measure(trial)
+            self._bed.check()
+            return result
         directions = [d for d in self._ports if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
@@ -250,8 +267,18 @@ class EmbeddedTester:
         for worker in self._workers.values():
             worker.close()
         self._workers.clear()
+        if self._resolving is not None:
+            self._resolving.close()
+            self._resolving = None
         self._connecting.close()
         self._bed.close()
+
+    def _place(self) -> dict[str, Any]:
+        """Where workers run, and the longest frame there."""
+        if self._bed.lab is None:
+            raise TesterError("the lab is not open")
+        pid = self._bed.lab.tester.pid
+        return {"namespace": pid, "frame_octets": frame_octets(self._links)}
 
     def _on(self, port: Port) -> dict[str, Any] | None:
         """Who is played on a port."""

@@ -9,7 +9,7 @@ import numpy as np
 from v6t.drivers.delays import differences, distribution, merge
 from v6t.procedures.course import Course, slot_s
 from v6t.procedures.distribution import Distribution
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import Starts, Trial
 from v6t.profiles.compiler.schedule import order_with_index, positions
 
 if TYPE_CHECKING:
@@ -34,19 +34,58 @@ class Wanted:
     weights: tuple[int, ...]
 
 
+def begun(
+    starts: Starts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
+) -> NDArray[np.bool_]:
+    """Turns that come when their flow has begun: they are sent.
+
+    Args:
+        starts: when flows begin.
+        rate_fps: of the direction.
+        places: in the mixed order of the classes.
+        index: numbers within the classes.
+    """
+    sent: NDArray[np.bool_] = places / rate_fps >= (index % starts.flows) * starts.interval_s
+    return sent
+
+
+def unsent(wanted: Wanted, number: int, count: int) -> NDArray[np.bool_] | None:
+    """Turns of a class that come before their flow has begun; None: all are sent.
+
+    Args:
+        wanted: the trial and how its classes are mixed.
+        number: of the class.
+        count: its turns.
+    """
+    starts = wanted.trial.starts
+    if starts is None or not count:
+        return None
+    index = np.arange(count, dtype=np.int64)
+    places = positions(wanted.weights, number, index)
+    return ~begun(starts, wanted.trial.rate_fps, places, index)
+
+
 class ClassTimes:
     """Delays of one class."""
 
-    def __init__(self, required: int, tagged: NDArray[np.int64] | None, keep: bool) -> None:
+    def __init__(
+        self,
+        required: int,
+        tagged: NDArray[np.int64] | None,
+        keep: bool,
+        skipped: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Start empty.
 
         Args:
-            required: frames of the class.
+            required: turns of the class.
             tagged: sequence numbers that are timed; None: all.
             keep: keep them in order, for differences of consecutive frames.
+            skipped: turns that are not sent; None: all are.
         """
-        self.required = required
-        self.expected = required if tagged is None else len(tagged)
+        self._skipped = skipped
+        self.sent = required - (0 if skipped is None else int(np.count_nonzero(skipped)))
+        self.expected = self.sent if tagged is None else len(tagged)
         self._tagged: NDArray[np.bool_] | None = None
         if tagged is not None:
             self._tagged = np.zeros(required, dtype=bool)
@@ -80,8 +119,11 @@ class ClassTimes:
     def ipdv(self) -> Distribution:
         """Differences of the delays of consecutive frames."""
         if not self._seq:
-            return Distribution((), (), max(0, self.required - 1))
-        return differences(np.concatenate(self._seq), np.concatenate(self._delays), self.required)
+            return Distribution((), (), max(0, self.sent - 1))
+        seq = np.concatenate(self._seq)
+        if self._skipped is not None:  # consecutive are frames with none sent in between
+            seq = seq - np.cumsum(self._skipped)[seq]
+        return differences(seq, np.concatenate(self._delays), self.sent)
 
     def _fold(self) -> None:
         if self._new:
@@ -90,18 +132,23 @@ class ClassTimes:
             self._new, self._waiting = [], 0
 
 
-def class_times(wanted: Wanted, required: Sequence[int]) -> list[ClassTimes]:
+def class_times(
+    wanted: Wanted, required: Sequence[int], skipped: Sequence[NDArray[np.bool_] | None]
+) -> list[ClassTimes]:
     """One for each class, empty; none if the trial asks for no delays.
 
     Args:
         wanted: the trial and how its classes are mixed.
-        required: frames of each class.
+        required: turns of each class.
+        skipped: those that are not sent, see :func:`unsent`.
     """
     asked = wanted.trial.delays
     if asked is None:
         return []
     if not asked.tags:
-        return [ClassTimes(n, None, asked.ipdv) for n in required]
+        return [
+            ClassTimes(n, None, asked.ipdv, gone) for n, gone in zip(required, skipped, strict=True)
+        ]
     places = np.array(wanted.trial.tag_frames, dtype=np.int64)
     which, index = _class_of(places, wanted.weights)
     return [ClassTimes(n, index[which == c], False) for c, n in enumerate(required)]

@@ -100,6 +100,14 @@ def _make(spec: dict[str, Any]) -> Role:
         return Sender(**spec)
     if kind == "receiver":
         return Receiver(**spec)
+    if kind == "client":
+        from v6t.drivers.embedded.client import Client
+
+        return Client(**spec)
+    if kind == "authority":
+        from v6t.drivers.embedded.authority import AuthorityRole
+
+        return AuthorityRole(**spec)
     if kind == "known":
         from v6t.drivers.lab.known_device import KnownDut
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.drivers.tester import Answer
     from v6t.profiles.arrays import U8
+    from v6t.profiles.dns.zone import Zone
     from v6t.profiles.headerpolicy import HeaderPolicy
     from v6t.profiles.model import Direction
 
@@ -79,6 +80,8 @@ def connection_source(streams: StreamSet, at: TableAt, table: StateTable) -> Fra
 
 class ConnectionOracle:
     """A stateful plugin together with the connections that were learned. Picklable unbound."""
+
+    zone: Zone | None = None
 
     def __init__(self, plugin: Connected, forward: StreamSet, reverse: StreamSet) -> None:
         """Remember; connections come with :meth:`bind`.

@@ -19,6 +19,7 @@ from v6t.drivers.delays import bucketed, distribution
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.sim.course import course
 from v6t.drivers.sim.device import BLOCK, Device, SimOptions
+from v6t.drivers.sim.resolving import answered
 from v6t.drivers.sim.spread import spread
 from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, Phase
@@ -129,6 +130,16 @@ class SimTester:
         chance = random.Random(f"{self._seed}/{trial.key}")  # noqa: S311  (not for secrets)
         self.clock_s += trial.pause_s
         started = (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
+        if trial.queries is not None:
+            found = answered(
+                trial,
+                self.options,
+                None if self._loopback else self._device("", 1, chance, slow=False),
+            )
+            self.clock_s += found.sending_time_s + trial.residual_wait_s
+            return TrialResult(
+                {"forward": found}, started=started, tester={"virtual_time_s": self.clock_s}
+            )
         ways = directions_of(trial.mode)
         slow = self._slow_repetition(trial.key)
         if any(way not in self._streams for way in ways):
@@ -278,7 +289,10 @@ class SimTester:
     def _loss(self, way: str, trial: Trial, device: Device) -> _Loss:
         """Losses by overload, by the time it takes to recover, and by a reset."""
         o = self.options
-        first = device.lost(trial.first_frames, trial.rate_fps)
+        full = trial.first_frames
+        if trial.starts is not None:  # only while all flows send is the rate the trial's
+            full = max(1, full - round(trial.starts.last_s * trial.rate_fps))
+        first = device.lost(full, trial.rate_fps)
         lost, begin, end, gap = first, 0.0, trial.duration_s - 1 / trial.rate_fps, 0.0
         if trial.then is not None:
             second = trial.then
@@ -345,7 +359,7 @@ def _before_start(trial: Trial, frames: int) -> int:
     starts = trial.starts
     if starts is None:
         return 0
-    rate = frames / trial.sending_s
+    rate = frames * trial.first_frames / trial.frames / trial.duration_s
     gone = 0
     for flow in range(1, starts.flows):
         before = min(frames, math.ceil(flow * starts.interval_s * rate))

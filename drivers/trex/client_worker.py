@@ -248,6 +248,35 @@ class Worker(object):
                 time.sleep(LEFT_S)
         return None
 
+    def exchange(self, frames, receive, wait_s, quiet_s):
+        """Push single frames, [[port, base64], ...]; what these ports receive afterwards, oldest first."""
+        from trex.common.trex_client import PacketBuffer
+
+        self._need_service()
+        captures = {
+            port: self.client.start_capture(rx_ports=[port], limit=1000, bpf_filter="not arp")["id"]
+            for port in receive
+        }
+        for port, octets in frames:
+            own = PacketBuffer(base64.b64decode(octets), port_src=False, port_dst=False)
+            self.client.push_packets([own], ports=[port], force=True)
+        end, known = time.time() + wait_s, 0
+        while time.time() < end:
+            time.sleep(0.01)
+            status = self.client.get_capture_status()
+            seen = sum(status[number]["count"] for number in captures.values())
+            if seen != known:
+                end, known = time.time() + quiet_s, seen
+        heard: List[Any] = []
+        for port, number in captures.items():
+            got: List[Any] = []
+            count = self.client.get_capture_status()[number]["count"]
+            if count:
+                self.client.fetch_capture_packets(number, got, pkt_count=count)
+            self.client.stop_capture(number)
+            heard += [(f["ts"], port, base64.b64encode(f["binary"]).decode()) for f in got]
+        return [[port, octets] for _, port, octets in sorted(heard)]
+
     def load(self, port, streams, first=0):
         """Keep streams from a place on; each trial sets their rate and number of frames."""
         self.streams[str(port)] = self.streams.get(str(port), [])[:first] + streams

@@ -13,7 +13,8 @@ from v6t.drivers.trex.sending import LOOK_S
 from v6t.drivers.trex.stamping import MAX_STAMPED_FPS
 
 if TYPE_CHECKING:
-    from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.lab.setup import Bed, LabDevice
+    from v6t.drivers.prober import Prober
     from v6t.drivers.trex.tester import TrexTester
     from v6t.procedures.trial import Ability
 
@@ -72,6 +73,12 @@ class Trex(TesterKind):
         del seed
         options = self.options.turned() if links.turned else self.options
         return TrexTester(options, links, device, loopback=loopback, delays=delays)
+
+    def prober(self, links: Any, bed: Bed | None) -> Prober:
+        """TRex's ports: nobody else can send where these are a NIC's."""
+        from v6t.drivers.trex.probing import TrexProber
+
+        return TrexProber(self.options.turned() if links.turned else self.options, links, bed)
 
     def caveats(self) -> Iterator[str]:
         """How frames are told apart, which is decided before a search (GEN-24)."""

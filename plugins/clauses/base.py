@@ -39,11 +39,20 @@ class Send:
         frames: in this order.
         pause_s: wait so long before.
         patience: so many times the usual time is waited where nothing comes.
+        listen_s: listen so long whatever comes; 0: the usual time.
+        first: done to the device before: its connections emptied, or its configuration taken away
+            and made again.
     """
 
     frames: Sequence[Frame]
     pause_s: float = 0.0
     patience: float = 1.0
+    listen_s: float = 0.0
+    first: Literal["", "flush", "configure"] = ""
+
+
+class CannotBeDone(Exception):
+    """The device cannot be asked so, in words: nothing can be told."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,7 @@ class Clause:
         title: what the device does, in a sentence.
         exchange: a new one each time it is tried.
         rare: what the device sends may be limited in rate (ICMP errors): silence is tried again.
+        lasts_s: what it waits for, where that is much (timers).
     """
 
     name: str
@@ -86,6 +96,7 @@ class Clause:
     title: str
     exchange: Callable[[], Exchange]
     rare: bool = False
+    lasts_s: float = 0.0
 
 
 class Suite(ABC):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from v6t.plugins.clauses.base import Clause, Frame, Judgement, Send, untold
+from v6t.plugins.clauses.base import CannotBeDone, Clause, Frame, Judgement, Send, untold
 
 TRIES = 3
+LONG_S = 20.0
+"""What lasts longer is tried once."""
 RARE_PAUSE_S = 1.3
 """Between tries of what a device may say once in a second only."""
 
@@ -37,7 +39,8 @@ Carrier = Callable[[Send], Sequence[Frame]]
 def carry_out(clause: Clause, carrier: Carrier) -> Outcome:
     """Try a clause until it conforms, a few times at most: frames may be lost, and errors rationed."""
     outcome = _tried(clause, carrier, 0.0)
-    while outcome.judgement.verdict != "conforms" and outcome.tries < TRIES:
+    tries = TRIES if clause.lasts_s <= LONG_S else 1
+    while outcome.judgement.verdict != "conforms" and outcome.tries < tries:
         again = _tried(clause, carrier, RARE_PAUSE_S if clause.rare else 0.0)
         outcome = Outcome(clause, again.judgement, again.turns, outcome.tries + 1)
     return outcome
@@ -50,9 +53,11 @@ def _tried(clause: Clause, carrier: Carrier, pause_s: float) -> Outcome:
         send = next(exchange)
         while True:
             waited = send.pause_s + (pause_s if not turns else 0.0)
-            heard = carrier(Send(send.frames, waited, send.patience))
+            heard = carrier(replace(send, pause_s=waited))
             turns.append(Turn(tuple(send.frames), tuple(heard)))
             send = exchange.send(heard)
+    except CannotBeDone as exc:
+        return Outcome(clause, untold("to be done", str(exc)), tuple(turns))
     except StopIteration as stop:
         return Outcome(
             clause, stop.value or untold("a judgement", "the clause gave none"), tuple(turns)

@@ -23,12 +23,19 @@ NO_MAPPING = "nothing right comes out, so nothing can be told of mappings"
 
 
 def clause(
-    rfc: str, section: str, name: str, level: Level, title: str, exchange: Callable[[], Exchange]
+    rfc: str,
+    section: str,
+    name: str,
+    level: Level,
+    title: str,
+    exchange: Callable[[], Exchange],
+    *,
+    rare: bool = False,
+    lasts_s: float = 0.0,
 ) -> Clause:
     """A clause by the number of its requirement."""
-    return Clause(
-        f"{rfc.lower().replace(' ', '')}-{section}-{name}", rfc, section, level, title, exchange
-    )
+    full = f"{rfc.lower().replace(' ', '')}-{section}-{name}"
+    return Clause(full, rfc, section, level, title, exchange, rare, lasts_s)
 
 
 def clauses(n: NatEnds) -> Iterator[Clause]:
@@ -55,7 +62,7 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
         if not found:
             return deviates(said, n.seen(heard))
         about = found[0].about
-        own = n.customer if n.customer is not None else n.hosts[0]
+        own = n.own(0)
         if about is None or about.source != own or about.ports[0] != port:
             return deviates(said, f"about {about}")
         return conforms(said) if found[0].summed else deviates(said, "a wrong ICMP checksum")

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.clauses.base import Frame, Send
 from v6t.plugins.clauses.ends import Ends
-from v6t.plugins.clauses.packets import IPIP, MF, PAYLOAD, UDP, fragment_header, ip4, ip6, udp
+from v6t.plugins.clauses.packets import (
+    FRAGMENT,
+    ICMP,
+    ICMPV6,
+    IPIP,
+    MF,
+    PAYLOAD,
+    TTL,
+    UDP,
+    echo_word,
+    fragment_header,
+    icmp,
+    icmp6,
+    ip4,
+    ip6,
+    udp,
+)
 from v6t.plugins.clauses.reading import Packet, parsed
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44
@@ -24,8 +40,9 @@ if TYPE_CHECKING:
 
 FIRST_PORT = 20000
 SERVER_PORT = 7
-FRAGMENT = 44
 Address = IPv4Address | IPv6Address
+Made = Callable[[Any, Any], bytes]
+"""What a packet carries, of its source and destination."""
 
 
 @dataclass(frozen=True)
@@ -75,40 +92,99 @@ class NatEnds(Ends):
         number: int = 1,
     ) -> list[bytes]:
         """The same in fragments that begin at these octets."""
+        return self.carried(
+            host,
+            to.ipv4,
+            UDP,
+            lambda here, there: udp(here, there, (port, to.port), payload),
+            starts,
+            number,
+        )
+
+    def carried(
+        self,
+        host: int,
+        to: IPv4Address,
+        protocol: int,
+        made: Made,
+        starts: Sequence[int] = (0,),
+        number: int = 1,
+        *,
+        ttl: int = TTL,
+    ) -> list[bytes]:
+        """What a host sends to a server, as packets on the left link.
+
+        Args:
+            host: which one.
+            to: the server.
+            protocol: as IPv4 numbers it.
+            made: what is carried, between the addresses the host knows.
+            starts: octets at which fragments begin; one: a whole packet.
+            number: identification.
+            ttl: of the packet, that within a tunnel.
+        """
         own = self.hosts[host]
         if isinstance(own, IPv6Address) and self.prefix is not None:
-            ends6 = own, rfc6052.embed(self.prefix, to.ipv4)
-            octets = udp(*ends6, (port, to.port), payload)
+            ends6 = own, rfc6052.embed(self.prefix, to)
+            octets = made(*ends6)
+            six = ICMPV6 if protocol == ICMP else protocol
             if len(starts) == 1:
-                return [ip6(*ends6, UDP, octets)]
+                return [ip6(*ends6, six, octets, hop_limit=ttl)]
             return [
                 ip6(
                     *ends6,
                     FRAGMENT,
-                    fragment_header(UDP, at, more=end < len(octets), identification=number)
+                    fragment_header(six, at, more=end < len(octets), identification=number)
                     + octets[at:end],
                 )
                 for at, end in zip(starts, (*starts[1:], len(octets)), strict=True)
             ]
-        inner = self.customer if self.customer is not None else own
+        inner = self.own(host)
         if not isinstance(inner, IPv4Address):
             raise TypeError("a host without IPv4 needs a prefix")
-        octets = udp(inner, to.ipv4, (port, to.port), payload)
-        made = [
+        octets = made(inner, to)
+        packets = [
             ip4(
                 inner,
-                to.ipv4,
-                UDP,
+                to,
+                protocol,
                 octets[at:end],
                 offset=at,
                 identification=number,
                 flags=MF if end < len(octets) else 0,
+                ttl=ttl,
             )
             for at, end in zip(starts, (*starts[1:], len(octets)), strict=True)
         ]
         if self.aftr is None or not isinstance(own, IPv6Address):
-            return made
-        return [ip6(own, self.aftr, IPIP, packet) for packet in made]
+            return packets
+        return [ip6(own, self.aftr, IPIP, packet) for packet in packets]
+
+    def own(self, host: int) -> Address:
+        """A host's address, as itself knows it."""
+        return self.customer if self.customer is not None else self.hosts[host]
+
+    def extracted(self, address: IPv6Address) -> IPv4Address:
+        """The IPv4 address that hosts know by an IPv6 one."""
+        if self.prefix is None:
+            raise TypeError("hosts with IPv4 know no IPv6 addresses")
+        return rfc6052.extract(self.prefix, address)
+
+    def is_public(self, address: Address, ipv4: IPv4Address) -> bool:
+        """Whether hosts know a public address by this one."""
+        known = ipv4 if self.prefix is None else rfc6052.embed(self.prefix, ipv4)
+        return address == known
+
+    def echo(self, host: int, identifier: int, to: IPv4Address, *, ttl: int = TTL) -> bytes:
+        """An echo request of a host's."""
+
+        def made(source: Address, destination: Address) -> bytes:
+            word = echo_word(identifier)
+            if isinstance(source, IPv6Address) and isinstance(destination, IPv6Address):
+                return icmp6(source, destination, 128, 0, word, PAYLOAD)
+            return icmp(8, 0, word, PAYLOAD)
+
+        return self.carried(host, to, ICMP, made, ttl=ttl)[0]
 
     def inside(self, heard: Sequence[Frame]) -> list[tuple[int, Packet]]:
         """What came to hosts inside: which one, and the packet, out of its tunnel."""
@@ -120,21 +196,27 @@ class NatEnds(Ends):
                     found.append((self.hosts.index(packet.destination), inner))
         return found
 
-    def outside(self, heard: Sequence[Frame]) -> list[tuple[Endpoint, Packet]]:
-        """What came to servers, and whom they see as its source."""
+    def outside(self, heard: Sequence[Frame], protocol: int = UDP) -> list[tuple[Endpoint, Packet]]:
+        """What came to servers, and whom they see as its source: address and port or identifier."""
         return [
             (Endpoint(p.source, p.ports[0] if not p.offset else 0), p)
             for p in self.packets("right", heard)
-            if isinstance(p.source, IPv4Address) and p.protocol == UDP
+            if isinstance(p.source, IPv4Address) and p.protocol == protocol
         ]
 
     def mapped(
         self, host: int, port: int, to: Endpoint
     ) -> Generator[Send, Sequence[Frame], Endpoint | None]:
         """Whom a server sees when a host sends to it; None: nobody, or with a wrong checksum."""
-        heard = yield Send([self.frame("left", self.up(host, port, to))])
-        for endpoint, packet in self.outside(heard):
-            if packet.destination == to.ipv4 and packet.summed and packet.sound:
+        return (yield from self.seen_as(self.up(host, port, to), to.ipv4))
+
+    def seen_as(
+        self, packet: bytes, to: IPv4Address, protocol: int = UDP
+    ) -> Generator[Send, Sequence[Frame], Endpoint | None]:
+        """Whom a server sees when a host sends it a packet."""
+        heard = yield Send([self.frame("left", packet)])
+        for endpoint, came in self.outside(heard, protocol):
+            if came.destination == to and came.summed and came.sound:
                 return endpoint
         return None
 

@@ -1,7 +1,7 @@
-"""The suite ``nat``: mapping, filtering, hairpinning, ICMP errors and fragments of NATs, by UDP.
+"""The suite ``nat``: mapping, filtering, hairpinning, ICMP, TCP, fragments, limits and timers of NATs.
 
-RFC 4787, RFC 5508 and RFC 6888 by the numbers of their requirements. For DS-Lite and NAT64, too: RFC 6333
-section 8.2 and RFC 6146 ask for the same of UDP.
+RFC 4787, 5382, 5508 and 6888 by the numbers of their requirements. For DS-Lite and NAT64, too: RFC 6333
+section 8.2 and RFC 6146 ask for the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from v6t.plugins.clauses import nat_delivery
+from v6t.plugins.clauses import nat_delivery, nat_limits, nat_queries, nat_tcp, nat_timers
 from v6t.plugins.clauses.base import (
     Clause,
     Judgement,
@@ -36,7 +36,10 @@ _TWO = {
 }
 """Hosts on either side."""
 _POOL = {"pool_first": "198.19.1.1", "pool_count": 2}
+PAIR = "two public addresses"
 _SEVERAL = 16
+WELL_KNOWN = 1024
+"""Ports below are other ones."""
 _PARITIES = 0b0110100110010110
 """Of ports, one after the other: by no rule that a simple generator of random numbers follows, too."""
 
@@ -45,7 +48,7 @@ class Nat(Suite):
     """For NATs whose outside is IPv4."""
 
     name = "nat"
-    title = "NATs by UDP: mapping, filtering, hairpinning, parity, pooling, ICMP errors, fragments"
+    title = "NATs: mapping, filtering, hairpinning of UDP, TCP and ICMP, errors, fragments, limits, timers"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
@@ -61,17 +64,28 @@ class Nat(Suite):
         yield from _filtering(n)
         yield from _hairpinning(n)
         yield from nat_delivery.clauses(n)
+        yield from nat_tcp.clauses(n)
+        yield from nat_queries.clauses(n)
+        yield from nat_limits.emptied(n)
+        yield from nat_timers.long(n)
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Two public addresses."""
+        """Two public addresses; few ports for each host, and few at all; mappings of seconds."""
         if isinstance(technology, (Nat44, Nat64, DsLiteAftr)):
-            yield "two public addresses", _POOL
+            yield PAIR, _POOL
+            yield from nat_limits.VARIANTS.items()
+            yield from nat_timers.VARIANTS.items()
 
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
-        """Whether a host keeps to one of them."""
-        del variant
+        """Whether a host keeps to one address; what becomes of one port too many; when mappings end."""
         n = nat(technology)
-        if n is not None:
+        if n is None:
+            return
+        if variant in nat_limits.VARIANTS:
+            yield from nat_limits.limits(n, variant)
+        elif variant in nat_timers.VARIANTS:
+            yield from nat_timers.short(n)
+        else:
             yield clause(
                 "RFC 6888",
                 "REQ-2",
@@ -197,6 +211,23 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         parity,
     )
 
+    def ranged() -> Steps:
+        port, said = next(n.ports), "a public port from 1024 on"
+        seen = yield from n.mapped(0, port, n.server(0))
+        if seen is None:
+            return untold(said, NO_MAPPING)
+        words = f"{port} to {seen.port}"
+        return conforms(said, words) if seen.port >= WELL_KNOWN else deviates(said, words)
+
+    yield clause(
+        "RFC 4787",
+        "REQ-3b",
+        "port-range",
+        "SHOULD",
+        "an inside port from 1024 on gets a public one from 1024 on",
+        ranged,
+    )
+
 
 def _paired(n: NatEnds) -> Steps:
     said, found = "one public address", set()
@@ -264,9 +295,7 @@ def _hairpinning(n: NatEnds) -> Iterator[Clause]:
         if not got:
             return untold(outer, "no hairpinning")
         packet = got[0]
-        known = packet.ports[0] == one.port and int(packet.source) & 0xFFFFFFFF == int(one.ipv4)
-        if n.prefix is not None and n.prefix.prefixlen != 96:
-            known = packet.ports[0] == one.port
+        known = packet.ports[0] == one.port and n.is_public(packet.source, one.ipv4)
         return (
             conforms(outer)
             if known

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 
-from v6t.plugins.clauses import relay_delivery
+from v6t.plugins.clauses import relay_delivery, relay_rules
 from v6t.plugins.clauses.base import Clause, Level, Suite
 from v6t.plugins.clauses.ends import asked
 from v6t.plugins.clauses.packets import ICMP, TCP, UDP
@@ -46,9 +46,10 @@ class Relay(Suite):
         yield from _sources(r)
         yield from _edges(r, "")
         yield from relay_delivery.clauses(r)
+        yield from relay_rules.last(r)
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Every PSID offset, with a PSID that leaves room for it."""
+        """Every PSID offset, with a PSID that leaves room for it; overlapping rules; CEs with a prefix."""
         params = technology.params
         if not isinstance(params, MapParams) or params.domains or not params.rule.suffix_len:
             return
@@ -56,11 +57,17 @@ class Relay(Suite):
             length = max(1, min(params.rule.psid_len or 1, 16 - offset, 5))
             ea_len = params.rule.suffix_len + length
             yield f"PSID offset {offset}", {"psid_offset": offset, "ea_len": ea_len, "ces": 2}
+        yield from relay_rules.variants(params)
 
     def varied(self, technology: Technology, variant: str) -> Iterator[Clause]:
-        """The edges of the port sets."""
-        r = relay(technology)
-        if r is not None:
+        """The edges of the port sets, or what overlaps and who has a prefix."""
+        r, params = relay(technology), technology.params
+        if r is None:
+            return
+        if variant in (relay_rules.OVERLAP, relay_rules.PREFIX):
+            if isinstance(params, MapParams):
+                yield from relay_rules.varied(r, variant, params)
+        else:
             yield from _edges(r, f"-a{variant.rpartition(' ')[2]}")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.clauses import (
@@ -38,6 +39,17 @@ if TYPE_CHECKING:
 
 _WELL_KNOWN = "well-known prefix"
 _GLOBAL = "8.8.4.4"
+_MAPPED = IPv4Address("198.18.0.65")
+_SERVERS = ("198.19.0.0/24", "2001:2:0:1::/120")
+_OVERLAPPING, _UNLIKE = "overlapping mappings", "mappings of unlike lengths"
+_TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
+    _OVERLAPPING: (
+        (("198.18.0.0/24", "2001:2::/120"), ("198.18.0.64/26", "2001:2:0:64::/122")),
+        IPv6Address("2001:2:0:64::1"),
+    ),
+    _UNLIKE: ((("198.18.0.0/24", "2001:2:0:64::/64"),), IPv6Address("2001:2:0:64:4100::")),
+}
+"""Address tables of RFC 7757, and what 198.18.0.65 is by each: by the longest prefix; with zeros behind."""
 _PREFIXES = {length: f"2001:db8:{0x6400 + length:x}::/{length}" for length in (48, 56, 64, 96)}
 _PREFIXES.update({32: "2001:dba::/32", 40: "2001:dba:6400::/40"})
 _PARAMETER = {Siit: "prefix", Clat: "plat_prefix", Nat64: "prefix", MapTBorderRelay: "dmr"}
@@ -54,7 +66,7 @@ class Translation(Suite):
     """For every technology that translates between IPv6 on one link and IPv4 on the other."""
 
     name = "translation"
-    title = "RFC 7915 both ways, prefix lengths and the well-known prefix of RFC 6052"
+    title = "RFC 7915 both ways, prefixes of RFC 6052, address tables of RFC 7757"
     core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
     def clauses(self, technology: Technology) -> Iterator[Clause]:
@@ -84,6 +96,10 @@ class Translation(Suite):
             yield f"prefix of /{length}", {name: _PREFIXES[length], **more}
         if isinstance(technology, MapTBorderRelay):
             return
+        if isinstance(technology, Siit):
+            for words, (inner, _) in _TABLES.items():
+                table = [{"ipv4": four, "ipv6": six} for four, six in (*inner, _SERVERS)]
+                yield words, {"eam": table, "ipv6_hosts": {"first": _MAPPED - 1, "last": _MAPPED}}
         own = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}]} if more else {}
         yield _WELL_KNOWN, {name: str(WELL_KNOWN), **own, **_beyond(technology)}
 
@@ -94,6 +110,9 @@ class Translation(Suite):
             return
         if variant == _WELL_KNOWN:
             yield from _well_known(t, technology)
+            return
+        if variant in _TABLES:
+            yield from _mapped(replace(t, six=_TABLES[variant][1], six4=(_MAPPED,)), variant)
             return
         length = int(variant.rpartition("/")[2])
         yield Clause(
@@ -124,6 +143,43 @@ class Translation(Suite):
                 plain=True,
             ),
         )
+
+
+def _mapped(t: TranslatorEnds, variant: str) -> Iterator[Clause]:
+    """One address both ways."""
+    longest = variant == _OVERLAPPING
+    name = "longest" if longest else "padded"
+    yield Clause(
+        f"rfc7757-3.3.1-{name}",
+        "RFC 7757",
+        "3.3.1",
+        "MUST",
+        f"{_MAPPED} becomes {t.six}: "
+        + ("the longest IPv4 prefix tells" if longest else "zeros follow the suffix"),
+        from_four(
+            t,
+            lambda where: rfc7915_four.datagram(t, where),
+            f"IPv6 to {t.six}",
+            one(lambda p: rfc7915_four.addressed(t, p)),
+            plain=True,
+        ),
+    )
+    there = t if longest else replace(t, six=t.six + 7)
+    yield Clause(
+        f"rfc7757-3.3.2-{name}",
+        "RFC 7757",
+        "3.3.2",
+        "MUST",
+        f"{there.six} becomes {_MAPPED}: "
+        + ("the longest IPv6 prefix tells" if longest else "bits behind the suffix are discarded"),
+        from_six(
+            there,
+            rfc7915_six.datagram(there),
+            f"IPv4 from {_MAPPED}",
+            one(lambda p: rfc7915_six.addressed(there, p)),
+            plain=True,
+        ),
+    )
 
 
 def _well_known(t: TranslatorEnds, technology: Technology) -> Iterator[Clause]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from v6t.plugins.base import Technology
+from v6t.plugins.sizes import tag_octets
 from v6t.profiles.errors import UsageError
 
 TAGGED_SIZE = 1522
@@ -14,7 +17,14 @@ JUMBO_SIZES = (2048, 4096, 8192, 9216)
 def rfc_sizes(plugin: Technology) -> tuple[int, ...]:
     """The technology's sizes of the RFC, and the larger ones its links carry."""
     larger = (TAGGED_SIZE, *JUMBO_SIZES) if plugin.links.left.vlan is not None else JUMBO_SIZES
-    return (*plugin.rfc_frame_sizes, *(size for size in larger if _exists(plugin, size)))
+    listed = tagged_sizes(plugin, plugin.rfc_frame_sizes)
+    return (*listed, *(size for size in larger if _exists(plugin, size)))
+
+
+def tagged_sizes(plugin: Technology, sizes: Iterable[int]) -> tuple[int, ...]:
+    """The same sizes, longer by a VLAN tag where the frame has one and would be too short with it."""
+    octets = tag_octets(plugin.links.left)
+    return tuple(size if _exists(plugin, size) else size + octets for size in sizes)
 
 
 def _exists(plugin: Technology, size: int) -> bool:

@@ -139,12 +139,20 @@ def sending_link(links: Links, direction: Direction) -> Link:
     return links.left if direction == "forward" else links.right
 
 
-def ethernet(links: Links, direction: Direction) -> list[Layer]:
-    """Ethernet header, and VLAN tag where the link has one, of frames the tester sends."""
+def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
+    """Ethernet header, and VLAN tag where the link has one, of frames the tester sends.
+
+    Args:
+        links: both cables.
+        direction: which way.
+        vlan: instead of the link's own.
+    """
     link = sending_link(links, direction)
     layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
-    if link.vlan is not None:
-        layers.append(Layer("Dot1Q", {"vlan": link.vlan}))
+    if vlan is None:
+        vlan = link.vlan
+    if vlan is not None:
+        layers.append(Layer("Dot1Q", {"vlan": vlan}))
     return layers
 
 
@@ -168,7 +176,7 @@ def background(
     size: int,
     ends: tuple[IPv6Address, IPv6Address],
 ) -> TrafficClass:
-    """Native IPv6 between the tester's own addresses.
+    """Native IPv6 between the tester's own addresses, on its own VLANs where it has some (MIX-04).
 
     Args:
         params: ports and hop limit.
@@ -189,10 +197,14 @@ def background(
     size += tag_octets(link)
     for each in (links.left, links.right):
         check_mtu(size - tag_octets(link) + tag_octets(each), each, "IPv6")
+    vlan, aside = None, links.asides
+    if aside is not None:
+        ends = IPv6Address(aside[0].tester), IPv6Address(aside[1].tester)
+        vlan = aside[0 if direction == "forward" else 1].vlan
     src, dst = ends if direction == "forward" else ends[::-1]
     sport, dport = params.bg_sport.variable("bg_sport"), params.bg_dport.variable("bg_dport")
     layers = (
-        *ethernet(links, direction),
+        *ethernet(links, direction, vlan),
         ipv6(params, src, dst),
         Layer("UDP", {"sport": params.bg_sport.min, "dport": params.bg_dport.min}),
     )

@@ -50,10 +50,11 @@ class Side:
         return kinds | frames[:, at + 1]
 
 
-def side_of(link: Link) -> Side:
-    """Both headers of a link, seen from the device."""
+def side_of(link: Link, vlan: int | None = None) -> Side:
+    """Both headers of a link, seen from the device; ``vlan``: of another VLAN than its own."""
     dut, tester = (bytes.fromhex(m.replace(":", "")) for m in (link.dut_mac, link.tester_mac))
-    tag = b"" if link.vlan is None else b"\x81\x00" + link.vlan.to_bytes(2, "big")
+    vlan = link.vlan if vlan is None else vlan
+    tag = b"" if vlan is None else b"\x81\x00" + vlan.to_bytes(2, "big")
     return Side(dut + tester + tag, tester + dut + tag)
 
 

@@ -6,8 +6,8 @@ device, or of a version without a handler, is dropped here, and what no device f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,6 +81,10 @@ class ReferenceDevice:
             "forward": (left, right, forward),
             "reverse": (right, left, reverse),
         }
+        self._beside: ReferenceDevice | None = None
+        if links.asides is not None:
+            native, other = {6: route_all(6)}, _aside(links)
+            self._beside = ReferenceDevice(other, native, native)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """See :meth:`v6t.plugins.base.Technology.expect`."""
@@ -93,6 +97,9 @@ class ReferenceDevice:
         ours = here.ours(frames)
         reason[~ours] = NOT_OURS
         kinds = here.kind(frames)
+        if self._beside is not None and not ours.all():
+            halves = ((ours, self), (~ours, self._beside))
+            return _together(direction, frames, halves)
         found: list[tuple[np.ndarray, Leaving]] = []
         for version, handler in handlers.items():
             mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
@@ -113,6 +120,31 @@ class ReferenceDevice:
             reason[rows] = handled.reason
             found += [(rows[part.rows], part) for part in handled.leaving]
         return Expected(_assemble(there, count, length, found), length, reason)
+
+
+def _together(
+    direction: Direction, frames: U8, halves: Sequence[tuple[Mask, ReferenceDevice]]
+) -> Expected:
+    """Frames of both VLANs, each as its own half of the device answers it (MIX-04)."""
+    parts = [(rows, half.expect(direction, frames[rows])) for rows, half in halves if rows.any()]
+    longest = max(part.frames.shape[1] for _, part in parts)
+    out = np.zeros((len(frames), longest), dtype=np.uint8)
+    reason = np.zeros(len(frames), dtype=np.uint8)
+    length = np.zeros(len(frames), dtype=np.int32)
+    for rows, part in parts:
+        out[rows, : part.frames.shape[1]] = part.frames
+        reason[rows], length[rows] = part.reason, part.length
+    return Expected(out, length, reason)
+
+
+def _aside(links: Links) -> Links:
+    """The same cables on the VLANs of the background."""
+    here = (links.left, links.right)
+    vlans = [link.background.vlan if link.background else None for link in here]
+    left, right = (
+        replace(link, vlan=vlan, background=None) for link, vlan in zip(here, vlans, strict=True)
+    )
+    return Links(left, right)
 
 
 def _assemble(

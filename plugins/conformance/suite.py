@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from v6t.plugins.conformance.answered import answered
+from v6t.plugins.conformance.asked import asked
 from v6t.plugins.conformance.cases import Case, cases
 from v6t.plugins.conformance.declared import declared, described, pickled
 from v6t.plugins.conformance.sent import sent
@@ -89,10 +90,13 @@ def check(
         return Report(checks, tuple(findings))
     try:
         plugin = kind(params if params is not None else kind.params_model())
-        tried = list(cases(kind, params))
+        tried = list(cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
         return Report(checks, (Finding("construction", _told(exc, kind)),))
     look("description", lambda: described(plugin))
+    if plugin.exchange == "queries":
+        look("zone", lambda: asked(plugin))
+        return Report(checks, tuple(findings))
     look("pickling", lambda: pickled(plugin))
     for case in tried:
         look(case.name, lambda case=case: sent(case))  # type: ignore[misc]

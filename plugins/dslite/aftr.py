@@ -185,5 +185,6 @@ class DsLiteAftr(StatefulTechnology):
             pool4=p.pool,
             ports=p.public.span,
             mtu=self.links.left.mtu,
+            **p.limits,
         )
         return chained(self.name, self.parts, settings.listed(), self.links)

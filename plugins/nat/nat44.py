@@ -73,6 +73,7 @@ class Nat44(StatefulTechnology):
                 pool4=p.pool,
                 ports=p.public.span,
                 mtu=min(links.left.mtu, links.right.mtu),
+                **p.limits,
             ).listed(),
             links=links,
             left=link_side(

@@ -157,6 +157,7 @@ class Nat64(StatefulTechnology):
                 pool4=p.pool,
                 ports=p.public.span,
                 mtu=links.left.mtu,
+                **p.limits,
             ).listed(),
             links=links,
             left=link_side(

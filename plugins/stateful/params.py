@@ -220,6 +220,24 @@ class PoolParams(ConnectionParams):
         Ports(min=LOWEST_PORT, max=65535), description="public ports of each address"
     )
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
+    port_block: int = Field(
+        0,
+        ge=0,
+        le=64512,
+        description="public ports of each client, a block of its own; 0: all share all",
+    )
+    udp_timeout_s: int = Field(
+        0,
+        ge=0,
+        le=864_000,
+        description="idle UDP mappings end after so many seconds; 0: not before the test does",
+    )
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """What the device is told of both, where it is told."""
+        given = {"port_block": self.port_block, "udp_timeout_s": self.udp_timeout_s}
+        return {name: value for name, value in given.items() if value}
 
     @property
     def public(self) -> PublicPool:
@@ -234,6 +252,12 @@ class PoolParams(ConnectionParams):
     @model_validator(mode="after")
     def _pool(self) -> PoolParams:
         self.check_room("pool_first", "responder_ipv4", "pool_count")
+        blocks = self.pool_count * (self.pool_ports.count // max(1, self.port_block))
+        if self.port_block and blocks < self.initiator_count:
+            raise UsageError(
+                f"{blocks} blocks of {self.port_block} public ports for {self.initiator_count} clients",
+                "shorten port_block, or raise pool_count",
+            )
         return self
 
     @property

@@ -37,6 +37,12 @@ def embed(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
     return IPv6Address(value)
 
 
+def octets_of(prefix: IPv6Network) -> tuple[int, int, int, int]:
+    """Octets of an IPv6 address behind ``prefix`` that hold those of the IPv4 address, in order."""
+    first, second, third, fourth = (place // 8 for place in places(prefix.prefixlen)[::8])
+    return first, second, third, fourth
+
+
 def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
     """The IPv4 address in ``ipv6``; bits after it are ignored.
 

@@ -45,8 +45,16 @@ def test_a23_degradation():
     assert degradation_percent(80.0, 100.0) == 20.0
     assert degradation_percent(120.0, 100.0, more_is_better=False) == 20.0
     assert degradation_percent(80.0, 100.0, more_is_better=False) == -20.0
+    for many, one in ((80.0, 0.0), (80.0, -1.0)):
+        with pytest.raises(ValueError, match="positive"):
+            degradation_percent(many, one)
+
+
+def test_a_smallest_ipdv_is_worse_the_farther_it_is_from_0():
+    assert degradation_percent(-20.0, -10.0, more_is_better=False) == 100.0
+    assert degradation_percent(-5.0, -10.0, more_is_better=False) == -50.0
     with pytest.raises(ValueError, match="positive"):
-        degradation_percent(80.0, 0.0)
+        degradation_percent(-5.0, 0.0, more_is_better=False)
 
 
 def test_a24_rates_of_media():

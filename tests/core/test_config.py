@@ -226,6 +226,10 @@ BED_COMPLAINTS = {
     "dut: {options: {faults: {drop_every: true}}}": "faults.drop_every: a whole number is wanted, not true",
     "dut: {options: {faults: {corrupt: 1}}}": "no option 'faults.corrupt' | did you mean 'corrupt_octet'?",
     "links: {middle: {}}": "bed.yaml:1: unknown setting 'links.middle' | known: left, right",
+    "links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}": "bed.yaml:2: the left link needs a VLAN of its own beside that of the",
+    "links:\n  left: {background: {vlan: 5}}": "bed.yaml:2: the left link needs a VLAN",
+    "links:\n  left: {vlan: 4, background: {vlan: 5}}": "bed.yaml:1: only one of the links has a VLAN for the background",
+    "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}": "bed.yaml:2: links.left.background.device",
     "links:\n  left:\n    vlan: 5000": "bed.yaml:3: links.left.vlan: it must be at most 4,094",
     "links:\n  left:\n    vlan: true": "bed.yaml:3: links.left.vlan: a whole number is wanted, not true",
     "dut: {options: {params: {br_address: 5}}}": "bed.yaml:1: params.br_address: an address is wan",
@@ -238,6 +242,25 @@ BED_COMPLAINTS = {
     "line_rate: 1e9999": "bed.yaml:1: line_rate: ",
     "line_rate: 100bps": "bed.yaml:1: a line of 100 bit/s carries no frame of 104 octets",
 }
+
+
+def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):
+    links = "left: {vlan: 5, background: {vlan: 6}}, right: {vlan: 5, background: {vlan: 6}}"
+    (tmp_path / "bed.yaml").write_text(f"dut: {{driver: openbsd-pf}}\nlinks: {{{links}}}")
+    with pytest.raises(UsageError, match="the openbsd-pf driver gives the background no VLANs"):
+        resolve(None, tmp_path / "bed.yaml", Flags("ipv4-router"))
+
+
+@pytest.mark.parametrize("preset", ["quick", "rfc"])
+@pytest.mark.parametrize("name", ["ipv4-router", "ipv6-router", "mape-br", "nat64", "siit"])
+def test_sizes_that_nobody_gave_exist_on_tagged_links_too(name, preset, tmp_path):
+    """The smallest frame is longer by its tag; the others are those of RFC 8219 section 5.1.1."""
+    (tmp_path / "bed.yaml").write_text("links: {left: {vlan: 5}, right: {vlan: 6}}")
+    plain = resolve(flags=Flags(name, preset=preset)).frame_sizes
+    tagged = resolve(None, tmp_path / "bed.yaml", Flags(name, preset=preset)).frame_sizes
+    known = [size for size in tagged if size != 1522]
+    assert known[0] == plain[0] + 4
+    assert known[1:] == list(plain[1:])
 
 
 @pytest.mark.parametrize("text", RUN_COMPLAINTS, ids=repr)

@@ -54,6 +54,12 @@ SETTINGS = {
     "back_to_back.verifications": (1, "RFC 9004 section 6.2: with loss verification"),
     "back_to_back.at": ("media", "RFC 9004 section 6.2: the smallest gap"),
     "back_to_back.sending_time_tolerance": (None, "GEN-23: as for all trials"),
+    "resolution.cached": ([0], "RFC 8219 section 9.2: the required combination alone"),
+    "resolution.own_aaaa": ([0], "RFC 8219 section 9.2: the required combination alone"),
+    "resolution.timeout_s": (1.0, "RFC 8219 section 9.2"),
+    "resolution.delta": (0.1, "RFC 8219 section 9.2.1"),
+    "resolution.cached_names": (1000, f"{CHOSEN}; RFC 8219 section 9.2 says late and early enough"),
+    "resolution.resolution_qps": (None, f"{CHOSEN}: resolution_ratio of the upper bound"),
     "latency.rate_fps": (None, "RFC 8219 section 7.2: the throughput"),
     "latency.duration_s": (120.0, "RFC 8219 section 7.2"),
     "latency.tags": (50_000, "RFC 8219 section 7.2: 500 at least; LAT-04"),
@@ -93,6 +99,7 @@ SETTINGS = {
     "flows.starts": (["together", "successive"], "RFC 8219 sections 10.2.1, 10.2.2"),
     "flows.interval_s": (1.0, "RFC 8219 section 10.2.2: t is the user's"),
     "flows.quarters": (False, "RFC 8219 section 10.2.2: they MAY be measured"),
+    "flows.also_starts": (["together", "successive"], "RFC 8219 sections 10.2.1, 10.2.2"),
     "flows.also": ([], "RFC 8219 section 10.2.1: the user names those beside the throughput"),
 }
 

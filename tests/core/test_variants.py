@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+from v6t.analysis.records.base import FrameSizes
 from v6t.analysis.records.variants import FlowsRecord
 from v6t.core.benchmarks import registry
 from v6t.core.cli.progress import Silent
@@ -131,7 +132,7 @@ def test_flows_and_their_degradation(tmp_path):
 def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     """RFC 8219 section 10.2.1: what is better when lower has the other sign; each at its own throughput."""
     device = {"cores": 4, "hashes": "ports", "capacity_fps": 400_000}
-    also = ["latency", "pdv", "frame-loss", "system-recovery"]
+    also = ["latency", "pdv", "ipdv", "frame-loss", "system-recovery", "back-to-back"]
     run = wanted(
         "flows", device=device, params={"left_hosts": "{policy: fixed}"},
         flows={"counts": [64], "starts": ["together", "successive"], "interval_s": 0.01,
@@ -140,32 +141,55 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     execute(bind(run), tmp_path / "out", Silent())
     record = FlowsRecord.model_validate(only(tmp_path / "out"))
     assert [p.flows for p in record.points] == [1, 16, 32, 48, 64, 16, 32, 48, 64]
-    rates = {p.flows: p.median for p in record.points if p.start == "together"}
+    rates = {(p.flows, p.start): p.median for p in record.points}
     assert {f.benchmark for f in record.figures} == set(also)
-    assert {f.start for f in record.figures} == {"together"}
+    for name in also:  # a burst without the frames of flows yet to begin would have gaps
+        known = {f.start for f in record.figures if f.benchmark == name}
+        assert known == {"together"} if name == "back-to-back" else {"together", "successive"}
+    assert {f.figure.rpartition(" ")[0] for f in record.figures if f.benchmark == "ipdv"} == {
+        "IPDV min", "IPDV median", "IPDV max",
+    }  # fmt: skip
     for f in record.figures:
         (base,) = [
             b for b in record.figures if (b.benchmark, b.figure, b.flows) == (f.benchmark, f.figure, 1)
         ] or [None]  # fmt: skip
         if f.benchmark in ("latency", "pdv"):
-            assert f.rate == rates[f.flows]
+            assert f.rate == rates[f.flows, f.start if f.flows > 1 else "together"]
         if base is None or not base.median:
             assert f.degradation_percent is None
             continue
         change = (f.median - base.median) / base.median * 100
+        if f.benchmark == "back-to-back" and f.more_is_better:
+            assert f.degradation_percent == pytest.approx(-change)
+            continue
         assert not f.more_is_better
         assert f.degradation_percent == pytest.approx(change)
     lost = [f for f in record.figures if f.benchmark == "frame-loss" and f.degradation_percent]
     assert lost
     assert all(f.degradation_percent < 0 for f in lost)  # with flows for all cores fewer are lost
     keys = set(record.trials)
-    assert {k.split("/")[0] for k in keys} >= {"flows1-latency", "flows64-latency", "flows64-pdv"}
+    assert {k.split("/")[0] for k in keys} >= {
+        "flows1-latency", "flows64-latency", "flows64-pdv", "successive64-pdv"
+    }  # fmt: skip
     tables = [t.title for t in registry.presentations().sheets([record])]
-    assert len(tables) == 5
+    assert len(tables) == 1 + len(also)
     assert tables[1].endswith("Xpd = (Xn - X1) / X1 * 100 %")
     write.write(tmp_path / "out", formats=["html"])
     report = (tmp_path / "out" / "report.html").read_text()
     assert "latency by network flows" in report
+    assert "IPDV median" in report
+    with (tmp_path / "out" / "flows-degradation.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(record.points) + len(record.figures)
+    told = [float(r["Xpd_percent"]) if r["Xpd_percent"] else None for r in rows]
+    assert told == [f.degradation_percent for f in (*record.points, *record.figures)]
+    assert {r["interval_s"] for r in rows if r["start"] == "successive"} == {"0.01"}
+    other = record.model_copy(update={"frame_sizes": FrameSizes(ipv6=1500, ipv4=1500)})
+    by_size = {t.title: t for t in registry.presentations().sheets([record, other])}
+    table = by_size["ipdv by network flows, Xpd % at the applied fps per direction, by frame size"]
+    assert [c.name for c in table.columns][-2:] == [record.sizes, other.sizes]
+    worst = next(f for f in record.figures if f.benchmark == "ipdv" and f.start == "successive")
+    assert f"{worst.degradation_percent:+.2f} at {worst.rate:,.0f}" in {r[-1] for r in table.rows}
 
 
 def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
@@ -173,7 +197,38 @@ def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
         with pytest.raises(UsageError, match=words):
             bind_checked(name)
     needs = registry.load("flows").needs(bind(wanted("flows", flows={"also": ["ipdv"]})))
-    assert {"ipdv", "every-frame", "flow-starts"} <= needs
+    assert {"ipdv", "every-frame", "flow-starts", "timed-flow-starts"} <= needs
+    for of in ({"starts": ["together"]}, {"also_starts": ["together"]}):
+        flows = {"also": ["ipdv"], **of}
+        assert "timed-flow-starts" not in registry.load("flows").needs(
+            bind(wanted("flows", flows=flows))
+        )
+    only_bursts = {"also": ["back-to-back"]}
+    assert registry.load("flows").needs(bind(wanted("flows", flows=only_bursts))) == {"flow-starts"}
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [("latency", (1.0,)), ("pdv", (0.6,)), ("frame-loss", (0.4,)), ("system-recovery", (1.0, 1.0))],
+)
+def test_trials_beside_are_longer_until_all_flows_have_begun(name, seconds, tmp_path):
+    """RFC 8219 section 10.2.2: by (n - 1) t; delays are those of the traffic of all flows."""
+    flows = {"counts": [16], "starts": ["successive"], "interval_s": 0.02, "also": [name]}
+    execute(bind(wanted("flows", flows=flows)), tmp_path / "out", Silent())
+    asked = {}
+    for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines():
+        trial = json.loads(line.partition(" ")[2]).get("trial", {})
+        asked.setdefault(trial.get("key", "").split("/")[0], trial)
+    one, many = asked[f"flows1-{name}"], asked[f"successive16-{name}"]
+    assert one["duration_s"] == seconds[0]
+    assert many["duration_s"] == pytest.approx(seconds[0] + 15 * 0.02)
+    assert many["starts"] == {"flows": 16, "interval_s": 0.02}
+    assert "starts" not in one
+    if name == "latency":
+        later = many["delays"]["first_tag_s"] - one["delays"]["first_tag_s"]
+        assert later == pytest.approx(15 * 0.02)
+    for rest in seconds[1:]:
+        assert many["then"]["duration_s"] == rest
 
 
 def bind_checked(name):

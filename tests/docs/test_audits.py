@@ -22,6 +22,7 @@ def test_the_page_counts_the_planted_faults() -> None:
         *relay_faults.relay(),
         *relay_faults.tunnel(),
         *relay_faults.mapt(),
+        *relay_faults.RULES,
         *nat_device.FAULTS,
     ]
     found = re.search(r"(\d+) faults, all found", audits.PAGE.read_text())

@@ -1,7 +1,8 @@
 """The devices that run here, audited: which clauses each follows. Written into ``docs/audit.md``.
 
 ``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab what this machine has and notes the
-verdicts in ``recorded/audits.json``; ``python -m v6t.tests.drivers.audits`` writes the page's tables from that.
+verdicts in ``recorded/audits.json`` (machines only where they are named); ``note NAME DIRECTORY`` does so
+with an audit that was made; ``python -m v6t.tests.drivers.audits`` writes the page's tables from that.
 """
 
 from __future__ import annotations
@@ -26,18 +27,28 @@ SOFTWIRES = {"initiator_count": 16}
 
 @dataclass(frozen=True)
 class Audited:
-    """A device as one technology, with the letters that head its column."""
+    """A device as one technology, with the letters that head its column.
+
+    Attributes:
+        device, plugin, params, options: of the command.
+        head, words: on the page.
+        more: tells two rows of one device and technology apart.
+        machine: it stands in a virtual machine, see ``v6t.tests.jool.audits``.
+    """
 
     device: str
     plugin: str
     head: str
     words: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    more: str = ""
+    machine: bool = False
 
     @property
     def name(self) -> str:
         """In the record."""
-        return f"{self.device}-{self.plugin}"
+        return f"{self.device}-{self.plugin}{self.more}"
 
 
 ROWS = (
@@ -53,12 +64,22 @@ ROWS = (
         "VPP, MAP-T BR with a rule it takes",
         {"rule_ipv6": "2001:db8:ce::/48"},
     ),
+    Audited(
+        "vpp",
+        "mapt-br",
+        "VPP MAP-T /51",
+        "VPP, MAP-T BR with the rule 2001:db8:ce::/51, which the driver refuses by default",
+        options={"known_losses": "true"},
+        more="-odd",
+    ),
     Audited("vpp", "mape-br", "VPP MAP-E", "VPP, MAP-E BR"),
     Audited("vpp", "lwaftr", "VPP lw4o6", "VPP, lwAFTR"),
     Audited("vpp", "dslite-aftr", "VPP DS-Lite", "VPP, DS-Lite AFTR", SOFTWIRES),
     Audited("nftables", "nat44", "nft NAT44", "nftables, NAT44"),
     Audited("iptables", "nat44", "iptables NAT44", "iptables, NAT44"),
     Audited("vpp", "nat44", "VPP NAT44", "VPP, NAT44"),
+    Audited("jool", "siit", "Jool SIIT", "Jool in a virtual machine, SIIT", machine=True),
+    Audited("jool", "nat64", "Jool NAT64", "Jool in a virtual machine, NAT64", machine=True),
 )
 
 
@@ -71,26 +92,29 @@ def recorded() -> dict[str, Any]:
 def record(names: list[str]) -> None:
     """Audit what is here, note it."""
     for row in ROWS:
-        if names and row.name not in names:
+        if row.name not in names if names else row.machine:
             continue
-        missing = lacking("embedded", Row(row.device, row.plugin, row.words))
+        missing = "" if row.machine else lacking("embedded", Row(row.device, row.plugin, row.words))
         if missing:
             print(f"{row.name}: {missing}")
             continue
-        found = _audit(row)
-        kept = recorded()
-        kept[row.name] = {
-            "device": found["device"],
-            "date": found["made"][:10],
-            "clauses": {f["clause"]: f["verdict"] for f in found["findings"]},
-            "about": {
-                f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]]
-                for f in found["findings"]
-            },
-            "got": {f["clause"]: f["got"] for f in found["findings"] if f["verdict"] != "conforms"},
-        }
-        RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        print(f"{row.name}: {len(found['findings'])} clauses")
+        note(row, _audit(row))
+
+
+def note(row: Audited, found: Mapping[str, Any]) -> None:
+    """Keep what an audit found: the content of its ``audit.json``."""
+    kept = recorded()
+    kept[row.name] = {
+        "device": found["device"],
+        "date": found["made"][:10],
+        "clauses": {f["clause"]: f["verdict"] for f in found["findings"]},
+        "about": {
+            f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]] for f in found["findings"]
+        },
+        "got": {f["clause"]: f["got"] for f in found["findings"] if f["verdict"] != "conforms"},
+    }
+    RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    print(f"{row.name}: {len(found['findings'])} clauses")
 
 
 def _audit(row: Audited) -> dict[str, Any]:
@@ -107,9 +131,16 @@ def _audit(row: Audited) -> dict[str, Any]:
         ]
         for name, value in row.params.items():
             command += ["--set", f"{name}={value}"]
+        options = dict(row.options)
         if row.device == "vpp":
-            command += ["--set-dut", f"program={vpp()}"]
-        subprocess.run([*command, "-o", place], capture_output=True, check=False)
+            options["program"] = vpp()
+        for name, value in options.items():
+            command += ["--set-dut", f"{name}={value}"]
+        if row.machine:
+            command = [sys.executable, "-m", "v6t.tests.jool.audits", row.plugin, place]
+        else:
+            command += ["-o", place]
+        subprocess.run(command, capture_output=True, check=False)
         made: dict[str, Any] = json.loads((Path(place) / "audit.json").read_text())
         return made
 
@@ -160,4 +191,7 @@ def write() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["record"]:
         record(sys.argv[2:])
+    elif sys.argv[1:2] == ["note"]:
+        wanted = next(row for row in ROWS if row.name == sys.argv[2])
+        note(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))
     write()

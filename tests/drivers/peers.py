@@ -122,7 +122,7 @@ class Case:
             "bg-dport-min": 1, "bg-dport-max": 49151, "bg-sport-min": 1024, "bg-sport-max": 65535,
             "FW-var-sport": 3, "FW-var-dport": 3, "RV-var-sport": 3, "RV-var-dport": 3,
             "NUM-OF-CEs": 1000, "BMR-IPv6-Prefix": "2001:db8:ce::", "BMR-IPv6-prefix-length": 48,
-            "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 13,
+            "BMR-IPv4-Prefix": "192.0.2.0", "BMR-IPv4-prefix-length": 24, "BMR-EA-length": 16,
             "DMR-IPv6-Prefix": "64:ff9b::", "DMR-IPv6-prefix-length": 64,
             "CPU-FW-Send": 1, "CPU-FW-Receive": 2, "CPU-RV-Send": 3, "CPU-RV-Receive": 4,
             "Mem-Channels": 1, "FW": 1, "RV": 0, "Promisc": 0,

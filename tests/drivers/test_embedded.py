@@ -18,7 +18,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers import clock
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.trial import Starts, Trial
+from v6t.procedures.trial import DelayRequest, Segment, Starts, Trial
 from v6t.procedures.validity import assess_trial
 
 from . import faketrex
@@ -134,6 +134,32 @@ def test_flows_begin_one_after_the_other(n):
             assert counted.total("required") == counted.total("sent") == 800
             assert {c.required for c in counted.classes.values()} == {800 // n}
             assert counted.checked == counted.matched > 0
+
+
+def test_delays_while_flows_begin_one_after_the_other():
+    """RFC 8219 section 10.2.2: every sent frame is timed, pairs are of frames sent one after the other."""
+    with Bench(size=128, params={"n": "2", "m": "1"}) as bench:
+        plain = bench.trial(rate=2000.0, residual=0.5)
+        asked = replace(plain, starts=Starts(5, 0.05), delays=DelayRequest(ipdv=True))
+        result = next(filter(None, (whole(bench, asked) for _ in range(4))), None)
+        assert result is not None
+        for counted in result.directions.values():
+            for name, each in counted.classes.items():
+                assert (counted.delays[name].frames, counted.delays[name].lost) == (
+                    each.required,
+                    0,
+                )
+                assert (counted.ipdv[name].frames, counted.ipdv[name].lost) == (
+                    each.required - 1,
+                    0,
+                )
+            assert counted.first_lost_s is counted.last_lost_s is None
+        then = replace(plain, starts=Starts(5, 0.05), then=Segment(1000.0, 0.2))
+        result = next(filter(None, (whole(bench, then) for _ in range(4))), None)
+        assert result is not None
+        for counted in result.directions.values():
+            assert counted.total("required") == counted.total("sent") == 800 + 200
+            assert counted.last_lost_s is None
 
 
 def whole(bench, asked):

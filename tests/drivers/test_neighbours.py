@@ -19,7 +19,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
 from v6t.drivers.trex import answering
-from v6t.profiles.intent import Link, Links, hosts_on, played
+from v6t.profiles.intent import Aside, Link, Links, hosts_on, played
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
 FOUR, SIX = "198.18.0.2", "2001:2::2"
@@ -106,6 +106,25 @@ def test_within_a_vlan():
     assert (reply[Dot1Q].vlan, reply[ARP].psrc) == (7, FOUR)
     assert answered(request(), vlan=7) is None
     assert answered(asked, vlan=8) is None
+
+
+def test_the_background_s_vlan_has_a_host_of_its_own():
+    """MIX-04: whoever resolves neighbours finds the tester on both VLANs of a cable."""
+    link = Link(OWN, DEVICE, vlan=7, background=Aside(8, "2001:2:0:b::1/64", "2001:2:0:b::2"))
+    side = {"addresses": [f"{ROUTER4}/24"], "neighbours": {FOUR: OWN}}
+    both = Hosts(**hosts_on(played(Links(link), side, {"addresses": [], "neighbours": {}}).left))
+    asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload
+    assert Ether(both.answer(bytes(asked)))[Dot1Q].vlan == 7
+    beside = solicitation("2001:2:0:b::2", "2001:2:0:b::1")
+    for vlan, heard in ((8, True), (7, False), (9, False)):
+        frame = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=vlan) / beside.payload
+        told = both.answer(bytes(frame))
+        assert (told is not None) is heard
+    told = Ether(both.answer(bytes(Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=8) / beside.payload)))
+    assert (told[Dot1Q].vlan, told[ICMPv6ND_NA].tgt) == (8, "2001:2:0:b::2")
+    introduced = [Ether(f) for f in both.introductions()]
+    assert [f[Dot1Q].vlan for f in introduced] == [7, 8]
+    assert introduced[1][ICMPv6ND_NS].tgt == "2001:2:0:b::1"
 
 
 def test_hosts_ask_for_the_device_of_their_own_network():

@@ -1,5 +1,8 @@
 """Foreground and background of every stateless technology: GEN-14, MIX-01, acceptance test A26."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
@@ -10,6 +13,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import counts
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
+from v6t.profiles.intent import Aside, Links
 from v6t.profiles.model import DIRECTIONS, Kind
 
 STATELESS = (
@@ -50,6 +54,48 @@ def test_a26_background_is_never_enumerated(name):
         assert {v.kind for v in behind.variables} == {Kind.UNIFORM}
         assert {b.field for b in behind.bindings} == {"UDP.sport", "UDP.dport"}
         assert behind.layers[-2].name == "IPv6"
+
+
+ASIDE = Links(
+    replace(Links().left, vlan=100, background=Aside.on("left", 200)),
+    replace(Links().right, vlan=101, background=Aside.on("right", 201)),
+)
+
+
+def vlans(frames):
+    assert (frames[:, 12:14] == (0x81, 0x00)).all()
+    return {int(tag) for tag in frames[:, 14:16].astype(int) @ (256, 1)}
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_mix04_the_background_has_vlans_of_its_own(name):
+    """Only the background is on them, with the foreground's octets, and comes back on the other."""
+    plugin = load_plugin(name)
+    plugin = plugin(plugin.params_model(n=2, m=1), ASIDE)
+    intent = plugin.dut_intent()
+    for side, vlan in (("left", 200), ("right", 201)):
+        beside = getattr(intent, side)["background"]
+        assert beside["vlan"] == vlan
+        assert not {*beside["neighbours"]} & {*getattr(intent, side)["neighbours"]}
+    for direction, at in (("forward", 0), ("reverse", 1)):
+        streams = compile_traffic(plugin.traffic(direction, plugin.frame_pair(SIZE), 1)).streams
+        made = {s.role.value: Expander(s).frames(0, 20) for s in streams}
+        behind = made["background"]
+        there = plugin.expect(direction, behind)
+        assert (vlans(behind), vlans(there.frames)) == ({(200, 201)[at]}, {(201, 200)[at]})
+        kept = np.delete(behind, [*range(12), 14, 15, 25], axis=1)
+        assert (np.delete(there.frames, [*range(12), 14, 15, 25], axis=1) == kept).all()
+        assert (there.frames[:, 25] == behind[:, 25] - 1).all()
+        native = there.frames[0].tobytes()
+        if made["foreground"].shape[1] == behind.shape[1]:
+            both = np.stack([made["foreground"], behind], axis=1).reshape(40, -1)
+            mixed = plugin.expect(direction, both)
+            assert (mixed.length > 0).all()
+            assert mixed.frames[1, : mixed.length[1]].tobytes() == native
+            assert vlans(mixed.frames[::2]) == {(101, 100)[at]}
+        strange = behind.copy()
+        strange[:, 15] = 77
+        assert not plugin.expect(direction, strange).length.any()
 
 
 def test_the_reference_without_foreground_is_named():

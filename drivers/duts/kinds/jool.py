@@ -163,8 +163,9 @@ class Jool(LinuxDriver):
         content: dict[str, Any] = {"instance": "v6t", "framework": self.options.framework}
         checks = [f"lowest-ipv6-mtu,{self._lowest(intent)}"]
         if program == NAT64:
-            settings["udp-timeout"] = _clock(self.options.timeout_s)
-            checks.append(f"udp-timeout,{_clock(self.options.timeout_s)}")
+            lives = _clock(Nat64.of(intent).udp_timeout_s or self.options.timeout_s)
+            settings["udp-timeout"] = lives
+            checks.append(f"udp-timeout,{lives}")
         content["global"] = settings
         if program == SIIT:
             content["eamt"] = [
@@ -293,14 +294,14 @@ def _with_table(step: Step, program: str, table: list[tuple[Any, Any]], checks: 
 
 def _pool4(intent: Intent, version: str) -> list[Step]:
     """Without ``--force``, 4.1.15 and later refuse ports the kernel may use itself."""
-    pool = nat.pool_of(intent)
+    pool = nat.pool_of(intent, can=("udp_timeout_s",))
     force = " --force" if version_key(version) >= (4, 1, 15) else ""
     return [
         Step(
-            f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --udp{force}",
-            "public addresses and ports; without, only 61001-65535",
+            f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --{name}{force}",
+            f"public addresses and ports of {name.upper()}; without, only 61001-65535",
             check=checked(
-                "jool -i v6t pool4 display --udp --csv --no-headers",
+                f"jool -i v6t pool4 display --{name} --csv --no-headers",
                 lambda out, a=address: (
                     None  # type: ignore[misc]
                     if f",{a},{pool.low},{pool.high}," in out
@@ -309,6 +310,7 @@ def _pool4(intent: Intent, version: str) -> list[Step]:
                 f"{address} {pool.low}-{pool.high}",
             ),
         )
+        for name in nat.PROTOCOLS
         for address in pool.addresses
     ]
 

@@ -9,9 +9,13 @@ from v6t.plugins.base import Link, Links
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
+from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.resolution.dns64 import Dns64
+from v6t.plugins.router.plugins import Ipv6Router
 from v6t.plugins.siit.clat import Clat
+from v6t.profiles.intent import Aside
 
 from . import intents
 
@@ -27,6 +31,10 @@ class Case:
 VLAN = Links(
     Link(intents.LINKS.left.tester_mac, intents.LINKS.left.dut_mac, vlan=100),
     Link(intents.LINKS.right.tester_mac, intents.LINKS.right.dut_mac, mtu=9000),
+)
+ASIDE = Links(
+    replace(VLAN.left, background=Aside.on("left", 200)),
+    replace(VLAN.right, vlan=101, background=Aside.on("right", 200)),
 )
 MANY = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
 MANY_HOSTS = replace(intents.nat44(), left={**intents.nat44().left, "neighbours": MANY})
@@ -48,12 +56,17 @@ CASES = (
     Case("linux-router-ipv4", "linux-router", intents.ROUTER4),
     Case("linux-router-ipv6", "linux-router", intents.ROUTER6),
     Case("linux-router-vlan", "linux-router", replace(intents.ROUTER4, links=VLAN)),
+    Case("linux-router-background", "linux-router", Ipv6Router(links=ASIDE).dut_intent()),
     Case("linux-router-tuned", "linux-router", intents.ROUTER4, TUNED),
     Case("nftables-nat44", "nftables", intents.nat44()),
     Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
     Case("iptables-nat44", "iptables", intents.nat44()),
     Case("tayga-siit", "tayga", intents.SIIT),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
+    Case("bind9-dns64", "bind9", Dns64().dut_intent()),
+    Case("unbound-dns64", "unbound", Dns64().dut_intent(), {"threads": 2}),
+    Case("pdns-recursor-dns64", "pdns-recursor", Dns64().dut_intent()),
+    Case("knot-resolver-dns64", "knot-resolver", Dns64().dut_intent()),
     Case("jool-siit", "jool", intents.SIIT),
     Case("jool-clat", "jool", Clat().dut_intent()),
     Case("jool-nat64-4.1.9", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.9"}),
@@ -63,6 +76,7 @@ CASES = (
     Case("vpp-router-26.06", "vpp", intents.ROUTER4, RUNNING),
     Case("vpp-mape-19.08", "vpp", intents.paper_mape(), {"version": "19.08", **RUNNING}),
     Case("vpp-mape-26.06", "vpp", intents.paper_mape(), RUNNING),
+    Case("vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=ASIDE).dut_intent(), RUNNING),
     Case("vpp-mape-26.06-started", "vpp", intents.paper_mape(), {"workers": "2-3"}),
     Case(
         "vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}

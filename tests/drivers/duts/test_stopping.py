@@ -230,3 +230,57 @@ def test_words_of_a_chain_name_its_devices(tmp_path):
         update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
     )
     assert "putting a.example.net, b.example.net back" in of_device(run, "--testbed x").first
+
+
+def audit(device, path, out):
+    """An audit whose first clause is being asked: the links of the operator's answer nothing."""
+    words = ["--plugin", "siit", "--suite", "translation", "--interfaces", "lo,to-device"]
+    process = device.start("audit", "--testbed", path, *words, "--wait", "60", "-o", out)
+    until(lambda: configured(device), "the device's configuration")
+    return process
+
+
+@pytest.mark.lab
+def test_an_audit_that_is_stopped_puts_its_device_back(device, tmp_path):
+    before = device.state()
+    process = audit(device, bed(device, []), tmp_path / "audit")
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, ""), said
+    assert "stopping: putting 10.8.8.2 back as it was" in said
+    assert device.state() == before
+
+
+@pytest.mark.lab
+def test_an_audit_that_is_given_up_prints_how_to_put_its_device_back(device, tmp_path):
+    before = device.state()
+    path = bed(device, [step("true", "sh /run/waits")])
+    device.device.shell("touch /run/true")
+    process = audit(device, path, tmp_path / "audit")
+    process.send_signal(signal.SIGINT)
+    until(lambda: reached(device), "the undo that waits")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    restore = f"v6t dut restore --testbed {path}"
+    assert said.splitlines()[-1] == f"10.8.8.2 may still be configured: {restore}"
+    device.device.shell("touch /run/go")
+    device.v6t("dut", "restore", "--testbed", path, "--plugin", "siit")
+    assert device.state() == before
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("limit", [0, 3])
+def test_the_device_of_an_audit_that_was_killed(limit, device, tmp_path):
+    """It puts itself back; where it must not, the next command does."""
+    before = device.state()
+    path = bed(device, [], limit)
+    process = audit(device, path, tmp_path / "audit")
+    process.kill()
+    process.communicate(timeout=60)
+    if limit:
+        until(lambda: not configured(device), "the timer")
+    else:
+        assert configured(device)
+    device.v6t("dut", "restore", "--testbed", path, "--plugin", "siit")
+    assert device.state() == before

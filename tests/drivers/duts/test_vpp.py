@@ -62,10 +62,10 @@ RUNS = {
 }
 
 
-def proven(plugin, params, **options):
+def proven(plugin, params, testbed=None, **options):
     """What is wrong with the frames of a VPP, and what it was."""
     flags = Flags(plugin, params=params, dut="vpp", dut_params={**OWN, **options})
-    run = resolve(flags=flags)
+    run = resolve(testbed_path=testbed, flags=flags)
     tool = bind(run).technology
     sizes = tool.frame_pair(run.frame_sizes[0])
     bench = Bench(bind(run))
@@ -88,6 +88,21 @@ def test_every_frame_is_the_reference_translation(case):
     assert finding is None
     assert len(read) > 5
     assert re.match(r"\d\d\.\d\d", described["version"])
+
+
+def test_mix04_the_background_passes_beside_map_e(tmp_path):
+    """VPP drops native IPv6 on an interface with MAP-E; on VLANs of its own it passes."""
+    mixed = {"n": "2", "m": "1"}
+    finding, _, _ = proven("mape-br", mixed)
+    assert finding is not None
+    assert "bg" in finding.why
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(
+        "links:\n  left: {vlan: 100, background: {vlan: 200}}\n"
+        "  right: {vlan: 101, background: {vlan: 201}}\n"
+    )
+    finding, _, _ = proven("mape-br", mixed, bed)
+    assert finding is None
 
 
 SEEN = {

@@ -68,6 +68,9 @@ def outcomes(device: FaultyDevice | WholeDevice, clauses: Sequence[Clause]) -> l
     """Every clause before a device in this process, no clock."""
 
     def carrier(send: Send) -> list[Frame]:
+        before = getattr(device, "before", None)
+        if before is not None:
+            before(send)
         return [
             Frame(side, octets)
             for frame in send.frames

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from v6t.plugins.clauses.relay_rules import OVERLAP, PREFIX
 from v6t.plugins.map.whole import WholeMapE, WholeMapT
 from v6t.plugins.tunnel import whole as tunnel_whole
 from v6t.plugins.tunnel.whole import RelayDevice
-from v6t.tests.plugins.clauses.faulty import Fault, Octets, header_summed, version
+from v6t.tests.plugins.clauses.faulty import Fault, Octets, added, header_summed, version
 
 IPIP, FRAGMENT, UDP, ICMP = 4, 44, 17, 1
 Change = Callable[[Octets], None]
@@ -104,34 +105,42 @@ def mapt() -> list[Fault]:
 
 def relay() -> Iterator[Fault]:
     """Of a MAP-E relay, suite ``relay``."""
-    yield Fault(
-        "ports not checked", "source-port-udp", patch=(RelayDevice, "_from_tunnel", _believing)
-    )
-    yield Fault(
-        "TCP ports not checked", "source-port-tcp", patch=(RelayDevice, "_from_tunnel", _believing)
-    )
+    yield Fault("ports not checked", "source-port-udp", patch=_where(_inside(UDP)))
+    yield Fault("TCP ports not checked", "source-port-tcp", patch=_where(_inside(6)))
     yield Fault(
         "identifiers not checked",
         "source-port-icmp",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(_inside(ICMP)),
     )
     yield Fault(
         "IPv4 sources not checked",
         "source-ipv4-other",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: p[18:22] != p[52:56]),
     )
     yield Fault(
         "outer sources not checked",
         "source-ipv6-stranger",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: p[12:14] == _STRANGER),
     )
     yield Fault(
-        "prefixes not checked", "source-ipv6-other", patch=(RelayDevice, "_from_tunnel", _believing)
+        "prefixes not checked",
+        "source-ipv6-other",
+        patch=_where(lambda p: p[14:16] != _OWN and p[12:14] != _STRANGER),
     )
     yield Fault(
         "excluded ports accepted",
         "source-port-excluded",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: _number(p, 60) < 1024),
+    )
+    yield Fault(
+        "CEs of the upper half lost",
+        "last-up",
+        arriving=_drop(lambda p: version(p) == 6 and p[14] >= 0x10),
+    )
+    yield Fault(
+        "packets to the last address lost",
+        "last-down",
+        arriving=_drop(lambda p: version(p) == 4 and p[19] == 255),
     )
     yield Fault(
         "wrong sources told", "source-port-udp", patch=(RelayDevice, "silent", lambda _: False)
@@ -176,6 +185,31 @@ def _believing(right: Any) -> Any:
         return [("right", tunnel_whole.decremented(inner))]
 
     return believed
+
+
+def _where(wrong: Callable[[bytes], bool]) -> tuple[Any, str, Callable[[Any], Any]]:
+    """Only tunnel packets that are wrong in one way are decapsulated, whoever sent them."""
+
+    def made(right: Any) -> Any:
+        every = _believing(right)
+        return lambda self, packet: (every if wrong(packet) else right)(self, packet)
+
+    return RelayDevice, "_from_tunnel", made
+
+
+def _number(packet: bytes, at: int) -> int:
+    return int.from_bytes(packet[at : at + 2], "big")
+
+
+def _inside(protocol: int) -> Callable[[bytes], bool]:
+    """Of a customer's packet, all of whose addresses are its own."""
+    return lambda p: p[49] == protocol and p[18:22] == p[52:56] and p[12:14] != _STRANGER
+
+
+_STRANGER = b"\xde\xad"
+"""Third group of the audit's address outside all rules."""
+_OWN = b"\x00\x21"
+"""Fourth group of the first customer's prefix."""
 
 
 def _ecn(inner: int, outer: int, made: int) -> Callable[[bytes, bytes], bytes]:
@@ -254,17 +288,19 @@ def tunnel() -> Iterator[Fault]:
     yield Fault(
         "IPv6 in the tunnel forwarded",
         "wrong-version",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: p[40] >> 4 == 6),
     )
     yield Fault(
-        "inner length not checked", "inner-length", patch=(RelayDevice, "_from_tunnel", _believing)
+        "inner length not checked",
+        "inner-length",
+        patch=_where(lambda p: _number(p, 42) > len(p) - 40),
     )
     yield Fault(
         "inner header checksum not checked",
         "inner-checksum",
-        patch=(RelayDevice, "_from_tunnel", _believing),
+        patch=_where(lambda p: added(p[40:60]) != 0xFFFF),
     )
-    yield Fault("nested IPv4 forwarded", "nested", patch=(RelayDevice, "_from_tunnel", _believing))
+    yield Fault("nested IPv4 forwarded", "nested", patch=_where(lambda p: p[49] == IPIP))
 
 
 def _unmarked(packet: bytes) -> bytes:
@@ -277,3 +313,34 @@ def _unmarked(packet: bytes) -> bytes:
     ):
         return packet[:1] + bytes([packet[1] & 0x0F]) + packet[2:]
     return packet
+
+
+RULES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("the inner rule unknown", OVERLAP, "overlap-down", {"domains": ()}),
+    ("the inner rule's CEs unknown", OVERLAP, "overlap-up", {"domains": ()}),
+    ("the outer rule elsewhere", OVERLAP, "overlap-outer", {"rule_ipv6": "2001:db8:cf::/51"}),
+    ("the inner rule ignored", OVERLAP, "overlap-source", {"domains": ()}),
+    ("another PSID offset", OVERLAP, "overlap-port", {"psid_offset": 6}),
+    ("prefixes of two addresses", PREFIX, "prefix-down", {"ea_len": 7}),
+    ("one address for each", PREFIX, "prefix-up", {"ea_len": 8}),
+    ("one address too many for a CE", PREFIX, "prefix-other-down", {}),
+    ("one address too many from a CE", PREFIX, "prefix-other-up", {}),
+)
+"""What a MAP-E relay believes in place of its configuration, and the clause that finds it; nothing: it takes
+192.0.2.8 for the CE's before.
+"""
+
+
+def taken_for_the_one_before(right: Any) -> Any:
+    """Who owns an address, wrongly."""
+    return lambda self, ipv4, port: right(self, ipv4 - 4 if int(ipv4) & 0xFF == 8 else ipv4, port)
+
+
+def believing(technology: Any, believed: dict[str, Any]) -> Any:
+    """The same technology with other parameters; a PSID offset is the inner rule's."""
+    params = technology.params.model_dump()
+    if "psid_offset" in believed:
+        params["domains"][0].update(believed)
+    else:
+        params.update(believed)
+    return type(technology)(technology.params_model(**params))

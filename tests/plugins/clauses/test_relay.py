@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from v6t.plugins.base import Technology
 from v6t.plugins.clauses.base import Suite
+from v6t.plugins.clauses.relay_rules import OVERLAP, PREFIX
 from v6t.plugins.clauses.relay_sources import Relay
 from v6t.plugins.clauses.translation import Translation
 from v6t.plugins.clauses.tunnels import Tunnel
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mapt_br import MapTBorderRelay
+from v6t.plugins.map.whole import WholeMapE
 from v6t.plugins.siit.siit import Siit
 from v6t.tests.plugins.clauses import relay_faults
 from v6t.tests.plugins.clauses.faulty import Fault, FaultyDevice, outcomes
@@ -43,12 +45,41 @@ def test_a_right_relay_conforms(technology: Technology, suite: Suite) -> None:
 def test_port_sets_of_every_offset_have_their_edges(technology: Technology) -> None:
     kind, suite = type(technology), Relay()
     variants = list(suite.variants(technology))
-    assert [words for words, _ in variants] == [f"PSID offset {a}" for a in range(16)]
-    for words, params in variants:
+    assert [words for words, _ in variants[:16]] == [f"PSID offset {a}" for a in range(16)]
+    for words, params in variants[:16]:
         varied = kind(kind.params_model(**params))
         found = outcomes(varied.whole_device(), list(suite.varied(varied, words)))
         assert {o.judgement.verdict for o in found} == {"conforms"}, words
         assert len(found) == 3
+
+
+@pytest.mark.parametrize("technology", RELAYS[:2], ids=lambda t: t.name)
+def test_rules_that_overlap_and_customers_with_a_prefix(technology: Technology) -> None:
+    for words in (OVERLAP, PREFIX):
+        varied = in_variant(technology, words)
+        found = outcomes(varied.whole_device(), list(Relay().varied(varied, words)))
+        assert {o.judgement.verdict for o in found} == {"conforms"}, words
+        assert len(found) == (4 if words == OVERLAP else 3) + (technology.name == "mape-br")
+
+
+@pytest.mark.parametrize("wrong", relay_faults.RULES, ids=lambda row: row[0])
+def test_a_relay_that_believes_in_other_rules_is_found(
+    wrong: tuple[str, str, str, dict[str, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, words, clause, believed = wrong
+    if not believed:
+        made = relay_faults.taken_for_the_one_before(WholeMapE.owner)
+        monkeypatch.setattr(WholeMapE, "owner", made)
+    technology = in_variant(RELAYS[0], words)
+    device = relay_faults.believing(technology, believed).whole_device()
+    found = outcomes(device, list(Relay().varied(technology, words)))
+    assert [o.judgement.verdict for o in found if o.clause.name.endswith(clause)] == ["deviates"]
+
+
+def in_variant(technology: Technology, words: str) -> Technology:
+    """A technology in one of the suite's further configurations."""
+    params = dict(Relay().variants(technology))[words]
+    return type(technology)(technology.params_model(**params))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(("suite", "technology", "fault"), PLANTED, ids=lambda x: x.name)

@@ -44,7 +44,7 @@ def test_it_conforms_behind_every_prefix(technology: Technology) -> None:
         assert found
         assert {o.judgement.verdict for o in found} == {"conforms"}
         words.append(variant)
-    assert len(words) == 7
+    assert len(words) == 7 + 2 * isinstance(technology, Siit)
 
 
 @pytest.mark.parametrize("fault", faults(), ids=lambda fault: fault.name)
@@ -66,6 +66,27 @@ def test_prefix_faults_are_found() -> None:
     device = Siit(SiitParams(eam=(), prefix="2001:db8:6438::/64"))
     found = outcomes(device.whole_device(), list(SUITE.varied(technology, "prefix of /56")))
     assert {o.judgement.verdict for o in found} == {"deviates"}
+
+
+@pytest.mark.parametrize(
+    ("words", "believed"),
+    [
+        ("overlapping mappings", "2001:2::/120"),
+        ("mappings of unlike lengths", "2001:2:0:64::/120"),
+    ],
+)
+def test_faults_of_address_tables_are_found(words: str, believed: str) -> None:
+    """A device that does not know the longer prefix, and one that writes the suffix at the end."""
+    params = dict(SUITE.variants(Siit()))[words]
+    technology = Siit(SiitParams(**params))  # type: ignore[arg-type]
+    servers = ("198.19.0.0/24", "2001:2:0:1::/120")
+    table = [{"ipv4": a, "ipv6": b} for a, b in (("198.18.0.0/24", believed), servers)]
+    device = Siit(SiitParams(**{**params, "eam": table}))  # type: ignore[arg-type]
+    clauses = list(SUITE.varied(technology, words))
+    right = outcomes(technology.whole_device(), clauses)
+    assert [o.judgement.verdict for o in right] == ["conforms"] * 2
+    found = outcomes(device.whole_device(), clauses)
+    assert [o.judgement.verdict for o in found] == ["deviates"] * 2
 
 
 def test_nothing_is_told_of_a_dead_device() -> None:

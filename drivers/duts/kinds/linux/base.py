@@ -23,6 +23,7 @@ class LinuxDriver(Driver):
     """A device with iproute2; subclasses add their implementation's steps."""
 
     options_model = LinuxOptions
+    aside = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, and Debian's package for each."""
     version_command = "uname -r"
@@ -97,10 +98,18 @@ class LinuxDriver(Driver):
         for side in SIDES:
             steps += self._link(intent, side)
         ports = {side: self.port(intent, side) for side in SIDES}
-        steps.append(_forwarding(list(ports.values())))
+        aside = {side: f"v6t-{side}-bg" for side in SIDES if "background" in getattr(intent, side)}
+        for side, port in aside.items():
+            link, vlan = getattr(intent.links, side), getattr(intent, side)["background"]["vlan"]
+            name = getattr(self.options, side)
+            steps += _vlan(name, port, vlan, link.mtu, f"VLAN of the background on the {side}")
+        steps.append(_forwarding([*ports.values(), *aside.values()]))
         steps += _neighbour_table(intent, facts, self.options.neighbours)
         for side in SIDES:
             steps += _side(getattr(intent, side), ports[side], self.options.neighbours)
+        for side, port in aside.items():
+            beside = getattr(intent, side)["background"]
+            steps += _side(beside, port, self.options.neighbours)
         return steps
 
     def _link(self, intent: Intent, side: str) -> list[Step]:
@@ -109,18 +118,7 @@ class LinuxDriver(Driver):
         steps = [_mtu(name, link.mtu)] if not link.vlan else []
         steps.append(_up(name))
         if link.vlan:
-            steps += [
-                Step(
-                    f"ip link add link {name} name {port} type vlan id {link.vlan}",
-                    f"VLAN of the {side} link",
-                    undo=f"ip link del {port}",
-                    before=f"ip -o link show dev {port} 2>/dev/null || true",
-                    was=Was.FOREIGN,
-                    check=contains(f"ip -d link show dev {port}", f"id {link.vlan}"),
-                ),
-                _mtu(port, link.mtu),
-                _up(port),
-            ]
+            steps += _vlan(name, port, link.vlan, link.mtu, f"VLAN of the {side} link")
         return steps
 
     def finish(
@@ -282,6 +280,22 @@ def _gateways(entries: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
         others = collapse_addresses(singles)
         ways.update({str(net): first for net in others})
     return kept, ways
+
+
+def _vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
+    """An interface of the plan's own for a VLAN."""
+    return [
+        Step(
+            f"ip link add link {name} name {port} type vlan id {vlan}",
+            why,
+            undo=f"ip link del {port}",
+            before=f"ip -o link show dev {port} 2>/dev/null || true",
+            was=Was.FOREIGN,
+            check=contains(f"ip -d link show dev {port}", f"id {vlan}"),
+        ),
+        _mtu(port, mtu),
+        _up(port),
+    ]
 
 
 def _mtu(name: str, mtu: int) -> Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from v6t.drivers.duts.driver import Reading
@@ -39,15 +39,17 @@ class NetfilterNat(Conntracked):
 
     version: ClassVar[int] = 4
     """Of IP."""
+    limits: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
+    """What can be told beside addresses and ports, by the names of the settings."""
     forward: ClassVar[tuple[str, str] | None] = None
     """A command that lists the chain FORWARD, and how it says that it drops what no rule takes."""
 
     @abstractmethod
-    def rules(self, pool: nat.Pool, port: str) -> list[Step]:
+    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
         """Translate what leaves through an interface.
 
         Args:
-            pool: clients, public addresses and ports.
+            pools: clients, public addresses and ports; several where clients have blocks of ports.
             port: the interface.
         """
 
@@ -72,12 +74,12 @@ class NetfilterNat(Conntracked):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
-        pool = nat.pool_of(intent, self.version)
+        pool = nat.pool_of(intent, self.version, self.limits)
         return self.finish(
             facts,
             [
                 *self.base(intent, facts),
-                *self.rules(pool, self.port(intent, "right")),
+                *self.rules(nat.shares(pool, intent), self.port(intent, "right")),
                 *nat.conntrack(self.options, intent, facts),
             ],
             flush=nat.flush(pool.inside),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
@@ -24,19 +24,24 @@ class Iptables(NetfilterNat):
     version_command = "iptables --version"
     forward = ("iptables -S FORWARD", "-P FORWARD DROP")
 
-    def rules(self, pool: nat.Pool, port: str) -> list[Step]:
-        """One for each network."""
-        return [_rule(pool, net, port) for net in pool.inside]
+    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
+        """One for each network and protocol."""
+        return [
+            _rule(pool, net, port, name)
+            for name in nat.PROTOCOLS
+            for pool in pools
+            for net in pool.inside
+        ]
 
 
-def _rule(pool: nat.Pool, net: str, port: str) -> Step:
-    match = f"-s {net} -o {port} -p udp {COMMENT}"
-    rule = f"{match} -j SNAT --to-source {pool.target}"
+def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
+    target = pool.target if protocol in nat.PORTED else pool.span
+    rule = f"-s {net} -o {port} -p {protocol} {COMMENT} -j SNAT --to-source {target}"
     return Step(
         f"iptables -w -t nat -A POSTROUTING {rule}",
-        f"translate the connections of {net}",
+        f"translate the {protocol.upper()} connections of {net}",
         undo=f"iptables -w -t nat -D POSTROUTING {rule}",
         before=f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true",
         was=Was.FOREIGN,
-        check=contains(SAVED, f"-s {net}", f"-o {port}", pool.target),
+        check=contains(SAVED, f"-s {net}", f"-o {port}", f"-p {protocol} ", target),
     )

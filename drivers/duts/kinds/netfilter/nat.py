@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any
 
 from v6t.drivers.device import NEARLY_EMPTY
@@ -18,6 +19,8 @@ from v6t.profiles.intent_settings import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
+PORTED = ("udp", "tcp")
+PROTOCOLS = (*PORTED, "icmp")
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,24 @@ class Pool:
         return f"{self.span}:{self.low}-{self.high}"
 
 
-def pool_of(intent: Intent, version: int = 4) -> Pool:
+def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     """Clients, public addresses and ports out of an intent.
 
+    Args:
+        intent: of a NAT.
+        version: of IP, on the public side.
+        can: limits that the device can be told, by the names of the settings.
+
     Raises:
-        UsageError: the addresses are not consecutive.
+        UsageError: the addresses are not consecutive, or there is a limit that the device has not.
     """
     settings = Nat.of(intent)
+    for name in ("port_block", "udp_timeout_s"):
+        if getattr(settings, name) and name not in can:
+            raise UsageError(
+                f"{name} cannot be told to this device",
+                f"leave {name} at 0, or take another driver",
+            )
     addresses = settings.pool4 if version == 4 else settings.pool6
     inside = settings.inside4 if version == 4 else settings.inside6
     if not addresses:
@@ -63,6 +77,22 @@ def pool_of(intent: Intent, version: int = 4) -> Pool:
             "the public addresses are not consecutive", "list them in order, without gaps"
         )
     return Pool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
+
+
+def shares(pool: Pool, intent: Intent) -> list[Pool]:
+    """Who leaves from where: all from all, or each client from a block of ports of its own."""
+    size = Nat.of(intent).port_block
+    if not size:
+        return [pool]
+    clients = [host for net in pool.inside for host in ip_network(net)]
+    of_each = (pool.high - pool.low + 1) // size
+    made = []
+    for number, client in enumerate(clients):
+        at, low = number // of_each, pool.low + number % of_each * size
+        if at >= len(pool.addresses):
+            raise UsageError(f"there are no {len(clients)} blocks of {size} public ports")
+        made.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
+    return made
 
 
 def sessions_wanted(options: LinuxOptions, intent: Intent) -> int:
@@ -76,11 +106,13 @@ def conntrack(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]
     Raises:
         DutError: the table is too small, and this device cannot enlarge it.
     """
+    told = Nat.of(intent).udp_timeout_s
     values: dict[str, str | int] = {
-        "net.netfilter.nf_conntrack_udp_timeout": options.timeout_s,
-        "net.netfilter.nf_conntrack_udp_timeout_stream": options.timeout_s,
+        "net.netfilter.nf_conntrack_udp_timeout": told or options.timeout_s,
+        "net.netfilter.nf_conntrack_udp_timeout_stream": told or options.timeout_s,
     }
-    steps = [sysctl(values, "connections live longer than any test: expiry would look like loss")]
+    why = "connections live longer than any test: expiry would look like loss"
+    steps = [sysctl(values, f"idle connections live for {told} s" if told else why)]
     wanted, room = sessions_wanted(options, intent), facts.number("conntrack_max")
     if wanted and (room is None or room < wanted * MARGIN):
         size = 1 << (int(wanted * MARGIN) - 1).bit_length()
@@ -185,14 +217,16 @@ def nft_table(rules: Sequence[str], family: str = "ip") -> str:
 
 
 def nft_rules(pool: Pool, port: str) -> list[str]:
-    """One rule per client network."""
+    """A rule per client network for UDP, which is measured; for TCP and ICMP, too: it is a whole NAT."""
     return [
-        f'ip saddr {net} oifname "{port}" ip protocol udp counter snat to {pool.target}'
+        f'ip saddr {net} oifname "{port}" ip protocol {name} counter snat to '
+        f"{pool.target if name in PORTED else pool.span}"
+        for name in PROTOCOLS
         for net in pool.inside
     ]
 
 
-def read_nft(text: str, pool: Pool, port: str) -> str | None:
+def read_nft(text: str, pool: Pool, port: str, protocols: Sequence[str] = PORTED[:1]) -> str | None:
     """What is wrong with ``nft -j list table ip v6t``, None if nothing."""
     import json
 
@@ -203,7 +237,9 @@ def read_nft(text: str, pool: Pool, port: str) -> str | None:
     rules = [json.dumps(part["rule"]) for part in content if "rule" in part]
     for net in pool.inside:
         address = net.partition("/")[0]
-        parts = (f'"{address}"', f'"{port}"', f"{pool.low}", f'"{pool.addresses[0]}"', '"snat"')
-        if not any(all(part in rule for part in parts) for rule in rules):
-            return f"no rule translates {net} towards {port}"
+        for name in protocols:
+            parts = [f'"{address}"', f'"{port}"', f'"{pool.addresses[0]}"', '"snat"', f'"{name}"']
+            parts += [f"{pool.low}"] if name in PORTED else []
+            if not any(all(part in rule for part in parts) for rule in rules):
+                return f"no rule translates {net} towards {port}"
     return None

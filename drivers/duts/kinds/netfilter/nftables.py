@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from v6t.drivers.duts.kinds.linux.base import write_file
@@ -25,15 +25,20 @@ class Nftables(NetfilterNat):
     version_command = "nft --version"
     forward: ClassVar[tuple[str, str] | None] = ("nft list chain ip filter FORWARD", "policy drop")
 
-    def rules(self, pool: nat.Pool, port: str) -> list[Step]:
+    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
         """See the base class."""
-        text = nat.nft_table(nat.nft_rules(pool, port))
-        return table(self.options.state_dir, text, listing(pool, port))
+        text = nat.nft_table([rule for pool in pools for rule in nat.nft_rules(pool, port)])
+        return table(self.options.state_dir, text, listing(pools, port))
 
 
-def listing(pool: nat.Pool, port: str) -> Check:
+def listing(pools: Sequence[nat.Pool], port: str) -> Check:
     """The table reads back."""
-    return checked(LIST, lambda out: nat.read_nft(out, pool, port), "the rules of the plan")
+
+    def checker(output: str) -> str | None:
+        wrong = (nat.read_nft(output, pool, port, nat.PROTOCOLS) for pool in pools)
+        return next((words for words in wrong if words), None)
+
+    return checked(LIST, checker, "the rules of the plan")
 
 
 def table(place: str, text: str, check: Check, family: str = "ip") -> list[Step]:

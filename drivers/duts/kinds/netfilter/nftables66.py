@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables, table
 from v6t.drivers.duts.plan import Step, contains
@@ -16,9 +18,11 @@ class Nftables66(Nftables):
     executed = "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
     version = 6
     forward = None
+    limits = ()
 
-    def rules(self, pool: nat.Pool, port: str) -> list[Step]:
+    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
         """See the base class."""
+        [pool] = pools
         rules = [
             f'ip6 saddr {net} oifname "{port}" meta l4proto udp counter snat to {pool.target}'
             for net in pool.inside

@@ -63,7 +63,7 @@ class TaygaNftables(Conntracked, siit.Tayga):
             f"dynamic-pool {inner}\ndata-dir {place}\n"
         )
         ways = {str(inner): f"dev {siit.TUN}", str(prefix): f"dev {siit.TUN}"}
-        given = nat.pool_of(intent)
+        given = nat.pool_of(intent, can=("udp_timeout_s",))
         pool = nat.Pool((str(inner),), given.addresses, given.low, given.high)
         port = self.port(intent, "right")
         rules = nat.nft_table(nat.nft_rules(pool, port))
@@ -73,7 +73,7 @@ class TaygaNftables(Conntracked, siit.Tayga):
                 *self.base(intent, facts),
                 _forget(place),
                 *siit.running(self.options, intent, config, ways),
-                *table(place, rules, listing(pool, port)),
+                *table(place, rules, listing([pool], port)),
                 *nat.conntrack(self.options, intent, facts),
             ],
             flush=(*nat.flush(pool.inside), *self._renew(place)),

@@ -13,6 +13,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver, routes, write_file
+from v6t.drivers.duts.kinds.linux.process import stop
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals
 from v6t.profiles.errors import UsageError
@@ -197,13 +198,7 @@ def _mend(options: TaygaOptions) -> list[Step]:
 
 def stop_command(place: str) -> str:
     """Shell line that ends our TAYGA, and no other."""
-    pid = f"{place}/tayga.pid"
-    return (
-        f"p=$(cat {pid} 2>/dev/null) || exit 0; "
-        '[ "$(cat /proc/$p/comm 2>/dev/null)" = tayga ] && kill $p; '
-        "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.2; done; "
-        f"rm -f {pid}; [ ! -d /proc/$p ]"
-    )
+    return stop(f"{place}/tayga.pid", "tayga")
 
 
 def alive(place: str) -> Check:

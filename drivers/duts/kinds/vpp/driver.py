@@ -13,7 +13,7 @@ from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked, contains, shown
-from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
     DsLite,
@@ -54,6 +54,7 @@ class Vpp(Driver):
     versions = syntax.VERSIONS
     options_model = VppOptions
     kernel = False
+    aside = True
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
@@ -87,7 +88,7 @@ class Vpp(Driver):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
-        map_domains.refuse(intent, facts.version)
+        map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
         if isinstance(settings_of(intent), DsLite):
             dslite.refuse(intent, self.options)
         hardware = facts.sections.get("hardware")
@@ -147,17 +148,22 @@ class Vpp(Driver):
         steps: list[Step] = []
         if o.started:
             steps += start.steps(o, intent, self.cli)
-        ports = {side: self.port(side) for side in ("left", "right")}
-        for side, port in ports.items():
-            link = getattr(intent.links, side)
+        ports: dict[str, str] = {}
+        for side in ("left", "right"):
+            link, whole = getattr(intent.links, side), self.port(side)
+            port = ports[side] = f"{whole}.{link.vlan}" if link.vlan else whole
             if link.vlan:
-                raise UsageError("this driver configures no VLAN for VPP", "use untagged links")
+                steps += [self._up(whole), self._vlan(whole, link.vlan)]
             given: Any = getattr(intent, side)
             nets: list[IPv6Network] = []
             if isinstance(settings, DsLite) and side == "left":
                 given, nets = dslite.left_of(intent)
             more = dslite.attached(nets, port, self.cli)
             steps += self._side(given, port, version, link.mtu, more)
+            beside = given.get("background")
+            if beside is not None:
+                steps.append(self._vlan(whole, beside["vlan"]))
+                steps += self._side(beside, f"{whole}.{beside['vlan']}", version, link.mtu, ())
         flush: tuple[Step, ...] = ()
         match settings:
             case MapRelay() | BindingTable():
@@ -185,17 +191,7 @@ class Vpp(Driver):
     def _side(
         self, side: Mapping[str, Any], port: str, version: str, mtu: int, more: Sequence[Step]
     ) -> list[Step]:
-        steps = [
-            Step(
-                self.cli(f"set interface state {port} up"),
-                f"{port} carries test traffic",
-                undo=self.cli(f"set interface state {port} {{words}}"),
-                before=self.cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
-                check=contains(self.cli(f"show interface {port}"), " up "),
-                silent=True,
-            )
-        ]
-        steps.append(self._mtu(port, mtu))
+        steps = [self._up(port), self._mtu(port, mtu)]
         steps += [self._address(text, port) for text in side.get("addresses", ())]
         steps += more
         if self.options.neighbours != "resolved":
@@ -204,6 +200,27 @@ class Vpp(Driver):
         for net, via in side.get("routes", {}).items():
             steps.append(self._route(net, via, port))
         return steps
+
+    def _up(self, port: str) -> Step:
+        return Step(
+            self.cli(f"set interface state {port} up"),
+            f"{port} carries test traffic",
+            undo=self.cli(f"set interface state {port} {{words}}"),
+            before=self.cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
+            check=contains(self.cli(f"show interface {port}"), " up "),
+            silent=True,
+        )
+
+    def _vlan(self, whole: str, vlan: int) -> Step:
+        port = f"{whole}.{vlan}"
+        return Step(
+            self.cli(f"create sub-interfaces {whole} {vlan}"),
+            f"VLAN {vlan} of {whole}",
+            undo=self.cli(f"delete sub-interface {port}"),
+            before=f"{self.cli('show interface')} | grep -wF {port} || true",
+            was=Was.FOREIGN,
+            check=contains(self.cli("show interface"), port),
+        )
 
     def _mtu(self, port: str, mtu: int) -> Step:
         show = self.cli(f"show interface {port}")
@@ -301,7 +318,10 @@ def _notes(intent: Intent, version: str) -> tuple[str, ...]:
     if isinstance(settings, (MapRelay, BindingTable)):
         notes.append("packets whose ports are not of the CE's PSID are dropped (MAP-09)")
     if isinstance(settings, MapRelay) and not settings.translates:
-        notes.append("IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: no background")
+        notes.append(
+            "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
+            "(links.*.background)"
+        )
     if _is_nat44(settings) and syntax.key(version) < (21, 1):
         notes.append(
             "the start-up file must hold nat { endpoint-dependent max translations per thread N }"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Network, ip_interface
 from typing import Any
 
-from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.vpp.nat import pool_words
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
 from v6t.profiles.errors import UsageError
@@ -86,14 +86,12 @@ def attached(nets: list[IPv6Network], port: str, cli: Cli) -> list[Step]:
 
 def steps(intent: Intent, cli: Cli) -> list[Step]:
     """Public addresses and the tunnels' end."""
-    pool, aftr = nat.pool_of(intent), str(DsLite.of(intent).aftr)
-    first, last = pool.addresses[0], pool.addresses[-1]
-    words = first if first == last else f"{first} - {last}"
+    words, aftr = pool_words(intent), str(DsLite.of(intent).aftr)
     return [
         Step(
             cli(f"dslite add pool address {words}"),
             "public addresses of DS-Lite",
-            check=contains(cli("show dslite pool"), first, last),
+            check=contains(cli("show dslite pool"), *words.split(" - ")),
             silent=True,
         ),
         Step(

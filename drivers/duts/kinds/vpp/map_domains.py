@@ -18,8 +18,13 @@ BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
 
 
-def refuse(intent: Intent, version: str) -> None:
+def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
     """What VPP takes without a word and does not do.
+
+    Args:
+        intent: of the relay.
+        version: of VPP.
+        losses: what it is known to lose is wanted: an audit shows it.
 
     Raises:
         UsageError: with the nearest rule that works.
@@ -28,7 +33,8 @@ def refuse(intent: Intent, version: str) -> None:
     if not isinstance(relay, MapRelay):
         return
     translation = relay.translates
-    _refuse_dmr(relay.dmr)
+    if not losses:
+        _refuse_dmr(relay.dmr)
     if translation and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
         raise UsageError(
             f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
@@ -44,6 +50,8 @@ def refuse(intent: Intent, version: str) -> None:
                 if ea_len < 64
                 else "",
             )
+        if losses:
+            continue
         if translation and net.prefixlen % 8 and syntax.key(version) >= BITWISE_SINCE:
             near = net.supernet(new_prefix=net.prefixlen // 8 * 8)
             raise UsageError(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address
 
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, contains, matches
+from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
+PORTS = (1024, 65535)
 
 
 def steps(
@@ -67,8 +69,18 @@ def _empty64(cli: Cli) -> Check:
     return checked(cli("show nat64 bib all"), checker, "no binding")
 
 
-def _pool(intent: Intent) -> str:
-    pool = nat.pool_of(intent)
+def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
+    """The public addresses as VPP takes them.
+
+    Raises:
+        UsageError: other ports, or limits that it has not.
+    """
+    pool = nat.pool_of(intent, can=can)
+    if (pool.low, pool.high) != PORTS:
+        raise UsageError(
+            f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}",
+            "leave pool_ports as they are",
+        )
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
@@ -78,7 +90,7 @@ def _nat44(
 ) -> list[Step]:
     wanted = options.sessions or Nat.of(intent).sessions
     sessions = max(wanted, DEFAULT_SESSIONS)
-    timeout = options.timeout_s
+    timeout = Nat.of(intent).udp_timeout_s or options.timeout_s
     enable = syntax.enable_nat44(version, sessions)
     found = []
     if enable:
@@ -165,7 +177,7 @@ def _addresses(
     A NAT64 address that is removed by itself leaves its count of ports in use behind, for the next
     one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left.
     """
-    pool = _pool(intent)
+    pool = pool_words(intent, ("udp_timeout_s",) if what == "nat44" else ())
     first = str(IPv4Address(pool.partition(" ")[0]))
     return [
         Step(

@@ -29,6 +29,9 @@ class VppOptions(DutOptions):
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP sessions, longer than any test [s]."""
 
+    known_losses: bool = False
+    """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""
+
     @property
     def started(self) -> bool:
         """Whether the VPP is v6t's own."""

@@ -1,0 +1,1 @@
+"""DNS servers that make AAAA records of A records."""

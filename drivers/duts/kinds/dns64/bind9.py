@@ -1,0 +1,88 @@
+"""BIND 9 as a DNS64 server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
+from v6t.drivers.duts.plan import Step, contains
+from v6t.profiles.intent_settings import Dns64
+
+
+class Bind9Options(ServerOptions):
+    """Options of BIND."""
+
+    control_port: int = Field(default=19_953, ge=1, le=65_535)
+    """Port on the device's loopback address at which rndc reaches it."""
+
+
+class Bind9(Dns64Server):
+    """ISC's named."""
+
+    name = "bind9"
+    title = "BIND 9"
+    executed = "configured, verified, measured and restored (Debian's 9.18)"
+    versions = ("9.18",)
+    options_model = Bind9Options
+    programs: Mapping[str, str] = {
+        "named": "bind9", "rndc": "bind9-utils", "rndc-confgen": "bind9-utils",
+    }  # fmt: skip
+    version_command = "named -v"
+    process = "named"
+
+    def read_version(self, text: str) -> str:
+        """``BIND 9.18.49-1~deb12u3-Debian (Extended Support Version) <id:>``."""
+        found = re.search(r"BIND (\d[\w.~+-]*)", text)
+        return found[1] if found else "unknown"
+
+    def before_start(self, place: str) -> Sequence[Step]:
+        """A key for rndc."""
+        file = f"{place}/rndc.key"
+        return (
+            Step(
+                f"rndc-confgen -a -c {file}",
+                "a key for rndc",
+                undo=f"rm -f {file}",
+                check=contains(f"cat {file}", 'key "rndc-key"'),
+            ),
+            Step("ip link set dev lo up", "rndc reaches named by the loopback interface"),
+        )
+
+    def configuration(self, wanted: Dns64, place: str) -> str:
+        """A resolver for one zone."""
+        return f"""include "{place}/rndc.key";
+controls {{ inet 127.0.0.1 port {self.options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
+logging {{ category default {{ null; }}; category unmatched {{ null; }}; }};
+options {{
+  directory "{place}";
+  pid-file none;
+  session-keyfile none;
+  managed-keys-directory "{place}";
+  listen-on {{ none; }};
+  listen-on-v6 port 53 {{ {wanted.resolver}; }};
+  allow-query {{ {wanted.clients}; }};
+  allow-recursion {{ {wanted.clients}; }};
+  allow-query-cache {{ {wanted.clients}; }};
+  recursion yes;
+  dnssec-validation no;
+  empty-zones-enable no;
+  minimal-responses yes;
+  recursive-clients 100000;
+  dns64 {wanted.prefix} {{ clients {{ any; }}; }};
+}};
+zone "{wanted.zone}" {{ type static-stub; server-addresses {{ {wanted.server}; }}; }};
+"""
+
+    def command(self, file: str, place: str) -> str:
+        """In the foreground."""
+        return f"named -f -n {self.options.threads} -c {file}"
+
+    def emptied(self, file: str, place: str) -> Step:
+        """By rndc."""
+        reach = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
+        return Step(
+            f"{reach} flush", "no name is in the cache",
+            check=contains(f"{reach} status", "server is up and running"),
+        )  # fmt: skip

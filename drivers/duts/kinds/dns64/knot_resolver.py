@@ -1,0 +1,60 @@
+"""Knot Resolver as a DNS64 server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from v6t.drivers.duts.kinds.dns64.server import Dns64Server
+from v6t.drivers.duts.plan import Step, equals
+from v6t.profiles.intent_settings import Dns64
+
+
+class KnotResolver(Dns64Server):
+    """CZ.NIC's kresd, one process."""
+
+    name = "knot-resolver"
+    title = "Knot Resolver"
+    executed = "configured, verified, measured and restored (Debian's 5.6.0)"
+    versions = ("5.6.0",)
+    programs: Mapping[str, str] = {"kresd": "knot-resolver"}
+    version_command = "kresd -V"
+    process = "kresd"
+    prefix_lengths = (96,)
+    most_threads = 1
+
+    def read_version(self, text: str) -> str:
+        """``Knot Resolver, version 5.6.0``."""
+        found = re.search(r"version (\d[\w.]*)", text)
+        return found[1] if found else "unknown"
+
+    def configuration(self, wanted: Dns64, place: str) -> str:
+        """A resolver for one zone; it empties its cache when a file asks it to."""
+        return f"""net.ipv4, net.ipv6 = true, true
+net.listen('{wanted.resolver}', 53, {{ kind = 'dns' }})
+cache.open(200 * MB, 'lmdb://{place}')
+trust_anchors.remove('.')
+modules.unload('priming')
+modules.unload('detect_time_skew')
+modules.unload('detect_time_jump')
+modules.load('dns64')
+dns64.config('{wanted.prefix.network_address}')
+log_level('crit')
+policy.add(policy.suffix(policy.FORWARD({{'{wanted.server}'}}), {{todname('{wanted.zone}')}}))
+event.recurrent(50, function()
+  local asked = io.open('{place}/flush')
+  if asked then asked:close() cache.clear() os.remove('{place}/flush') end
+end)
+"""
+
+    def command(self, file: str, place: str) -> str:
+        """In the foreground."""
+        return f"kresd -n -c {file} {place}"
+
+    def emptied(self, file: str, place: str) -> Step:
+        """It looks for the file twenty times a second."""
+        gone = f"n=0; while [ -e {place}/flush ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
+        return Step(
+            f"touch {place}/flush", "no name is in the cache",
+            check=equals(f"{gone}; ls {place}/flush 2>/dev/null || true", ""),
+        )  # fmt: skip

@@ -1,0 +1,66 @@
+"""PowerDNS Recursor as a DNS64 server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from v6t.drivers.duts.kinds.dns64.server import Dns64Server
+from v6t.drivers.duts.plan import Step, contains
+from v6t.profiles.intent_settings import Dns64
+
+
+class PdnsRecursor(Dns64Server):
+    """PowerDNS Recursor."""
+
+    name = "pdns-recursor"
+    title = "PowerDNS Recursor"
+    executed = "configured, verified, measured and restored (Debian's 4.8)"
+    versions = ("4.8",)
+    programs: Mapping[str, str] = {
+        "pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor",
+    }  # fmt: skip
+    version_command = "pdns_recursor --version 2>&1"
+    process = "pdns_recursor"
+    file = "recursor-v6t.conf"
+    prefix_lengths = (96,)
+
+    def read_version(self, text: str) -> str:
+        """``... PowerDNS Recursor 4.8.8 (C) 2001-2022 PowerDNS.COM BV``."""
+        found = re.search(r"PowerDNS Recursor (\d[\w.]*)", text)
+        return found[1] if found else "unknown"
+
+    def configuration(self, wanted: Dns64, place: str) -> str:
+        """A resolver for one zone."""
+        return f"""config-dir={place}
+socket-dir={place}
+daemon=no
+write-pid=no
+local-address={wanted.resolver}
+local-port=53
+query-local-address=0.0.0.0, ::
+allow-from={wanted.clients}
+dont-query=
+forward-zones={wanted.zone}={wanted.server}
+dns64-prefix={wanted.prefix}
+dnssec=off
+hint-file=no
+security-poll-suffix=
+threads={self.options.threads}
+max-mthreads=8192
+server-down-max-fails=0
+loglevel=0
+quiet=yes
+"""
+
+    def command(self, file: str, place: str) -> str:
+        """In the foreground; it wants its file under a name of its own."""
+        return f"pdns_recursor --config-dir={place} --config-name=v6t"
+
+    def emptied(self, file: str, place: str) -> Step:
+        """By rec_control, the cache of packets, too."""
+        reach = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
+        return Step(
+            f"{reach} wipe-cache $", "no name is in the cache",
+            check=contains(f"{reach} ping", "pong"),
+        )  # fmt: skip

@@ -1,0 +1,135 @@
+"""What DNS64 servers have in common: a process of its own on Linux, with a configuration of its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pydantic import Field
+from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.options import LinuxOptions
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
+from v6t.profiles.errors import UsageError
+from v6t.profiles.intent_settings import Dns64
+
+
+class ServerOptions(LinuxOptions):
+    """Options of a DNS64 server."""
+
+    threads: int = Field(default=1, ge=1, le=256)
+    """That answer queries."""
+
+
+class Dns64Server(LinuxDriver):
+    """One process; nothing of the device's own name service is touched."""
+
+    technologies = ("dns64",)
+    options_model = ServerOptions
+    process: ClassVar[str]
+    """Name of the process."""
+    file: ClassVar[str] = "server.conf"
+    """Name of its configuration file."""
+    prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
+    """Of prefixes it makes records with."""
+    most_threads: ClassVar[int] = 256
+
+    @abstractmethod
+    def configuration(self, wanted: Dns64, place: str) -> str:
+        """Its configuration file."""
+
+    @abstractmethod
+    def command(self, file: str, place: str) -> str:
+        """How it is started in the foreground."""
+
+    @abstractmethod
+    def emptied(self, file: str, place: str) -> Step:
+        """What empties its cache."""
+
+    def before_start(self, place: str) -> Sequence[Step]:
+        """What it needs beside its configuration."""
+        del place
+        return ()
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """Prefixes and threads it does not know."""
+        super().refuse(intent, facts)
+        prefix = Dns64.of(intent).prefix
+        if prefix.prefixlen not in self.prefix_lengths:
+            known = " or ".join(f"/{length}" for length in self.prefix_lengths)
+            raise UsageError(
+                f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
+                "set the plugin's parameter prefix, e.g. prefix=2001:db8:64::/96",
+            )
+        if self.options.threads > self.most_threads:
+            raise UsageError(
+                f"{self.name} runs with {self.most_threads} thread here, not {self.options.threads}",
+                "leave dut.options.threads out",
+            )
+
+    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+        """Queries that found no room in the socket of the server."""
+        return {
+            **super().telemetry(intent),
+            "udp": Reading(
+                "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6", _pairs
+            ),
+        }
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        wanted, place = Dns64.of(intent), f"{self.options.state_dir}/dns"
+        file, pid = f"{place}/{self.file}", f"{place}/{self.name}.pid"
+        listens = f"ss -Hlun src '[{wanted.resolver}]:53'"
+        run = self.command(file, place)
+        return self.finish(
+            facts,
+            [
+                *self.base(intent, facts),
+                Step(
+                    f"mkdir -m 700 {place}",
+                    "a directory for the server's files",
+                    undo=f"find {place} -depth -delete",
+                    before=f"ls -d {place} 2>/dev/null || true",
+                    was=Was.FOREIGN,
+                    check=contains(f"ls -d {place}", place),
+                ),
+                *self.before_start(place),
+                write_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
+                Step(
+                    f"cd {place} && {{ setsid {run} >{place}/{self.name}.log 2>&1 </dev/null & "
+                    f"echo $! >{pid}; }}",
+                    "the server itself",
+                    undo=stop(pid, self.process),
+                    before=f"ls {pid} 2>/dev/null; {listens}; true",
+                    was=Was.FOREIGN,
+                    check=self.answering(listens, pid),
+                ),
+            ],
+            flush=(self.emptied(file, place),),
+            notes=("the cache is emptied before each trial",),
+        )
+
+    def answering(self, listens: str, pid: str) -> Check:
+        """It runs, and listens where clients ask."""
+        wait = (
+            f"n=0; until {listens} | grep -q . ; do n=$((n+1)); [ $n -lt 50 ] || break; sleep 0.2; "
+            f"done; cat /proc/$(cat {pid})/comm; {listens}"
+        )
+
+        def checker(output: str) -> str | None:
+            lines = output.splitlines()
+            if not lines or lines[0] != self.process:
+                return f"{self.process} does not run; see its log: {shown(output)}"
+            return None if len(lines) > 1 else f"{self.process} does not listen"
+
+        return checked(wait, checker, f"{self.process}, listening")
+
+
+def _pairs(output: str) -> Mapping[str, float]:
+    """Lines of a name and a number."""
+    words = (line.split() for line in output.splitlines())
+    return {w[0]: float(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}

@@ -1,0 +1,74 @@
+"""Unbound as a DNS64 server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from v6t.drivers.duts.kinds.dns64.server import Dns64Server
+from v6t.drivers.duts.plan import Step, contains
+from v6t.profiles.intent_settings import Dns64
+
+
+class Unbound(Dns64Server):
+    """NLnet Labs' Unbound with its module dns64."""
+
+    name = "unbound"
+    title = "Unbound"
+    executed = "configured, verified, measured and restored (Debian's 1.17.1)"
+    versions = ("1.17.1",)
+    programs: Mapping[str, str] = {"unbound": "unbound", "unbound-control": "unbound"}
+    version_command = "unbound -V"
+    process = "unbound"
+
+    def read_version(self, text: str) -> str:
+        """``Version 1.17.1``."""
+        found = re.search(r"Version (\d[\w.]*)", text)
+        return found[1] if found else "unknown"
+
+    def configuration(self, wanted: Dns64, place: str) -> str:
+        """A resolver for one zone, which RFC 6761 would have it answer itself."""
+        return f"""server:
+  interface: {wanted.resolver}
+  port: 53
+  access-control: {wanted.clients} allow
+  do-daemonize: no
+  username: ""
+  chroot: ""
+  directory: "{place}"
+  pidfile: ""
+  use-syslog: no
+  logfile: ""
+  verbosity: 0
+  num-threads: {self.options.threads}
+  outgoing-range: 8192
+  num-queries-per-thread: 4096
+  so-rcvbuf: 4m
+  msg-cache-size: 64m
+  rrset-cache-size: 128m
+  do-not-query-localhost: no
+  local-zone: "test." nodefault
+  qname-minimisation: no
+  minimal-responses: yes
+  module-config: "dns64 iterator"
+  dns64-prefix: {wanted.prefix}
+stub-zone:
+  name: "{wanted.zone}"
+  stub-addr: {wanted.server}
+remote-control:
+  control-enable: yes
+  control-interface: {place}/unbound.control
+  control-use-cert: no
+"""
+
+    def command(self, file: str, place: str) -> str:
+        """In the foreground."""
+        return f"unbound -d -c {file}"
+
+    def emptied(self, file: str, place: str) -> Step:
+        """Reading the configuration again forgets everything, also how slow a server seemed."""
+        reach = f"unbound-control -c {file}"
+        return Step(
+            f"{reach} reload", "no name is in the cache",
+            check=contains(f"{reach} status", "is running"),
+        )  # fmt: skip

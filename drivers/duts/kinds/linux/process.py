@@ -1,0 +1,13 @@
+"""A program that a driver started, by its file with the process id."""
+
+from __future__ import annotations
+
+
+def stop(pid_file: str, name: str) -> str:
+    """Shell line that ends our process of this name, and no other."""
+    return (
+        f"p=$(cat {pid_file} 2>/dev/null) || exit 0; "
+        f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {name} ] && kill $p; '
+        "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.2; done; "
+        f"rm -f {pid_file}; [ ! -d /proc/$p ]"
+    )

@@ -1,0 +1,76 @@
+"""The authoritative server behind the device, as a role of the embedded tester."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from v6t.drivers.embedded.played import Played
+from v6t.profiles.dns.envelope import DNS_PORT, Layout, word
+from v6t.profiles.dns.messages import Asked, Authority
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.profiles.arrays import U8
+    from v6t.profiles.dns.zone import Zone
+
+GATHERED = 32
+"""Fewer questions at a time than this, and the next look waits for more."""
+GATHERING_S = 0.0001
+
+
+class AuthorityRole(Played):
+    """Answers on one interface whatever is asked at port 53 there."""
+
+    def __init__(
+        self,
+        interface: str,
+        frame_octets: int,
+        hosts: Mapping[str, Any] | None,
+        layout: Layout,
+        zone: Zone,
+    ) -> None:
+        """See the base class; ``zone`` is answered for."""
+        super().__init__(interface, frame_octets, hosts, layout)
+        self._authority = Authority(zone)
+
+    def arm(self, *, own_share: float, cached: int) -> None:
+        """A trial begins: its counts, and what it answers; see :class:`Authority`."""
+        self._begin()
+        self._authority.own_share, self._authority.cached = own_share, cached
+        self.recount()
+
+    def recount(self) -> None:
+        """What was asked so far is forgotten."""
+        self._authority.asked = Asked()
+
+    def report(self) -> dict[str, Any]:
+        """What was asked, and health."""
+        self._drain()
+        return {**asdict(self._authority.asked), **self._health()}
+
+    def _rest(self, poll: select.poll, taken: int) -> None:
+        if not taken:
+            poll.poll(200)
+        elif taken < GATHERED:  # a wake-up for each question would take a core from the device
+            time.sleep(GATHERING_S)
+
+    def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
+        del times
+        at = self._layout.message
+        asked = word(frames, self._layout.udp + 2) == DNS_PORT
+        if not asked.all():
+            frames = frames[asked]
+        if not len(frames):
+            return
+        # what follows a short datagram is padding of the frame
+        octets = int(word(frames[:1], self._layout.udp + 4)[0]) - 8
+        for rows, answers in self._authority.answer(frames[:, at : at + octets]):
+            made = self._layout.turned(frames[rows], answers.shape[1])
+            made[:, at:] = answers
+            self._layout.finish(made)
+            self._tx.send(made)

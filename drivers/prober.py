@@ -1,0 +1,26 @@
+"""Whoever sends single frames on the two links of a device and hears what comes on both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+Side = Literal["left", "right"]
+Sided = tuple[Side, bytes]
+"""A frame without FCS, and the link it is on."""
+
+
+class Prober(Protocol):
+    """Holds both ports of the tester until it is closed."""
+
+    def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
+        """Send frames; what arrives afterwards, oldest first.
+
+        Args:
+            frames: one after the other.
+            wait_s: listen so long where nothing comes.
+            quiet_s: and so long after the last frame that came.
+        """
+
+    def close(self) -> None:
+        """Give the ports back. May be called twice."""

@@ -1,0 +1,1 @@
+"""Technologies that answer queries."""

@@ -1,0 +1,142 @@
+"""DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from typing import Literal
+
+from pydantic import Field, model_validator
+from v6t.plugins.base import DutIntent, PluginParams
+from v6t.plugins.common.addresses import device, tester
+from v6t.plugins.common.text import network6
+from v6t.plugins.resolving import Resolving
+from v6t.plugins.translation import rfc6052
+from v6t.profiles.dns.zone import SUFFIX, Zone
+from v6t.profiles.errors import UsageError
+from v6t.profiles.intent import link_side
+from v6t.profiles.intent_settings import Dns64 as Dns64Settings
+
+FEWEST_NAMES = 1 << 16
+
+
+class Dns64Params(PluginParams):
+    """Everything ``dns64`` can be told."""
+
+    prefix: str = Field(
+        "2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records the device makes"
+    )
+    upstream: Literal["ipv4", "ipv6"] = Field(
+        "ipv4", description="version of IP between the device and the authoritative server"
+    )
+    names: IPv4Network = Field(
+        IPv4Network("64.0.0.0/2"),
+        description="addresses of the A records: each name spells one, and is asked for once",
+    )
+    own_prefix: IPv6Network = Field(
+        IPv6Network("2001:2:0:aaaa::/96"),
+        description="a /96: AAAA records of names that have one of their own",
+    )
+    ttl_s: int = Field(3600, ge=0, le=604_800, description="time to live of all records [s]")
+    client_ports: int = Field(
+        64,
+        ge=1,
+        le=300,
+        description="source ports of the client: a device may spread them over cores",
+    )
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+
+    @cached_property
+    def servers(self) -> IPv6Network:
+        """The checked prefix."""
+        named = str(rfc6052.WELL_KNOWN) if self.prefix in ("wkp", "well-known") else self.prefix
+        return rfc6052.check_prefix(network6(named, "prefix"))
+
+    @model_validator(mode="after")
+    def _possible(self) -> Dns64Params:
+        if self.own_prefix.prefixlen != 96:
+            raise UsageError(
+                f"own_prefix is a /{self.own_prefix.prefixlen}",
+                "give a /96: the name's address follows",
+            )
+        if self.own_prefix.overlaps(self.servers):
+            raise UsageError(
+                f"own_prefix {self.own_prefix} and prefix {self.servers} overlap",
+                "no answer would tell whether it was synthesised",
+            )
+        if self.names.num_addresses < FEWEST_NAMES:
+            raise UsageError(
+                f"{self.names} has {self.names.num_addresses} names, which are soon asked twice",
+                "give a /16 or a shorter prefix",
+            )
+        return self
+
+
+class Dns64(Resolving):
+    """Makes AAAA records of A records."""
+
+    name = "dns64"
+    title = "DNS64: AAAA records made of A records, for clients of a NAT64"
+    rfcs = ("RFC 8219 section 9", "RFC 6147", "RFC 6052")
+    params_model = Dns64Params
+    sides = ("clients", "authoritative server")
+    default_driver = "unbound"
+    params: Dns64Params
+
+    @property
+    def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
+        """Clients have IPv6 (RFC 8219 section 9.1)."""
+        return 6, 4 if self.params.upstream == "ipv4" else 6
+
+    @cached_property
+    def zone(self) -> Zone:
+        """See the base class."""
+        p = self.params
+        four = p.upstream == "ipv4"
+        return Zone(
+            client=p.tester_left_ipv6,
+            resolver=p.dut_left_ipv6.ip,
+            asker=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
+            server=p.tester_right_ipv4 if four else p.tester_right_ipv6,
+            prefix=p.servers.network_address.packed,
+            places=rfc6052.octets_of(p.servers),
+            own=p.own_prefix.network_address.packed[:12],
+            first=int(p.names.network_address),
+            count=p.names.num_addresses,
+            ttl_s=p.ttl_s,
+            ports=(20_000, p.client_ports),
+        )
+
+    def dut_intent(self) -> DutIntent:
+        """The prefix, the zone's server, and both links; nothing is routed."""
+        p, links = self.params, self.links
+        return DutIntent(
+            technology=self.name,
+            settings=Dns64Settings(
+                prefix=p.servers,
+                resolver=p.dut_left_ipv6.ip,
+                clients=p.dut_left_ipv6.network,
+                zone=SUFFIX,
+                server=self.zone.server,
+                mtu=min(links.left.mtu, links.right.mtu),
+            ).listed(),
+            links=links,
+            left=link_side(links.left, [p.dut_left_ipv6], [p.tester_left_ipv6]),
+            right=link_side(
+                links.right,
+                [p.dut_right_ipv4, p.dut_right_ipv6],
+                [p.tester_right_ipv4, p.tester_right_ipv6],
+            ),
+        )

@@ -1,0 +1,73 @@
+"""The contract of a technology that answers queries: it has a zone in place of traffic.
+
+The tester asks for names of :attr:`~v6t.plugins.base.Technology.zone` on the left, answers what the
+device asks for them on the right, and knows the answer each client must be given. Stream sets,
+frame sizes and the reference translation of frames do not exist; benchmarks for technologies
+that forward frames are refused.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+from v6t.plugins.base import Technology
+from v6t.profiles.dns.messages import QUESTION_END
+from v6t.profiles.errors import UsageError
+from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.wire import FCS_OCTETS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.profiles.dns.zone import Zone
+
+IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
+"""A query as a frame, untagged."""
+
+
+class Resolving(Technology):
+    """Answers queries."""
+
+    exchange = "queries"
+    modes = ("forward",)
+    default_benchmarks = ("resolution",)
+    overhead = 20
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = (IPV6_OCTETS,)
+
+    @property
+    @abstractmethod
+    def zone(self) -> Zone:
+        """The names that are asked for and answered for."""
+
+    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """The size of a query; as device and authoritative server would exchange it.
+
+        Raises:
+            UsageError: another size.
+        """
+        if ipv6_frame_size != IPV6_OCTETS:
+            raise UsageError(
+                f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}",
+                "leave the frame size out",
+            )
+        return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
+
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
+        """There is no translation of frames.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"{self.name} forwards no frames", "it answers queries: see zone")
+
+    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
+        """There are no streams.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"{self.name} has no streams of frames: its queries are made one by one",
+            "measure it with `v6t run --measure resolution`",
+        )

@@ -1,0 +1,42 @@
+"""DNS resolution performance (RFC 8219 section 9.2): the search for a rate of queries, and its self-test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from v6t.procedures.throughput import ThroughputSpec
+
+BENCHMARK = "resolution"
+QPS = "queries/s"
+SELFTEST_TIMEOUT_SHARE = 0.25
+"""Of the time-out, within which the tester answers itself (section 9.2.1)."""
+QUERIES_EACH = 2
+"""Questions that a query makes at most: the self-test has so many times its rate."""
+
+
+@dataclass(frozen=True)
+class ResolutionSpec(ThroughputSpec):
+    """A search: ``conditions.queries`` say what is asked."""
+
+    @property
+    def benchmark(self) -> str:
+        """See the base class."""
+        return BENCHMARK
+
+    @property
+    def unit(self) -> str:
+        """See the base class."""
+        return QPS
+
+
+def covered_qps(capacity_qps: float, delta: float) -> float:
+    """The highest rate that a self-test covers.
+
+    Section 9.2.1 asks for ``2 (r + delta)`` with a delta of at least 0.1. Read as a rate that would be a
+    tenth of a query a second, so it is taken as a share of r: that covers the other reading, too.
+
+    Args:
+        capacity_qps: what the tester answers itself, within a quarter of the time-out.
+        delta: share by which it must do better.
+    """
+    return capacity_qps / (QUERIES_EACH * (1 + delta))

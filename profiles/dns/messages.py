@@ -1,0 +1,201 @@
+"""Questions for AAAA records, and the authoritative answers to a device's questions, many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.profiles.distinct import distinct
+from v6t.profiles.dns.reading import read_name
+from v6t.profiles.dns.zone import (
+    LABEL,
+    NAME_OCTETS,
+    SUFFIX_WIRE,
+    Zone,
+    labels_of,
+    octets,
+    read_labels,
+    wire_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+    from v6t.profiles.arrays import U8
+
+A, NS, SOA, AAAA, OPT = 1, 2, 6, 28, 41
+HEADER = 12
+LABEL_AT = HEADER + 1
+SUFFIX_AT = LABEL_AT + LABEL
+QUESTION_END = HEADER + NAME_OCTETS + 4
+"""Octets of a question: header, name, type and class."""
+_IN = b"\0\1"
+_POINTER = b"\xc0\x0c"
+_ZONE_POINTER = (0xC000 | SUFFIX_AT).to_bytes(2, "big")
+_EDNS = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
+"""An OPT record of 1232 octets without options (RFC 6891 section 6.1.2)."""
+_REFUSED, _RESPONSE, _AUTHORITATIVE = 5, 0x80, 0x04
+_LOWER = 0x20
+_SUFFIX = np.frombuffer(SUFFIX_WIRE, np.uint8)
+_SUFFIX_LABELS, _ = read_name(SUFFIX_WIRE, 0)
+_LETTERS = np.where(ord("a") <= _SUFFIX, _LOWER, 0).astype(np.uint8)
+"""Bits in which an upper case letter differs: some resolvers vary them."""
+
+
+def question() -> bytes:
+    """A question for the AAAA record of a name that is still to be written, recursion desired."""
+    name = bytes((LABEL,)) + bytes(LABEL) + SUFFIX_WIRE
+    return b"\0\0\1\0\0\1\0\0\0\0\0\0" + name + AAAA.to_bytes(2, "big") + _IN
+
+
+def write_questions(
+    messages: U8, identifiers: NDArray[np.integer], addresses: NDArray[np.uint32]
+) -> None:
+    """Identifiers and names into messages that begin as :func:`question`."""
+    messages[:, 0] = identifiers >> 8 & 0xFF
+    messages[:, 1] = identifiers & 0xFF
+    messages[:, LABEL_AT : SUFFIX_AT + 1] = labels_of(addresses)
+
+
+def mask_of(message: bytes) -> U8:
+    """Bits of a message of this form that count: resolvers may vary the case of the zone's letters."""
+    mask = np.full(len(message), 0xFF, np.uint8)
+    mask[SUFFIX_AT : SUFFIX_AT + len(SUFFIX_WIRE)] -= _LETTERS
+    return mask
+
+
+def _form() -> tuple[U8, U8]:
+    """A question for one of the names, and the bits that tell it."""
+    form = question()
+    mask = mask_of(form)
+    mask[:2], mask[2], mask[3] = 0, 0xF8, 0
+    mask[6:12] = 0
+    mask[LABEL_AT:SUFFIX_AT] = 0
+    mask[QUESTION_END - 3] = 0
+    return np.frombuffer(form, np.uint8), mask
+
+
+_FORM, _FORM_MASK = _form()
+_RECORDS: tuple[Callable[[Zone, NDArray[np.uint32]], U8 | None], ...] = (
+    lambda zone, addresses: None,
+    lambda zone, addresses: octets(addresses),
+    lambda zone, addresses: zone.own_records(addresses),
+)
+"""None, the A record, the AAAA record of its own."""
+
+
+@dataclass
+class Asked:
+    """What a device asked the authoritative server.
+
+    Attributes:
+        aaaa, a: questions for a name's records.
+        repeated: questions for AAAA records of names that were in its cache.
+        other: other questions.
+    """
+
+    aaaa: int = 0
+    a: int = 0
+    repeated: int = 0
+    other: int = 0
+
+
+@dataclass
+class Authority:
+    """Answers for a zone; no state but its counters.
+
+    Attributes:
+        zone: whose names.
+        own_share: so many of them have an AAAA record of their own.
+        cached: first so many names were asked before.
+    """
+
+    zone: Zone
+    own_share: float = 0.0
+    cached: int = 0
+    asked: Asked = field(default_factory=Asked)
+
+    def answer(self, messages: U8) -> list[tuple[NDArray[np.int64], U8]]:
+        """Answers to equally long messages: rows they answer, and equally long answers."""
+        found: list[tuple[NDArray[np.int64], U8]] = []
+        ours: NDArray[np.bool_] = np.zeros(len(messages), bool)
+        if messages.shape[1] >= QUESTION_END:
+            ours = np.logical_not(((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1))
+            addresses, spelled = read_labels(messages[:, LABEL_AT : SUFFIX_AT + 1])
+            ours &= spelled
+            kind = messages[:, QUESTION_END - 3]
+            self._count(addresses, kind * ours)
+            aaaa = (kind == AAAA) & self.with_own(addresses)
+            # by what is answered, and whether the question has an OPT record
+            form = np.where(aaaa, 2, np.where(kind == A, 1, 0)) * 2 + (messages[:, 11] > 0)
+            for number in distinct(form[ours]):
+                chosen = np.nonzero(ours & (form == number))[0]
+                record = _RECORDS[number // 2](self.zone, addresses[chosen])
+                extended = bool(number % 2)
+                found.append((chosen, self._made(messages[chosen], record, extended=extended)))
+        for row in np.nonzero(~ours)[0]:
+            made = self._elsewhere(messages[row].tobytes())
+            if made:
+                self.asked.other += 1
+                found.append((np.array([row]), np.frombuffer(made, np.uint8)[None, :]))
+        return found
+
+    def with_own(self, addresses: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Which names have an AAAA record of their own."""
+        return self.zone.with_own(addresses, self.own_share)
+
+    def _count(self, addresses: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> None:
+        aaaa = kinds == AAAA
+        self.asked.aaaa += int(np.count_nonzero(aaaa))
+        self.asked.a += int(np.count_nonzero(kinds == A))
+        early = addresses[aaaa].astype(np.int64) - self.zone.first < self.cached
+        self.asked.repeated += int(np.count_nonzero(early))
+
+    def _made(self, questions: U8, data: U8 | None, *, extended: bool) -> U8:
+        """Equal answers but for identifier, question and data."""
+        rest = self._negative() if data is None else self._record(data.shape[1])
+        rest += _EDNS if extended else b""
+        made = np.empty((len(questions), QUESTION_END + len(rest)), np.uint8)
+        made[:, :QUESTION_END] = questions[:, :QUESTION_END]
+        made[:, QUESTION_END:] = np.frombuffer(rest, np.uint8)
+        made[:, 2] = made[:, 2] & 1 | _RESPONSE | _AUTHORITATIVE
+        made[:, 3] = 0
+        given = data is not None
+        made[:, 6:12] = (0, int(given), 0, int(not given), 0, int(extended))
+        if data is not None:
+            begin = QUESTION_END + 12
+            made[:, begin : begin + data.shape[1]] = data
+        return made
+
+    def _record(self, size: int) -> bytes:
+        head = _POINTER + (A if size == 4 else AAAA).to_bytes(2, "big") + _IN
+        return head + self.zone.ttl_s.to_bytes(4, "big") + size.to_bytes(2, "big") + bytes(size)
+
+    def _negative(self, owner: bytes = _ZONE_POINTER) -> bytes:
+        """The SOA record that says how long there is nothing (RFC 2308 section 5)."""
+        ttl = self.zone.ttl_s.to_bytes(4, "big")
+        data = wire_name("ns.invalid") + wire_name("hostmaster.invalid")
+        data += (1).to_bytes(4, "big") + ttl * 4
+        head = owner + SOA.to_bytes(2, "big") + _IN + ttl
+        return head + len(data).to_bytes(2, "big") + data
+
+    def _elsewhere(self, message: bytes) -> bytes | None:
+        """No such record within the zone; refused elsewhere (RFC 1035 section 4.1.1)."""
+        if message[2] & 0xF8 or message[4:6] != b"\0\1":
+            return None
+        try:
+            labels, end = read_name(message, HEADER)
+        except (IndexError, ValueError):
+            return None
+        end += 4
+        if end > len(message):
+            return None
+        inside = labels[-len(_SUFFIX_LABELS) :] == _SUFFIX_LABELS
+        extended = message[10:12] != b"\0\0"
+        code = 0 if inside else _REFUSED
+        flags = bytes((message[2] & 1 | _RESPONSE | (_AUTHORITATIVE if inside else 0), code))
+        counts = bytes((0, 1, 0, 0, 0, int(inside), 0, int(extended)))
+        rest = self._negative(SUFFIX_WIRE) if inside else b""
+        return message[:2] + flags + counts + message[HEADER:end] + rest + _EDNS * extended

@@ -1,0 +1,164 @@
+"""DNS resolution performance (RFC 8219 section 9): a device of known capacity, the matrix, the self-test."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from v6t.core.config.checks import check_abilities
+from v6t.core.config.resolve import Flags, resolve_and_bind
+from v6t.core.runs.plan import plan
+from v6t.procedures.queries import Answers, Queries
+from v6t.procedures.resolution import covered_qps
+from v6t.procedures.trial import (
+    ABILITIES,
+    ClassCount,
+    DirectionResult,
+    Trial,
+    TrialResult,
+    result_from_json,
+    result_to_json,
+    trial_to_json,
+)
+from v6t.profiles.errors import EnvironmentLacking
+
+from .support import complaint, v6t
+
+SIM = ("run", "--plugin", "dns64", "--tester", "sim")
+
+
+class OfFrames:
+    """Any tester without a DNS client: TRex is one."""
+
+    abilities = frozenset(ABILITIES) - {"queries"}
+
+
+def results(directory) -> dict:
+    (record,) = json.loads((directory / "results.json").read_text())["results"]
+    return record
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "out"
+    done = v6t(*SIM, "--set-tester", "capacity_fps=12345", "--cached", "[100,50]", "--own-aaaa",
+               "[40]", "--resolution-qps", "100", "-o", out)  # fmt: skip
+    assert done.status == 0, done.err
+    return out, done
+
+
+def test_a_device_of_known_capacity_is_found_within_the_resolution(matrix):
+    record = results(matrix[0])
+    assert record["unit"] == "queries per second"
+    for found in record["combinations"]:
+        # a device answers what fits a whole trial
+        assert all(12_345 - 100 <= rate <= 12_345 + 2 for rate in found["rates"])
+        assert found["p1"] <= found["median"] <= found["p99"]
+
+
+def test_the_required_combination_is_first_and_none_is_measured_that_cannot_differ(matrix):
+    record = results(matrix[0])
+    pairs = [(f["cached_percent"], f["own_aaaa_percent"]) for f in record["combinations"]]
+    assert pairs == [(0, 0), (0, 40), (50, 0), (50, 40), (100, 0)]
+    asked = {
+        p: (f["asked_aaaa"], f["asked_a"])
+        for p, f in zip(pairs, record["combinations"], strict=True)
+    }
+    assert asked[0, 0] == pytest.approx((1, 1))
+    assert asked[0, 40] == pytest.approx((1, 0.6), abs=0.01)
+    assert asked[50, 40] == pytest.approx((0.5, 0.3), abs=0.01)
+    assert asked[100, 0] == (0, 0)
+
+
+def test_the_table_of_both_shares_stands_in_report_and_on_the_screen(matrix):
+    out, done = matrix
+    assert v6t("report", out).status == 0
+    assert "median (P1 to P99)" in " ".join(done.out.split())
+    report = (out / "report.md").read_text()
+    for word in (
+        "DNS resolution performance",
+        "RFC 8219 section 9.2.1",
+        "time-out of no more than 1 s",
+    ):
+        assert word in report
+    rows = (out / "resolution.csv").read_text().splitlines()
+    assert rows[0].startswith("No,cached %,own AAAA %")
+    assert len(rows) == 1 + 5 * 2
+
+
+def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
+    done = v6t(*SIM, "--set-tester", "tester_fps=22000", "-o", tmp_path / "out")
+    record = results(tmp_path / "out")
+    allowed = record["selftest"]["covered_qps"]
+    assert allowed == pytest.approx(record["selftest"]["capacity_qps"] / 2.2)
+    assert record["combinations"][0]["median"] == pytest.approx(allowed)
+    assert (
+        f"refused: the device answers at least {allowed:,.0f} queries/s" in record["not_measured"]
+    )
+    assert "refused" in " ".join(done.out.split())
+    assert record["selftest"]["timeout_s"] == 0.25
+
+
+def test_a_self_test_covers_twice_the_rate_and_a_share_more():
+    assert covered_qps(22_000, 0.1) == pytest.approx(10_000)
+    assert 2 * (covered_qps(22_000, 0.1) + 0.1) <= 22_000  # the text's sum, too
+
+
+def test_a_single_answer_that_comes_too_late_fails_the_rate(tmp_path):
+    v6t(*SIM, "--set-tester", "late=1", "-o", tmp_path / "out")
+    (found,) = results(tmp_path / "out")["combinations"]
+    assert found["rates"] == [0, 0]
+    assert found["reasons"]["late"] >= 1
+
+
+def test_a_wrong_record_ends_the_run(tmp_path):
+    done = v6t(*SIM, "--set-tester", "mismatch=1", "-o", tmp_path / "out")
+    assert done.status == 6
+    assert "wrong AAAA record" in done.err
+
+
+def test_what_is_not_possible_is_refused_in_a_sentence(tmp_path):
+    said = complaint(v6t(*SIM, "--measure", "throughput"))
+    assert "throughput is measured with frames, and dns64 is a technology of queries" in said
+    said = complaint(v6t("run", "--plugin", "siit", "--tester", "sim", "--measure", "resolution"))
+    assert "resolution is measured with queries" in said
+    assert "without a device" in complaint(v6t("run", "--plugin", "dns64", "--dut", "cable"))
+    assert "a query is a frame of 114 octets" in complaint(v6t(*SIM, "--frame-size", "512"))
+    assert "no streams of frames" in complaint(v6t("compile", "--plugin", "dns64"))
+
+
+def test_a_tester_that_only_sends_frames_is_refused():
+    bound = resolve_and_bind(flags=Flags(plugin="dns64", tester="trex", dut="unbound"))
+    with pytest.raises(
+        EnvironmentLacking, match="trex .* a tester that asks and answers DNS queries"
+    ):
+        check_abilities(bound, OfFrames())
+
+
+def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():
+    planned = plan(resolve_and_bind(flags=Flags(plugin="dns64", preset="rfc", tester="sim")))
+    (point,) = planned.points
+    assert (point.benchmark, point.mode) == ("resolution", "queries")
+    assert planned.run.procedure.trial_duration_s == 60
+    assert planned.run.procedure.repetitions == 20
+    assert planned.streams == ()
+    assert not any("RFC 8219 section 9.2 allows" in text for text in planned.caveats)
+
+
+def test_a_longer_timeout_than_the_rfc_allows_is_said():
+    flags = Flags(plugin="dns64", tester="sim", procedure={"resolution": {"timeout_s": 2.0}})
+    caveats = plan(resolve_and_bind(flags=flags)).caveats
+    assert any("queries time out after 2 s" in text for text in caveats)
+
+
+def test_trials_and_results_are_kept_whole():
+    asked = Queries(0.2, 0.4, 1.0, 50)
+    trial = Trial("resolution", "k", 114, 94, "forward", 10.0, 1.0, queries=asked)
+    assert trial.needs == {"queries"}
+    assert trial_to_json(trial)["queries"]["cached"] == 0.2
+    answers = Answers({"late": 1}, 10, 6, 0, 0, 50)
+    counted = DirectionResult(
+        {"queries": ClassCount("foreground", 10, 10, 9, late=1)}, 1.0, answers=answers
+    )
+    result = TrialResult({"forward": counted})
+    assert result_from_json(json.loads(json.dumps(result_to_json(result)))) == result

@@ -1,0 +1,102 @@
+"""DNS64 servers in namespaces: configured, asked, judged, emptied, restored; a wrong one is caught."""
+
+from __future__ import annotations
+
+import pytest
+from v6t.core.config.files import Flags
+from v6t.core.config.resolve import resolve_and_bind
+from v6t.core.runs.bench import Bench
+from v6t.drivers.lab.privilege import available
+from v6t.plugins.resolution.dns64 import Dns64, Dns64Params
+from v6t.procedures.queries import Queries
+from v6t.procedures.trial import Trial
+
+from .test_devices import missing
+
+POSSIBLE, WHY = available()
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+SERVERS = ("bind9", "knot-resolver", "pdns-recursor", "unbound")
+QPS, SECONDS = 400.0, 0.5
+COUNT = round(QPS * SECONDS)
+
+
+class Asking:
+    """A server between the tester's ports."""
+
+    def __init__(self, server: str, **params: str) -> None:
+        if package := missing(server, "directly"):
+            pytest.skip(f"needs {package}")
+        self.bound = resolve_and_bind(flags=Flags(plugin="dns64", dut=server, params=params))
+        self.bench = Bench(self.bound)
+        self.bench.load({})
+
+    def ask(self, asked: Queries):
+        trial = Trial(
+            *("resolution", "k", 114, 94, "forward", QPS, SECONDS),
+            residual_wait_s=2.0, pause_s=0.0, queries=asked,
+        )  # fmt: skip
+        result = self.bench.measure(trial)
+        assert not result.faults
+        return result.directions["forward"]
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bench.close()
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_every_query_is_answered_rightly_and_the_cache_does_what_is_asked(server):
+    with Asking(server) as device:
+        plain = device.ask(Queries(timeout_s=2.0))
+        assert plain.total("received") == COUNT, plain.answers
+        assert (plain.matched, plain.mismatch) == (COUNT, None)
+        assert plain.answers.aaaa >= COUNT
+        assert plain.answers.a >= COUNT
+        own = device.ask(Queries(own_aaaa=1.0, timeout_s=2.0))
+        assert own.total("received") == COUNT, own.answers
+        assert own.answers.a <= COUNT * 0.05
+        half = device.ask(Queries(cached=0.5, timeout_s=2.0, cached_names=20))
+        assert half.total("received") == COUNT, half.answers
+        assert half.answers.cached_names == 20
+        assert half.answers.repeated <= COUNT * 0.05
+        assert half.answers.aaaa <= COUNT * 0.6
+        # the cache was emptied in between: names of the trial before are asked anew
+        again = device.ask(Queries(cached=1.0, timeout_s=2.0, cached_names=20))
+        assert again.total("received") == COUNT, again.answers
+        assert again.answers.aaaa <= COUNT * 0.05
+
+
+def test_the_authoritative_server_is_reached_by_ipv6_too():
+    with Asking("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
+        found = device.ask(Queries(timeout_s=2.0))
+        assert found.total("received") == COUNT, found.answers
+
+
+def test_another_prefix_on_the_device_is_a_wrong_record():
+    with Asking("unbound") as device:
+        wrong = Dns64(Dns64Params(prefix="2001:db8:65::/96")).dut_intent()
+        device.bound.__dict__["intent"] = wrong  # what the driver is told
+        found = device.ask(Queries(timeout_s=2.0))
+        assert found.total("received") == 0
+        assert found.answers.reasons == {"wrong AAAA record": COUNT}
+        assert found.mismatch["why"] == "wrong AAAA record"
+        assert found.mismatch["expected"] != found.mismatch["received"]
+
+
+@pytest.mark.parametrize("upstream", ["ipv4", "ipv6"])
+def test_the_tester_answers_itself(upstream):
+    bound = resolve_and_bind(flags=Flags(plugin="dns64", params={"upstream": upstream}))
+    bench = Bench(bound, loopback=True)
+    bench.load({})
+    try:
+        trial = Trial(
+            *("selftest", "k", 114, 94, "forward", QPS, SECONDS), residual_wait_s=0.5, pause_s=0.0,
+            queries=Queries(timeout_s=0.25, alone=True),
+        )  # fmt: skip
+        found = bench.measure(trial).directions["forward"]
+    finally:
+        bench.close()
+    assert found.total("received") + found.total("late") == COUNT
+    assert (found.answers.aaaa, found.answers.a) == (COUNT, 0)

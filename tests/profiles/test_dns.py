@@ -1,0 +1,223 @@
+"""DNS messages against dnspython: questions, answers, and answers as they are judged."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+import numpy as np
+import pytest
+from v6t.plugins.resolution.dns64 import Dns64, Dns64Params
+from v6t.plugins.translation import rfc6052
+from v6t.profiles.dns import judging
+from v6t.profiles.dns.envelope import Layout
+from v6t.profiles.dns.messages import Authority, question, write_questions
+from v6t.profiles.dns.zone import SUFFIX, labels_of, read_labels
+from v6t.profiles.inet import verify
+
+COUNT = 300
+ZONE = Dns64(Dns64Params()).zone
+NUMBERS = np.arange(0, 1 << 30, (1 << 30) // COUNT)[:COUNT]
+ADDRESSES = ZONE.addresses(NUMBERS)
+
+
+def name_of(address: int) -> str:
+    return "-".join(f"{octet:03d}" for octet in int(address).to_bytes(4, "big")) + f".{SUFFIX}."
+
+
+def questions() -> np.ndarray:
+    made = np.tile(np.frombuffer(question(), np.uint8), (COUNT, 1))
+    write_questions(made, np.arange(COUNT) * 211, ADDRESSES)
+    return made
+
+
+def test_questions_are_what_dnspython_reads() -> None:
+    for row, (octets, address) in enumerate(zip(questions(), ADDRESSES, strict=True)):
+        read = dns.message.from_wire(octets.tobytes())
+        (asked,) = read.question
+        assert (read.id, str(asked.name)) == (row * 211 & 0xFFFF, name_of(address))
+        assert asked.rdtype == dns.rdatatype.AAAA
+        assert read.flags == dns.flags.RD
+        assert read.to_wire() == octets.tobytes()
+
+
+def test_labels_are_read_back_and_others_are_none() -> None:
+    addresses, right = read_labels(labels_of(ADDRESSES))
+    assert right.all()
+    assert (addresses == ADDRESSES).all()
+    wrong = [
+        b"256-000-000-001\x09",
+        b"12a-000-000-001\x09",
+        b"001-002-003.004\x09",
+        b" 01-002-003-004\x09",
+    ]
+    assert not read_labels(np.array([list(w) for w in wrong], np.uint8))[1].any()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("edns", [False, True])
+@pytest.mark.parametrize("kind", ["A", "AAAA", "HTTPS"])
+def test_the_authority_answers_as_its_zone_says(kind: str, edns: bool, share: float) -> None:
+    asked = [
+        dns.message.make_query(name_of(a), kind, use_edns=0 if edns else -1, id=n)
+        for n, a in enumerate(ADDRESSES)
+    ]
+    rows = np.array([list(m.to_wire()) for m in asked], np.uint8)
+    authority = Authority(ZONE, own_share=share)
+    seen = 0
+    for chosen, answers in authority.answer(rows):
+        for row, octets in zip(chosen, answers, strict=True):
+            seen += 1
+            read = dns.message.from_wire(octets.tobytes())
+            assert asked[row].is_response(read)
+            assert read.rcode() == dns.rcode.NOERROR
+            assert read.flags & dns.flags.AA
+            assert (read.edns >= 0) == edns
+            own = bool(ZONE.with_own(ADDRESSES[row : row + 1], share)[0])
+            wanted = {
+                "A": str(IPv4Address(int(ADDRESSES[row]))),
+                "AAAA": str(IPv6Address(ZONE.own_records(ADDRESSES[row : row + 1]).tobytes()))
+                if own
+                else "",
+            }.get(kind, "")
+            found = [str(r) for rrset in read.answer for r in rrset]
+            assert found == ([wanted] if wanted else [])
+            if not wanted:  # a resolver may keep that there is nothing (RFC 2308)
+                (soa,) = read.authority
+                assert soa.rdtype == dns.rdatatype.SOA
+    assert seen == COUNT
+    counted = {"A": authority.asked.a, "AAAA": authority.asked.aaaa}
+    assert counted == {k: COUNT * (k == kind) for k in counted}
+
+
+def test_shares_of_names_are_what_is_asked_for() -> None:
+    run = ZONE.addresses(np.arange(10_000))
+    for share in (0.0, 0.2, 0.6, 1.0):
+        assert abs(np.count_nonzero(ZONE.with_own(run, share)) - 10_000 * share) <= 20
+
+
+@pytest.mark.parametrize("kind", ["SOA", "NS", "DS"])
+@pytest.mark.parametrize("name", [f"{SUFFIX}.", f"other.{SUFFIX}.", "elsewhere.example."])
+def test_other_questions_have_an_answer_too(name: str, kind: str) -> None:
+    asked = dns.message.make_query(name, kind, use_edns=0)
+    authority = Authority(ZONE)
+    ((_, answers),) = authority.answer(np.frombuffer(asked.to_wire(), np.uint8)[None, :])
+    read = dns.message.from_wire(answers[0].tobytes())
+    assert asked.is_response(read)
+    inside = name.endswith(f"{SUFFIX}.")
+    assert read.rcode() == (dns.rcode.NOERROR if inside else dns.rcode.REFUSED)
+    assert authority.asked.other == 1
+
+
+@pytest.mark.parametrize(
+    "octets", [b"", b"\0" * 12, b"\xff" * 60, bytes(range(64)), question()[:-3]]
+)
+def test_what_is_no_question_is_not_answered(octets: bytes) -> None:
+    assert Authority(ZONE).answer(np.frombuffer(octets.ljust(12, b"\0"), np.uint8)[None, :]) == []
+
+
+@pytest.mark.parametrize("length", rfc6052.PREFIX_LENGTHS)
+def test_expected_records_are_those_of_rfc6052(length: int) -> None:
+    prefix = IPv6Network(f"2001:db8::/{length}")
+    zone = Dns64(Dns64Params(prefix=str(prefix))).zone
+    for address, record in zip(ADDRESSES, zone.answers(ADDRESSES, 0.0), strict=True):
+        assert IPv6Address(record.tobytes()) == rfc6052.embed(prefix, IPv4Address(int(address)))
+
+
+def judged(message: dns.message.Message | bytes, share: float = 0.0) -> str:
+    octets = message if isinstance(message, bytes) else message.to_wire()
+    rows = np.frombuffer(octets, np.uint8)[None, :]
+    found = judging.judge(rows, ADDRESSES[:1], ZONE.answers(ADDRESSES[:1], share))
+    return found.reasons.get(0, judging.VALID)
+
+
+def response(
+    *records: str, code: int = 0, kind: str = "AAAA", name: str = ""
+) -> dns.message.Message:
+    asked = dns.message.make_query(name or name_of(ADDRESSES[0]), kind)
+    made = dns.message.make_response(asked)
+    made.set_rcode(code)
+    made.answer = [dns.rrset.from_text(*r.split(maxsplit=4)) for r in records]
+    return made
+
+
+RIGHT = str(IPv6Address(ZONE.answers(ADDRESSES[:1], 0.0).tobytes()))
+OWN = name_of(ADDRESSES[0])
+
+
+ANSWERS = [
+    (response(f"{OWN} 60 IN AAAA {RIGHT}"), judging.VALID),
+    (response(f"{OWN} 60 IN CNAME x.test.", f"x.test. 60 IN AAAA {RIGHT}"), judging.VALID),
+    (response(f"{OWN.upper()} 60 IN AAAA {RIGHT}"), judging.VALID),
+    (response(f"x.test. 60 IN AAAA {RIGHT}"), judging.EMPTY),
+    (response(f"{OWN} 60 IN AAAA 2001:db8:64::1"), judging.WRONG),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}", f"{OWN} 60 IN AAAA 2001:db8::1"), judging.WRONG),
+    (response(), judging.EMPTY),
+    (response(code=2), "SERVFAIL"),
+    (response(code=3), "NXDOMAIN"),
+    (response(code=9), "RCODE 9"),
+    (response(f"{OWN} 60 IN A 1.2.3.4", kind="A"), judging.OTHER_QUESTION),
+    (response(name=name_of(ADDRESSES[1])), judging.OTHER_QUESTION),
+    (dns.message.make_query(OWN, "AAAA"), judging.MALFORMED),
+    (b"\0\0\x80\0" + bytes(8), judging.MALFORMED),
+    (response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire()[:-9], judging.MALFORMED),
+]
+
+
+@pytest.mark.parametrize(("message", "reason"), ANSWERS, ids=map(str, range(len(ANSWERS))))
+def test_answers_are_judged(message: dns.message.Message | bytes, reason: str) -> None:
+    assert judged(message) == reason
+
+
+def test_a_truncated_answer_is_none() -> None:
+    made = response(f"{OWN} 60 IN AAAA {RIGHT}")
+    made.flags |= dns.flags.TC
+    assert judged(made) == judging.TRUNCATED
+
+
+def test_a_name_with_a_record_of_its_own_must_be_answered_with_it() -> None:
+    own = IPv6Address(ZONE.own_records(ADDRESSES[:1]).tobytes())
+    assert judged(response(f"{OWN} 60 IN AAAA {own}"), share=1.0) == judging.VALID
+    assert judged(response(f"{OWN} 60 IN AAAA {RIGHT}"), share=1.0) == judging.WRONG
+
+
+def test_octets_at_random_never_pass_and_never_fail_otherwise() -> None:
+    right = np.frombuffer(response(f"{OWN} 60 IN AAAA {RIGHT}").to_wire(), np.uint8)
+    chance = np.random.default_rng(1)
+    for _ in range(300):
+        spoiled = right.copy()
+        place = int(chance.integers(2, len(right)))
+        if 8 <= place < 12:  # what stands behind the answer is not read
+            continue
+        spoiled[place] ^= chance.integers(1, 256)
+        said = judged(spoiled.tobytes())
+        # what an answer is judged by, and not what may stand there
+        if said == judging.VALID:
+            read = dns.message.from_wire(spoiled.tobytes(), ignore_trailing=True)
+            assert [str(r) for rrset in read.answer for r in rrset] == [RIGHT]
+            assert read.rcode() == 0
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("vlan", [None, 7])
+def test_frames_are_whole(version: int, vlan: int | None) -> None:
+    zone = Dns64(Dns64Params(upstream="ipv6" if version == 6 else "ipv4")).zone
+    layout = Layout(version, vlan)
+    head = layout.header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
+    frames = np.tile(np.frombuffer(head + question(), np.uint8), (COUNT, 1))
+    write_questions(frames[:, layout.message :], np.arange(COUNT), ADDRESSES)
+    frames[:, layout.udp + 1], frames[:, layout.udp + 3] = 9, 53
+    layout.finish(frames)
+    assert layout.is_udp(frames).all()
+    assert verify(frames).all()
+    for rows, answers in Authority(zone).answer(frames[:, layout.message :]):
+        back = layout.turned(frames[rows], answers.shape[1])
+        back[:, layout.message :] = answers
+        layout.finish(back)
+        assert layout.is_udp(back).all()
+        assert verify(back).all()
+        assert back[0, :6].tobytes() == bytes.fromhex("020000000001")
