@@ -34,6 +34,7 @@ FILES = {"json": "audit.json", "html": "audit.html", "md": "audit.md", "junit": 
 CAPTURE = "frames.pcap"
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
 """How long a clause may wait for a timer, by what the user calls it."""
+UNASKED = "not asked: the audit ended before"
 _FPS = 1000.0
 """Frames of the capture are so close: when each was sent matters to no clause."""
 
@@ -140,12 +141,12 @@ class Done:
     Attributes:
         record: of it.
         frames: of its capture.
-        trouble: the device was asked, but not put back; None: it was.
+        trouble: why not all was asked, or the device not put back; None: it was.
     """
 
     record: Audit
     frames: Sequence[bytes]
-    trouble: DutError | None
+    trouble: DutError | KeyboardInterrupt | None
 
 
 def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
@@ -166,19 +167,30 @@ def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
     clauses = [c for c in asked.clauses if wanted.keeps(c)]
     found = _Findings()
     about = bound.driver.name
-    trouble: DutError | None = None
+    trouble: DutError | KeyboardInterrupt | None = None
+    further = list(asked.variants(bound.technology)) if wanted.variants else []
     if clauses:
         try:
             with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
                 about = device.about
                 _ask(device, clauses, "", bound, found, say)
-        except DutError as exc:
+        except (DutError, KeyboardInterrupt) as exc:
             if not found.rows:
                 raise
             trouble = exc  # what was asked until then is not thrown away
-    further = wanted.variants and (trouble is None or wanted.interfaces is None)
-    for suite, words, params in asked.variants(bound.technology) if further else ():
-        _vary(bound, suite, words, params, wanted, keep, found, say)
+            for clause in clauses[len(found.rows) :]:
+                found.untold(clause, "", UNASKED)
+    for suite, words, params in further:
+        try:
+            if isinstance(trouble, KeyboardInterrupt) or (trouble and wanted.interfaces):
+                _leave_out(bound, suite, words, wanted, found)
+            else:
+                _vary(bound, suite, words, params, wanted, keep, found, say)
+        except KeyboardInterrupt as exc:
+            if not found.rows:
+                raise
+            trouble = exc
+            _leave_out(bound, suite, words, wanted, found)
     if not found.rows:
         raise UsageError("no clause has such a name", "`v6t audit --list` shows them")
     record = Audit(
@@ -244,6 +256,14 @@ def _with(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     return bind(bound.settings.model_copy(update={"params": changed}))
 
 
+def _leave_out(bound: BoundRun, suite: Suite, words: str, wanted: Wanted, found: _Findings) -> None:
+    """A further configuration of which nothing more is asked."""
+    asked = {row.clause for row in found.rows if row.variant == words}
+    for clause in suite.varied(bound.technology, words):
+        if wanted.keeps(clause) and clause.name not in asked:
+            found.untold(clause, words, UNASKED)
+
+
 def _vary(
     bound: BoundRun,
     suite: Suite,
@@ -281,7 +301,11 @@ def _ask(
     say: Say,
 ) -> None:
     for clause in clauses:
-        finding = found.add(carry_out(clause, device.carry), variant, bound.technology.links)
+        outcome = carry_out(clause, device.carry)
+        if outcome.judgement.verdict == DEVIATES:
+            # one that undid its configuration meanwhile deviates from nothing
+            device.check()
+        finding = found.add(outcome, variant, bound.technology.links)
         if finding.verdict != "conforms":
             say(f"{clause.name}: {finding.verdict}: {finding.got}")
     device.check()

@@ -161,24 +161,32 @@ def _elsewhere(
     say: Say,
 ) -> Iterator[ProbedDevice]:
     session = bound.driver.session(bound.intent, keep, say)
+    if session is None:
+        with _sided(bound, links, interfaces) as prober:
+            yield ProbedDevice(prober, listening, None, _about(bound, {}))
+        return
+    session.open()  # a device that somebody else holds is left alone
     try:
-        if session is not None:
-            session.open()
+        try:
             session.apply()
             session.verify()
-        prober = _elsewhere_prober(bound, links, interfaces)
-        try:
-            time.sleep(SETTLE_S)
-            described = {} if session is None else session.describe()
-            yield ProbedDevice(prober, listening, session, _about(bound, described))
+            with _sided(bound, links, interfaces) as prober:
+                yield ProbedDevice(prober, listening, session, _about(bound, session.describe()))
         finally:
-            prober.close()
+            session.restore()
     finally:
-        if session is not None:
-            try:
-                session.restore()
-            finally:
-                session.close()
+        session.close()
+
+
+@contextmanager
+def _sided(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Iterator[Prober]:
+    """A prober whose hosts have introduced themselves."""
+    prober = _elsewhere_prober(bound, links, interfaces)
+    try:
+        time.sleep(SETTLE_S)
+        yield prober
+    finally:
+        prober.close()
 
 
 def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:

@@ -57,7 +57,7 @@ links:                     # left carries IPv6, right IPv4
   left: {tester_mac: "02:00:00:00:01:02", dut_mac: "02:00:00:00:01:01", mtu: 1500}
   right: {tester_mac: "02:00:00:00:02:02", dut_mac: "02:00:00:00:02:01", mtu: 1500}
   # a vlan (1 to 4094) within left or right tags the frames of that link; with one in both,
-  # background: {vlan: ...} in both gives native IPv6 a VLAN of its own
+  # a background with a vlan within both (docs/method.md) gives native IPv6 its own
 line_rate: 10G             # the medium's limit; the tester's own is measured
 ## With TRex, in place of the tester above (v6t explain tester.options says what there is):
 ## tester:

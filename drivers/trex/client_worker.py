@@ -260,13 +260,13 @@ class Worker(object):
         for port, octets in frames:
             own = PacketBuffer(base64.b64decode(octets), port_src=False, port_dst=False)
             self.client.push_packets([own], ports=[port], force=True)
-        end, known = time.time() + wait_s, 0
-        while time.time() < end:
+        end, known = time.monotonic() + wait_s, 0
+        while time.monotonic() < end:
             time.sleep(0.01)
             status = self.client.get_capture_status()
             seen = sum(status[number]["count"] for number in captures.values())
             if seen != known:
-                end, known = time.time() + quiet_s, seen
+                end, known = time.monotonic() + quiet_s, seen
         heard: List[Any] = []
         for port, number in captures.items():
             got: List[Any] = []

@@ -6,19 +6,22 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from v6t.analysis.records.audit import Audit, audit_from
+from v6t.analysis.records.audit import UNTOLD, Audit, audit_from
 from v6t.analysis.report.audit import document, to_junit, verdict
 from v6t.analysis.report.html import to_html
-from v6t.core.audit import suites
+from v6t.core.audit import auditing, suites
 from v6t.core.audit.auditing import CAPTURE, FILES
-from v6t.plugins.clauses.base import Clause, Exchange, Judgement, Send
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.plugins.clauses.base import Clause, Exchange, Frame, Judgement, Send
 from v6t.plugins.clauses.carry import TRIES, carry_out
-from v6t.profiles.errors import UsageError
+from v6t.profiles.errors import DutError, UsageError
 from v6t.tests.core.support import v6t
 
 WRONG = [
@@ -273,3 +276,72 @@ def test_interfaces_that_are_not_there(tmp_path: Path) -> None:
     done = v6t("audit", "--plugin", "siit", "--interfaces", "nowhere1,nowhere2", "-o", tmp_path)
     assert done.status == 3
     assert "cannot be used" in done.err
+
+
+def _probed_by(monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
+    @contextmanager
+    def probed(*rest: Any) -> Iterator[Any]:
+        yield device
+
+    monkeypatch.setattr(auditing, "probed", probed)
+
+
+class _Deaf:
+    """A device that answers nothing until ``ends`` is raised by the fifth exchange."""
+
+    about = "deaf"
+
+    def __init__(self, ends: BaseException) -> None:
+        self.ends = ends
+        self.asked = 0
+
+    def carry(self, send: Send) -> Sequence[Frame]:
+        self.asked += 1
+        if self.asked == 5 and isinstance(self.ends, KeyboardInterrupt):
+            raise self.ends
+        return []
+
+    def check(self) -> None:
+        if isinstance(self.ends, DutError):
+            raise self.ends
+
+
+def test_what_was_asked_before_an_interruption_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    _probed_by(monkeypatch, _Deaf(KeyboardInterrupt()))
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    done = auditing.audit(bound, auditing.Wanted(clauses=("4.1-",)), None, lambda text: None)
+    assert isinstance(done.trouble, KeyboardInterrupt)
+    said = [f.got == auditing.UNASKED for f in done.record.findings]
+    assert said.count(False) >= 1
+    assert said == sorted(said)  # those that were asked first, then all others
+    assert said[-1]
+    assert {f.verdict for f in done.record.findings if f.got == auditing.UNASKED} == {UNTOLD}
+
+
+def test_a_device_that_is_no_longer_configured_deviates_from_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _probed_by(monkeypatch, _Deaf(DutError("it undid its configuration")))
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    with pytest.raises(DutError, match="undid its configuration"):
+        auditing.audit(bound, auditing.Wanted(variants=False), None, lambda text: None)
+
+
+def test_a_device_that_somebody_holds_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Held:
+        def open(self) -> None:
+            raise DutError("in use by ann")
+
+        def restore(self) -> None:
+            done.append("restored")
+
+        def close(self) -> None:
+            done.append("closed")
+
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    monkeypatch.setattr(type(bound.driver), "session", lambda *rest: Held())
+    with pytest.raises(DutError, match="in use by ann"):
+        auditing.audit(bound, auditing.Wanted(interfaces=("one", "two")), None, lambda text: None)
+    assert done == []

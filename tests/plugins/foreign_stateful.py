@@ -72,9 +72,10 @@ class QueryNftables(Nftables):
     name = "nftables-queries"
     technologies = (QueryNat.name,)
 
-    def rules(self, pool, port):
+    def rules(self, pools, port):
         rules = [
             f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.target}'
+            for pool in pools
             for net in pool.inside
         ]
         lines = ["table ip v6t {", "chain post { type nat hook postrouting priority srcnat;"]

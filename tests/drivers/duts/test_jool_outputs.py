@@ -22,9 +22,13 @@ def planned(intent, **options):
     return driver.plan(intent, driver.example(intent))
 
 
-def check_of(command):
+def checks_of(command):
     plan = planned(intents.nat64("64:ff9b::/96"))
-    (check,) = [c for c in plan.all_checks if command in c.command]
+    return [c for c in plan.all_checks if command in c.command]
+
+
+def check_of(command):
+    (check,) = checks_of(command)
     return check
 
 
@@ -53,10 +57,14 @@ def test_options_read_back():
 
 
 def test_public_ports_read_back():
-    check = check_of("jool -i v6t pool4 display")
-    assert check.checker(said("nat64-pool4")) is None
-    assert check.checker(said("nat64-pool4").replace(",1024,65535,", ",61001,65535,")) is not None
-    assert check.checker(said("nat64-pool4").replace("198.19.0.1,", "198.19.0.11,")) is not None
+    checks = checks_of("jool -i v6t pool4 display")
+    assert [c.command.split()[-3] for c in checks] == ["--udp", "--tcp", "--icmp"]
+    for check in checks:
+        assert check.checker(said("nat64-pool4")) is None
+        other = said("nat64-pool4").replace(",1024,65535,", ",61001,65535,")
+        assert check.checker(other) is not None
+        other = said("nat64-pool4").replace("198.19.0.1,", "198.19.0.11,")
+        assert check.checker(other) is not None
 
 
 def test_an_own_instance_is_known_from_anothers():

@@ -42,8 +42,8 @@ dns64.config('{wanted.prefix.network_address}')
 log_level('crit')
 policy.add(policy.suffix(policy.FORWARD({{'{wanted.server}'}}), {{todname('{wanted.zone}')}}))
 event.recurrent(50, function()
-  local asked = io.open('{place}/flush')
-  if asked then asked:close() cache.clear() os.remove('{place}/flush') end
+  local asked = io.open('{place}/empty')
+  if asked then asked:close() cache.clear() os.remove('{place}/empty') end
 end)
 """
 
@@ -53,8 +53,8 @@ end)
 
     def emptied(self, file: str, place: str) -> Step:
         """It looks for the file twenty times a second."""
-        gone = f"n=0; while [ -e {place}/flush ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
+        gone = f"n=0; while [ -e {place}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
         return Step(
-            f"touch {place}/flush", "no name is in the cache",
-            check=equals(f"{gone}; ls {place}/flush 2>/dev/null || true", ""),
+            f"touch {place}/empty", "no name is in the cache",
+            check=equals(f"{gone}; ls {place}/empty 2>/dev/null || true", ""),
         )  # fmt: skip
