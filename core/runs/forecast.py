@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from v6t.core.runs.plan import PlannedStage, Stage
 from v6t.procedures.conditions import Progress
@@ -84,6 +84,36 @@ class _Shown:
 
 
 @dataclass
+class _Sums:
+    """What searches that are over say of a stage to come, each by its nearness."""
+
+    total: float = _UNKNOWN[0] * _UNKNOWN[1]
+    weight: float = _UNKNOWN[1]
+    excess: float = 1.0
+    counted: float = 1.0
+    shown: int = 0
+
+    def add(self, shown: _Shown, planned: PlannedStage) -> None:
+        """One more search."""
+        near = _nearness(planned.stage, shown.stage)
+        self.total += near * _expected(shown, planned)
+        self.weight += near
+        self.excess += near * shown.excess
+        self.counted += near
+        self.shown += 1
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """All stages to come: seconds, how unsure they are by mode, and when that was told."""
+
+    known_s: float
+    by_mode: dict[str, float]
+    shown: int
+    made_s: float
+
+
+@dataclass
 class _Tally:
     """Trials of one kind, and the seconds beside their own."""
 
@@ -120,6 +150,8 @@ class Forecast:
         self._tallies: dict[str, _Tally] = {}
         self._ratios: dict[tuple[str, str], tuple[float, float]] = {}
         self._shown: list[_Shown] = []
+        self._sums: dict[PlannedStage, _Sums] = {}
+        self._rest: _Rest | None = None
         self.begin(Stage("", "", ""))
 
     def begin(self, stage: Stage, sharper: PlannedStage | None = None) -> None:
@@ -142,6 +174,7 @@ class Forecast:
         self._firsts: list[bool] = []
         self._first: bool | None = None
         self._bracket: tuple[float, float] | None = None
+        self._rest = None
 
     def found(self, rate_fps: float) -> None:
         """The rate that the stage found."""
@@ -189,14 +222,27 @@ class Forecast:
     def _left(self) -> tuple[float, float]:
         """Expected seconds, and their standard deviation."""
         left_s, open_s = self._left_of_stage()
-        by_mode = {self.stage.mode: open_s}
-        known_s = left_s
-        for planned in self._to_come.values():
-            seconds, open_s = self._of(planned)
-            known_s += seconds
-            # a device that carries the bound here mostly carries it there
-            by_mode[planned.stage.mode] = by_mode.get(planned.stage.mode, 0.0) + open_s
+        rest = self._of_rest()
+        by_mode = dict(rest.by_mode)
+        by_mode[self.stage.mode] = by_mode.get(self.stage.mode, 0.0) + open_s
+        known_s = left_s + rest.known_s
         return known_s, math.hypot(_UNSHARP * known_s, *by_mode.values())
+
+    def _of_rest(self) -> _Rest:
+        """Of all stages to come: made anew when this one shows something, and once a second at most.
+
+        A rehearsal has hundreds of stages and ends hundreds of trials a second.
+        """
+        shown, now_s = len(self._firsts), self._clock()
+        if self._rest is None or self._rest.shown != shown or now_s - self._rest.made_s >= 1.0:
+            known_s, by_mode = 0.0, dict[str, float]()
+            for planned in self._to_come.values():
+                seconds, open_s = self._of(planned)
+                known_s += seconds
+                # a device that carries the bound here mostly carries it there
+                by_mode[planned.stage.mode] = by_mode.get(planned.stage.mode, 0.0) + open_s
+            self._rest = _Rest(known_s, by_mode, shown, now_s)
+        return self._rest
 
     def _of(self, planned: PlannedStage) -> tuple[float, float]:
         """Seconds of a stage to come, and how unsure they are."""
@@ -246,22 +292,21 @@ class Forecast:
 
     def _ease(self, planned: PlannedStage) -> tuple[float, float]:
         """How easily the device will carry the bound, and how much longer a search takes if not."""
-        ease, weight = _UNKNOWN
-        total, excess, counted = ease * weight, 1.0, 1.0
-        for shown in [*self._shown, *self._showing(planned.stage)]:
-            near = _nearness(planned.stage, shown.stage)
-            total += near * _expected(shown, planned)
-            weight += near
-            excess += near * shown.excess
-            counted += near
-        return total / weight, excess / counted
+        sums = self._sums.setdefault(planned, _Sums())
+        for shown in self._shown[sums.shown :]:  # each counts once for each stage to come
+            sums.add(shown, planned)
+        showing = self._showing(planned.stage)
+        if showing is not None:
+            sums = replace(sums)
+            sums.add(showing, planned)
+        return sums.total / sums.weight, sums.excess / sums.counted
 
-    def _showing(self, other: Stage) -> list[_Shown]:
+    def _showing(self, other: Stage) -> _Shown | None:
         """What the search that is going on shows of other stages."""
         if other == self.stage or not self._firsts:
-            return []
+            return None
         ease = sum(self._firsts) / len(self._firsts)
-        return [_Shown(self.stage, ease, 1.0, self._bracket, self._planned.limit_fps)]
+        return _Shown(self.stage, ease, 1.0, self._bracket, self._planned.limit_fps)
 
     def _left_of_stage(self) -> tuple[float, float]:
         """Seconds of the stage that is going on, and how unsure they are."""
