@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 ARP, IPV4, IPV6, VLAN = 0x0806, 0x0800, 0x86DD, 0x8100
@@ -66,6 +66,13 @@ class Hosts:
                 mac, [tester], device_mac, [own], background["vlan"],
                 answers=answers, introduces=introduces,
             )  # fmt: skip
+
+    def answers_to(self, frames: Iterable[Any]) -> Iterator[bytes]:
+        """The answers to those frames, arrays of octets, that ask for one of the hosts."""
+        for frame in frames:
+            answer = self.answer(frame.tobytes())
+            if answer is not None:
+                yield answer
 
     def answer(self, frame: bytes) -> bytes | None:
         """The answer to a frame that asks for one of the hosts; None: nobody is asked for."""

@@ -296,9 +296,8 @@ def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRu
     from v6t.core.config.resolve import resolve_and_bind
 
     bed = dict(planned.bed)
-    tester = (
-        bed.get("tester") or {}
-    )  # anything yet: who resolves the run says what is wrong with it
+    # anything yet: who resolves the run says what is wrong with it
+    tester = bed.get("tester") or {}
     other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
     if overrides.tester is not None and other:
         bed["tester"] = {"kind": overrides.tester}

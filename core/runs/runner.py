@@ -367,17 +367,15 @@ def _point(
         return _find_capacity(state, streams, spec, tester, of_phase_one=of_phase_one)
 
     def better(at: MeasurementPoint, number: int) -> MeasurementPoint | None:
-        tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
         octets = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size}"
-        _begin(state, Stage(SELFTEST, octets, CONNECTIONS if of_phase_one else mode))
+        _begin(state, Stage(SELFTEST, octets, mode))
         found = found_again(
-            state.bound, streams, spec, tester, at.tester_capacity, number,
+            state.bound, streams, spec, loopback, at.tester_capacity, number,
             lambda text: state.watch.say(f"{octets} octets, {text}"),
         )  # fmt: skip
         if found is None:
             return None
-        if not of_phase_one:
-            state.capacities.setdefault(spec.variant + octets, {})[mode] = found.rate_fps
+        state.capacities.setdefault(spec.variant + octets, {})[mode] = found.rate_fps
         within = {**at.within, "variant": f"{variant}again{number}-"}
         return replace(at, capacity=lambda: (found, THIS_RUN), within=within)
 

@@ -93,9 +93,5 @@ class Played(ABC):
 
     def _others(self, frames: U8) -> None:
         self._control += len(frames)
-        if self._hosts is None:
-            return
-        for frame in frames:
-            answer = self._hosts.answer(frame.tobytes())
-            if answer is not None:
-                self._rx.send(answer)
+        for answer in () if self._hosts is None else self._hosts.answers_to(frames):
+            self._rx.send(answer)

@@ -283,13 +283,9 @@ class Receiver:
     def _not_ours(self, frames: NDArray[np.uint8]) -> None:
         """Control frames; who asks for a host is answered."""
         self._control += len(frames)
-        if self._hosts is None:
-            return
-        for frame in frames:
-            answer = self._hosts.answer(frame.tobytes())
-            if answer is not None:
-                self._ring.send(answer)
-                self._answered += 1
+        for answer in () if self._hosts is None else self._hosts.answers_to(frames):
+            self._ring.send(answer)
+            self._answered += 1
 
     def _interface_drops(self) -> int:
         return interface_drops(self._ring.interface)

@@ -132,6 +132,22 @@ class Suite(ABC):
         return ()
 
 
+def clause(
+    rfc: str,
+    section: str,
+    name: str,
+    level: Level,
+    title: str,
+    exchange: Callable[[], Exchange],
+    *,
+    rare: bool = False,
+    lasts_s: float = 0.0,
+) -> Clause:
+    """A clause whose name begins with its place."""
+    full = f"{rfc.lower().replace(' ', '')}-{section}-{name}"
+    return Clause(full, rfc, section, level, title, exchange, rare, lasts_s)
+
+
 def conforms(expected: str, got: str = "as expected") -> Judgement:
     """It does."""
     return Judgement("conforms", expected, got)

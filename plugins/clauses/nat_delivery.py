@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from v6t.plugins.clauses.base import (
     Clause,
-    Exchange,
     Frame,
     Judgement,
-    Level,
     Send,
+    clause,
     conforms,
     deviates,
     untold,
@@ -20,22 +19,6 @@ from v6t.plugins.clauses.packets import ICMP, MF, UDP, data, icmp, ip4, udp
 
 Steps = Generator[Send, Sequence[Frame], Judgement]
 NO_MAPPING = "nothing right comes out, so nothing can be told of mappings"
-
-
-def clause(
-    rfc: str,
-    section: str,
-    name: str,
-    level: Level,
-    title: str,
-    exchange: Callable[[], Exchange],
-    *,
-    rare: bool = False,
-    lasts_s: float = 0.0,
-) -> Clause:
-    """A clause by the number of its requirement."""
-    full = f"{rfc.lower().replace(' ', '')}-{section}-{name}"
-    return Clause(full, rfc, section, level, title, exchange, rare, lasts_s)
 
 
 def clauses(n: NatEnds) -> Iterator[Clause]:

@@ -10,9 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from v6t.plugins.clauses import nat_queries
-from v6t.plugins.clauses.base import Clause, Frame, Judgement, Send, conforms, deviates, untold
+from v6t.plugins.clauses.base import (
+    Clause,
+    Frame,
+    Judgement,
+    Send,
+    clause,
+    conforms,
+    deviates,
+    untold,
+)
 from v6t.plugins.clauses.nat_connection import NO_CONNECTION, new
-from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
+from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
 from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds
 
 ROOM = 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
 
-from v6t.plugins.clauses.base import Clause, Frame, Send, conforms, deviates, untold
-from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
+from v6t.plugins.clauses.base import Clause, Frame, Send, clause, conforms, deviates, untold
+from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
 from v6t.plugins.clauses.nat_ends import Address, Endpoint, NatEnds
 from v6t.plugins.clauses.packets import (
     ICMP,

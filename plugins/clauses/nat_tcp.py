@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from v6t.plugins.clauses.base import Clause, Send, conforms, deviates, untold
+from v6t.plugins.clauses.base import Clause, Send, clause, conforms, deviates, untold
 from v6t.plugins.clauses.nat_connection import (
     ACK,
     FIN,
@@ -18,7 +18,7 @@ from v6t.plugins.clauses.nat_connection import (
     right,
     seen,
 )
-from v6t.plugins.clauses.nat_delivery import Steps, clause
+from v6t.plugins.clauses.nat_delivery import Steps
 from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds
 from v6t.plugins.clauses.packets import ICMP, PAYLOAD, TCP, icmp, ip4, tcp
 

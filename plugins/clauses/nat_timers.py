@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from v6t.plugins.clauses import nat_queries
-from v6t.plugins.clauses.base import Clause, Send, conforms, deviates, untold
+from v6t.plugins.clauses.base import Clause, Send, clause, conforms, deviates, untold
 from v6t.plugins.clauses.nat_connection import ACK, NO_CONNECTION, PSH, SYN, new
-from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
+from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
 from v6t.plugins.clauses.nat_ends import NatEnds
 from v6t.plugins.clauses.packets import PAYLOAD
 

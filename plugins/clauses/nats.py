@@ -15,11 +15,12 @@ from v6t.plugins.clauses.base import (
     Judgement,
     Send,
     Suite,
+    clause,
     conforms,
     deviates,
     untold,
 )
-from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps, clause
+from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
 from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, nat
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44

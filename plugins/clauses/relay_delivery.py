@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv6Address
 
 from v6t.plugins.clauses.base import Clause, Exchange, Level
+from v6t.plugins.clauses.base import clause as placed
 from v6t.plugins.clauses.ends import asked, judged, sent
 from v6t.plugins.clauses.packets import ICMP, MF, UDP, data, icmp, ip4, udp
 from v6t.plugins.clauses.reading import Packet
@@ -27,15 +28,7 @@ def clause(
 ) -> Clause:
     """A clause of the technology's RFC, or of another place."""
     rfc, section = place or PLACE[r.kind]
-    return Clause(
-        f"{rfc.lower().replace(' ', '')}-{section}-{name}",
-        rfc,
-        section,
-        level,
-        title,
-        exchange,
-        rare,
-    )
+    return placed(rfc, section, name, level, title, exchange, rare=rare)
 
 
 def to_customers(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from v6t.plugins.clauses.base import Clause, Exchange, Level
+from v6t.plugins.clauses.base import clause as placed
 
 RFC = "RFC 7915"
 
@@ -19,4 +20,4 @@ def clause(
     rare: bool = False,
 ) -> Clause:
     """A clause of this RFC."""
-    return Clause(f"rfc7915-{section}-{name}", RFC, section, level, title, exchange, rare)
+    return placed(RFC, section, name, level, title, exchange, rare=rare)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 
-from v6t.plugins.clauses.base import Clause, Exchange, Frame, Level, Send, untold
+from v6t.plugins.clauses.base import Exchange, Frame, Send, untold
 from v6t.plugins.clauses.ends import Ends, asked
 from v6t.plugins.clauses.packets import (
     IPIP,
@@ -96,28 +96,6 @@ def tunnel(technology: Technology) -> TunnelEnds | None:
         return None
     place = r.mine.ipv4, r.mine.port
     return TunnelEnds(r.links, r.mine.ipv6, r.relay, place, place, r.server, r.mtu6)
-
-
-def clause(
-    rfc: str,
-    section: str,
-    name: str,
-    level: Level,
-    title: str,
-    exchange: Callable[[], Exchange],
-    *,
-    rare: bool = False,
-) -> Clause:
-    """A clause."""
-    return Clause(
-        f"{rfc.lower().replace(' ', '')}-{section}-{name}",
-        rfc,
-        section,
-        level,
-        title,
-        exchange,
-        rare,
-    )
 
 
 def from_tunnel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from ipaddress import IPv6Address
 
-from v6t.plugins.clauses.base import Clause, Exchange
+from v6t.plugins.clauses.base import Clause, Exchange, clause
 from v6t.plugins.clauses.ends import refused
 from v6t.plugins.clauses.packets import (
     DF,
@@ -24,7 +24,6 @@ from v6t.plugins.clauses.tunnel_ends import (
     SERVER_PORT,
     TunnelEnds,
     carried,
-    clause,
     from_tunnel,
     inside,
     to_tunnel,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from v6t.plugins.clauses import tunnel_limits
-from v6t.plugins.clauses.base import Clause, Level, Suite
+from v6t.plugins.clauses.base import Clause, Level, Suite, clause
 from v6t.plugins.clauses.packets import (
     DF,
     PAYLOAD,
@@ -17,7 +17,6 @@ from v6t.plugins.clauses.translator import answered, first
 from v6t.plugins.clauses.tunnel_ends import (
     TunnelEnds,
     carried,
-    clause,
     from_tunnel,
     to_tunnel,
     tunnel,
