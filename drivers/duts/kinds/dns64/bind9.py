@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
-from v6t.drivers.duts.plan import Step, Was, contains
+from v6t.drivers.duts.kinds.linux.base import up
+from v6t.drivers.duts.plan import Step, contains
 from v6t.profiles.intent_settings import Dns64
 
 
@@ -47,13 +48,7 @@ class Bind9(Dns64Server):
                 undo=f"rm -f {file}",
                 check=contains(f"cat {file}", 'key "rndc-key"'),
             ),
-            Step(
-                "ip link set dev lo up",
-                "rndc reaches named by the loopback interface",
-                undo="ip link set dev lo down",
-                before="ip -o link show dev lo up | sed 's/.*/up/'",
-                was=Was.THERE,
-            ),
+            up("lo", "rndc reaches named by the loopback interface"),
         )
 
     def configuration(self, wanted: Dns64, place: str) -> str:

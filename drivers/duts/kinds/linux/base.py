@@ -116,7 +116,7 @@ class LinuxDriver(Driver):
         link = getattr(intent.links, side)
         name, port = getattr(self.options, side), self.port(intent, side)
         steps = [_mtu(name, link.mtu)] if not link.vlan else []
-        steps.append(_up(name))
+        steps.append(up(name))
         if link.vlan:
             steps += _vlan(name, port, link.vlan, link.mtu, f"VLAN of the {side} link")
         return steps
@@ -294,7 +294,7 @@ def _vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
             check=contains(f"ip -d link show dev {port}", f"id {vlan}"),
         ),
         _mtu(port, mtu),
-        _up(port),
+        up(port),
     ]
 
 
@@ -309,13 +309,15 @@ def _mtu(name: str, mtu: int) -> Step:
     )
 
 
-def _up(name: str) -> Step:
+def up(name: str, why: str = "") -> Step:
+    """An interface that is up, and down again where it was."""
+
     def checker(output: str) -> str | None:
         return None if "LOWER_UP" in output else f"{name} has no carrier: {shown(output)}"
 
     return Step(
         f"ip link set dev {name} up",
-        f"{name} carries test traffic",
+        why or f"{name} carries test traffic",
         undo=f"ip link set dev {name} down",
         before=f"ip -o link show dev {name} up | sed 's/.*/up/'",
         was=Was.THERE,
