@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -148,7 +149,8 @@ def start(campaign: Campaign, directory: Path) -> None:
     """
     if (directory / PLAN).exists():
         raise UsageError(
-            f"{directory} holds a campaign already", f"v6t campaign --resume {directory}"
+            f"{directory} holds a campaign already",
+            f"v6t campaign --resume {shlex.quote(str(directory))}",
         )
     try:
         if directory.exists() and any(directory.iterdir()):

@@ -19,6 +19,8 @@ from v6t.profiles.errors import DutError
 LOCK, BEAT = "lock", "beat"
 HELD_NAMES = (LOCK, BEAT)
 """What a held lock consists of in the directory."""
+TIMER = "the device's own timer, which undoes what a lost v6t did"
+"""Who holds it while nobody else does."""
 WAIT_S = 15.0
 TRIES = 40
 SILENCE_S = 30
@@ -125,10 +127,12 @@ def _refused(name: str, directory: str, answer: str) -> None:
             "what is in it would be run as root; name another one with dut.options.state_dir",
         )
     pid, _, who = text.partition(" ")
-    raise Busy(
-        f"{name} is in use by {who or 'another v6t'}",
-        f"wait for its end; if it hangs, `kill {pid}` on the device frees the lock",
+    ends = (
+        "seconds"
+        if who == TIMER
+        else f"its end; if it hangs, `kill {pid}` on the device frees the lock"
     )
+    raise Busy(f"{name} is in use by {who or 'another v6t'}", f"wait for {ends}")
 
 
 class Beats:

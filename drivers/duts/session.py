@@ -32,6 +32,11 @@ FLUSH_PAUSE_S = 0.1
 REBOOT_PAUSE_S = 1.0
 
 
+def restore_command(keep: Path | None) -> str:
+    """The command that restores what a run with this directory has configured."""
+    return "v6t dut restore" if keep is None else f"v6t dut restore {shlex.quote(str(keep))}"
+
+
 class Session:
     """A device being driven. Opened once, closed always; closing restores nothing by itself."""
 
@@ -52,15 +57,14 @@ class Session:
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
             say: told what happens, one line each.
-            again: the command that restores later; empty: by the run's directory, where there is
-                one.
+            again: the command that restores later; empty: by ``keep``.
         """
         self.driver = driver
         self.transport = transport
         self.intent = intent
         self._keep = keep
         self.say = say
-        self.again = again or f"v6t dut restore {keep or '--testbed FILE'}"
+        self.again = again or restore_command(keep)
         self._directory: str = driver.options.state_dir
         self._lock: Lock | None = None
         self._limit_s: int = driver.options.undo_after_s if driver.options.ssh is not None else 0
