@@ -208,6 +208,7 @@ def _resolve(
     """The resolved run; where it does not matter what the device is, nobody need say it."""
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import driver_named, resolve_and_bind
+    from v6t.core.config.yaml_document import Document
 
     if _kept(given) is not None:
         from v6t.core.config.bound import bind
@@ -216,10 +217,11 @@ def _resolve(
         bound = bind(configuration(given["run_file"]))
         return replace(bound, again=_again(given, whole=False))
     plugin = given["plugin"]
+    testbed = Document(given["testbed"]) if given["testbed"] is not None else None
     if any_technology and plugin is None and given["run_file"] is None:
         from v6t.core.runs.dut import any_plugin
 
-        plugin = any_plugin(given["dut"] or driver_named(given["testbed"]))
+        plugin = any_plugin(given["dut"] or driver_named(testbed))
     flags = Flags(
         plugin=plugin,
         params=given["params"],
@@ -228,8 +230,8 @@ def _resolve(
         procedure=procedure or {},
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
     )
-    bound = resolve_and_bind(given["run_file"], given["testbed"], flags)
-    told = given["dut"] or driver_named(given["testbed"])
+    bound = resolve_and_bind(given["run_file"], testbed, flags)
+    told = given["dut"] or driver_named(testbed)
     whole = bound.driver.of_parts or bound.driver.name != told
     return replace(bound, again=_again(given, whole=whole))
 

@@ -68,12 +68,11 @@ class FaultyTransport(SshTransport):
     """Before the numbered command of a phase, something happens."""
 
     def __init__(self, site, fault):
-        # a cut connection is waited for as long as this; a login takes its time on a busy machine
-        connect_s, self.command_s = (2.0, 4.0) if fault == "the route is cut" else (15.0, 30.0)
+        self.command_s = 4.0 if fault == "the route is cut" else 30.0
         ssh = {
             "host": field.DEVICE, "port": field.PORT, "user": "root", "config": "",
             "identity": (str(site.device.place / "id"),), "known_hosts": str(site.directory / "known"),
-            "connect_deadline_s": connect_s, "command_deadline_s": self.command_s,
+            "connect_deadline_s": 20.0, "command_deadline_s": self.command_s,
         }  # fmt: skip
         super().__init__(SshOptions(**ssh), ["nsenter", "-t", str(site.operator.pid), "-n", "--"])
         self.options = {
@@ -84,6 +83,8 @@ class FaultyTransport(SshTransport):
 
     def arm(self, number, fault):
         self.left, self.fault, self.happened = number, fault, False
+        if self.command_s < 20:  # who is cut off waits as long as this for each login
+            self._options = self._options.model_copy(update={"connect_deadline_s": 2.0})
 
     def run(self, command, text="", deadline_s=None):
         if self.left == 0:

@@ -242,7 +242,11 @@ PARTS = {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}}
     ("dut", "words", "expected"),
     [
         (DIRECT, ["--plugin", "nat44"], []),
-        (DIRECT, ["--plugin", "nat44", "--set-dut", "left=an eth"], ["--set-dut", "left=an eth"]),
+        (
+            DIRECT,
+            ["--plugin", "nat44", "--set-dut", "ssh.config=/a b"],
+            ["--set-dut", "ssh.config=/a b"],
+        ),
         (DIRECT, ["--plugin", "nat44", "--driver", "nftables"], ["--driver", "nftables"]),
         (
             {"driver": "chain", "options": PARTS},
