@@ -144,8 +144,7 @@ def plan(bound: BoundRun, compiled: dict[str, tuple[str, ...]] | None = None) ->
     if frames not in known:
         known[frames] = tuple(_streams(bound))
     points = [point for point, _ in _planned(bound)]
-    intent = asdict(bound.technology.dut_intent())
-    return RunPlan(run, tuple(points), known[frames], intent, caveats(bound))
+    return RunPlan(run, tuple(points), known[frames], asdict(bound.intent), caveats(bound))
 
 
 def _streams(bound: BoundRun) -> Iterator[str]:
