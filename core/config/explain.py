@@ -52,7 +52,6 @@ class Setting:
     text: str
 
 
-@cache
 def settings_of(model: type[Any], above: str = "") -> tuple[Setting, ...]:
     """Settings of a model, those within them included.
 
@@ -60,6 +59,12 @@ def settings_of(model: type[Any], above: str = "") -> tuple[Setting, ...]:
         model: a pydantic model.
         above: what their names begin with.
     """
+    known: Any = model
+    return _known(known, above)
+
+
+@cache
+def _known(model: Any, above: str) -> tuple[Setting, ...]:
     return tuple(_settings_of(model, above))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from v6t.drivers.duts import batch, guard, restoring
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.lock import BEAT_S, Lock
+from v6t.drivers.duts.lock import BEAT_S, SILENCE_S, Lock
 from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
@@ -258,10 +258,14 @@ class Session:
 
         Raises:
             DutError: nobody was heard of for so long that it may have undone everything, or the
-                connection is lost.
+                connection is lost, or it does not answer now: what was measured may be of a device
+                that has been started anew.
         """
-        silent = self._lock.silent_s if self._lock is not None else float("inf")
-        if silent < (self._limit_s or float("inf")):
+        silent, heard = float("inf"), False
+        if self._lock is not None:
+            heard = self._lock.await_sign(self._limit_s or SILENCE_S)
+            silent = self._lock.silent_s
+        if heard and silent < (self._limit_s or float("inf")):
             return
         why = "the connection was lost" if silent == float("inf") else f"{silent:.0f} s of silence"
         text = f"{self.name}: {why} while it was measured: it may no longer be configured"

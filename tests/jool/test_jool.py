@@ -119,9 +119,12 @@ def test_a_machine_that_is_reset_while_it_is_measured(made, monkeypatch, tmp_pat
     monkeypatch.setattr(bench, "lab_device", device)
     path = tmp_path / "run"
 
+    known = []
+
     def press():
         until(lambda: trials(path) >= 3, "some trials", 600)
         devices[-1].machine.reset()
+        known.append(trials(path))
 
     finger = threading.Thread(target=press)
     finger.start()
@@ -133,6 +136,7 @@ def test_a_machine_that_is_reset_while_it_is_measured(made, monkeypatch, tmp_pat
     assert done.status == 4, done.err
     assert "it may no longer be configured" in done.err
     journal = (path / "journal.jsonl").read_bytes()
+    assert trials(path) <= known[0] + 1, "frames that a machine without power lost count as lost"
     assert json.loads((path / "results.json").read_text())["status"] == "running"
     done = v6t("resume", path, "--no-report")
     print(done.err, done.out)
