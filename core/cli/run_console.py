@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -136,7 +137,8 @@ def _attend(
             if live:
                 live.close()
             if (path / "config.json").exists():
-                watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
+                words = f"v6t resume {shlex.quote(str(path))}"
+                watch.say(f"interrupted; every finished trial is kept: {words}")
             raise
         except TranslationError:
             if live:
@@ -180,7 +182,7 @@ def _watch_device(path: Path, watch: Any, bound: BoundRun) -> None:
     try:
         watch_again(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
     except V6tError as exc:
-        hint = f"v6t dut bottleneck {path} tries again"
+        hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         watch.say(f"the device could not be watched: {exc.message}; {hint}")
 
 
@@ -199,6 +201,7 @@ def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
             if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 watch.say(f"the figures of the report could not be drawn: {said}")
                 continue
-            watch.say(f"the report could not be written: {said}; v6t report {path} tries again")
+            again = f"v6t report {shlex.quote(str(path))} tries again"
+            watch.say(f"the report could not be written: {said}; {again}")
             return None
     return None

@@ -173,13 +173,13 @@ def tester_of(testbed_path: Path) -> TesterKind:
     return _tester(testbed, Flags(), document)[1]
 
 
-def driver_named(testbed_path: Path | None) -> str:
+def driver_named(testbed: Path | Document | None) -> str:
     """The device driver a testbed file names; the reference device without one.
 
     Raises:
         UsageError: what is wrong in the file, with its line.
     """
-    document = Document(testbed_path) if testbed_path is not None else None
+    document = Document(testbed) if isinstance(testbed, Path) else testbed
     return _read(TestbedFile, document).dut.driver or REFERENCE
 
 
