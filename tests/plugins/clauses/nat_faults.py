@@ -58,6 +58,9 @@ FAULTS = {
     "not told": "block-told",
     "told wrongly": "full-told",
     "oldest replaced": "full-keeps",
+    "table grows": "table-limit",
+    "table not told": "table-told",
+    "table makes room": "table-keeps",
     "scattered": "block-contiguous",
     "one block": "block-others",
     "flush keeps UDP": "flush-udp",
@@ -69,8 +72,10 @@ FAULTS = {
     "no refresh out": "timer-refresh-out",
     "no refresh in": "timer-refresh-in",
     "udp short": "timer-udp",
+    "answered short": "timer-udp-answered",
     "query short": "timer-query",
     "syn short": "timer-tcp-transitory",
+    "closing short": "timer-tcp-closing",
     "connection short": "timer-tcp-established",
 }
 """By name: the end of the name of the clause that is meant to find it."""

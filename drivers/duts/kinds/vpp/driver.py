@@ -24,8 +24,8 @@ from v6t.profiles.intent_settings import (
     settings_of,
 )
 
-NAT64_TIMEOUT_S = 300.0
-"""Of UDP; no command changes it."""
+OWN_TIMEOUT_S = 300.0
+"""VPP's own, of UDP; no command changes that of NAT64."""
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
 _NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
 _TUNNEL = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
@@ -136,11 +136,11 @@ class Vpp(Driver):
         """Only NAT44's can be set; DS-Lite's sessions never expire."""
         match settings_of(intent):
             case Nat64():
-                return NAT64_TIMEOUT_S
+                return OWN_TIMEOUT_S
             case DsLite():
                 return None
             case _:
-                return float(self.options.timeout_s)
+                return float(self.options.timeout_s or OWN_TIMEOUT_S)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
