@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from v6t.plugins.clauses import nat_queries
-from v6t.plugins.clauses.base import Clause, Frame, Send, clause, conforms, deviates, untold
+from v6t.plugins.clauses.base import Clause, Frame, Level, Send, clause, conforms, deviates, untold
 from v6t.plugins.clauses.nat_connection import ACK, FIN, NO_CONNECTION, PSH, SYN, new
 from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
 from v6t.plugins.clauses.nat_ends import NatEnds
@@ -18,11 +18,11 @@ SHORT_S = 4
 SHORT = f"UDP mappings of {SHORT_S} s"
 VARIANTS: Mapping[str, Mapping[str, Any]] = {SHORT: {"udp_timeout_s": SHORT_S}}
 UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440
-"""RFC 4787 REQ-5; RFC 5508 REQ-2; RFC 5382 REQ-5."""
+"""RFC 4787 REQ-5; RFC 5508 REQ-2; RFC 7857 section 2.1; RFC 5382 REQ-5."""
 UNREGISTERED = 40007
 """A server's port that is not well known: for those a NAT may have shorter timers (RFC 4787 REQ-5a)."""
-_SPARE_S = 2.0
-"""So much less than a timer's least is waited."""
+_SPARE_S = 5.0
+"""So much less than a timer's least is waited: frames and busy machines take their time."""
 _SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)
 """Of a timer's least, at which sessions are asked."""
 _STREAM_S = 2.5
@@ -54,7 +54,7 @@ def short(n: NatEnds) -> Iterator[Clause]:
          (("right", _LATE_S),), False, "nothing inside"),
         ("REQ-6", "timer-refresh-out", "MUST", "a datagram from inside refreshes its mapping",
          (("left", _EARLY_S), ("right", _EARLY_S)), True, "the answer, inside"),
-        ("REQ-6b", "timer-refresh-in", "MAY", "a datagram from outside refreshes a mapping",
+        ("REQ-6a", "timer-refresh-in", "MAY", "a datagram from outside refreshes a mapping",
          (("right", _EARLY_S), ("right", _EARLY_S)), True, "the second answer, inside"),
     )  # fmt: skip
     for section, name, level, title, pauses, alive, said in rows:
@@ -150,13 +150,15 @@ def long(n: NatEnds) -> Iterator[Clause]:
         return Late(frame, lambda heard: c.arrived(heard, SYN | ACK))
 
     def closing() -> Opened:
+        """Both ends have sent a FIN; the last one's is repeated (RFC 5382 section 5)."""
         c = new(n)
         if not (yield from c.opened()) or not (yield from c.goes(FIN | ACK)):
             return None
-        if not (yield from c.comes(ACK)):
+        last = n.frame("right", c.back(FIN | ACK))
+        heard = yield Send([last])
+        if not c.arrived(heard, FIN | ACK):
             return None
-        frame = n.frame("right", c.back(ACK | PSH, PAYLOAD))
-        return Late(frame, lambda heard: c.arrived(heard, ACK | PSH, PAYLOAD))
+        return Late(last, lambda heard: c.arrived(heard, FIN | ACK))
 
     def established() -> Opened:
         c = new(n)
@@ -165,26 +167,32 @@ def long(n: NatEnds) -> Iterator[Clause]:
         frame = n.frame("right", c.back(ACK | PSH, PAYLOAD))
         return Late(frame, lambda heard: c.arrived(heard, ACK | PSH, PAYLOAD))
 
-    rows: tuple[tuple[str, str, str, float, str, Callable[[], Opened], str], ...] = (
-        ("RFC 4787", "REQ-5", "timer-udp", UDP_S, "a UDP mapping lives for two minutes", udp,
-         NO_MAPPING),
-        ("RFC 4787", "REQ-5", "timer-udp-answered", UDP_S,
+    # of those that open or close, RFC 7857 section 2.1 has made a default of what RFC 5382 REQ-5 demands
+    brief = (
+        ("RFC 6146", "3.5.2.2", "MUST") if n.prefix is not None else ("RFC 7857", "2.1", "SHOULD")
+    )
+    rows: tuple[
+        tuple[tuple[str, str, Level], str, float, str, Callable[[], Opened], str], ...
+    ] = (
+        (("RFC 4787", "REQ-5", "MUST"), "timer-udp", UDP_S, "a UDP mapping lives for two minutes",
+         udp, NO_MAPPING),
+        (("RFC 4787", "REQ-5", "MUST"), "timer-udp-answered", UDP_S,
          "a UDP mapping that is used both ways lives for two minutes", answered, NO_MAPPING),
-        ("RFC 5508", "REQ-2", "timer-query", QUERY_S, "an ICMP query lives for 60 s", query,
-         nat_queries.NO_QUERY),
-        ("RFC 5382", "REQ-5", "timer-tcp-transitory", TRANSITORY_S,
+        (("RFC 5508", "REQ-2", "MUST"), "timer-query", QUERY_S, "an ICMP query lives for 60 s",
+         query, nat_queries.NO_QUERY),
+        (brief, "timer-tcp-transitory", TRANSITORY_S,
          "a connection that is not open yet lives for 4 minutes", transitory, NO_CONNECTION),
-        ("RFC 5382", "REQ-5", "timer-tcp-closing", TRANSITORY_S,
-         "a connection that one end has closed lives for 4 minutes", closing, NO_CONNECTION),
-        ("RFC 5382", "REQ-5", "timer-tcp-established", ESTABLISHED_S,
+        (brief, "timer-tcp-closing", TRANSITORY_S,
+         "a connection that both ends have closed lives for 4 minutes", closing, NO_CONNECTION),
+        (("RFC 5382", "REQ-5", "MUST"), "timer-tcp-established", ESTABLISHED_S,
          "an open connection lives for 2 hours and 4 minutes", established, NO_CONNECTION),
     )  # fmt: skip
-    for rfc, section, name, lasts, title, opened, missing in rows:
+    for (rfc, section, level), name, lasts, title, opened, missing in rows:
         yield clause(
             rfc,
             section,
             name,
-            "MUST",
+            level,
             title,
             lambda o=opened, s=lasts, m=missing: lived(o, s, m),  # type: ignore[misc]
             lasts_s=lasts,

@@ -4,7 +4,7 @@ FAULTS = {
     "by destination": "-REQ-1-endpoint-independent",
     "contended by destination": "-REQ-1-endpoint-independent-contended",
     "overloads": "-REQ-3-overloading",
-    "overloads by server": "-REQ-3-overloading-by-server",
+    "overloads by server": "rfc7857-3-overloading-by-server",
     "parity lost": "parity",
     "strict filter": "-REQ-8-filtering-address",
     "address filter": "-REQ-8-filtering-endpoint",
