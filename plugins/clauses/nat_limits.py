@@ -227,8 +227,15 @@ def emptied(n: NatEnds) -> Iterator[Clause]:
         heard = yield Send([n.frame("right", late)])
         if not n.inside(heard):
             return untold(nothing, "the answer does not pass before, either")
-        heard = yield Send([n.frame("right", late)], first="flush")
-        return conforms(nothing) if not n.inside(heard) else deviates(nothing, n.seen(heard))
+        yield Send((), first="flush")
+        if (yield from n.mapped(0, next(n.ports), n.server(0))) is None:
+            return untold(nothing, "a table that was emptied lets nothing pass")
+        heard = yield Send([n.frame("right", late)])
+        if n.inside(heard):
+            return deviates(nothing, n.seen(heard))
+        if (yield from n.mapped(0, next(n.ports), n.server(0))) is None:
+            return deviates(nothing, "nothing, and nothing else passes any more")
+        return conforms(nothing)
 
     def datagram() -> Generator[Send, Sequence[Frame], bytes | None]:
         seen = yield from n.mapped(0, next(n.ports), n.server(0))

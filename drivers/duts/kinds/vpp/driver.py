@@ -145,9 +145,8 @@ class Vpp(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         version, o, settings = facts.version, self.options, settings_of(intent)
-        steps: list[Step] = []
-        if o.started:
-            steps += start.steps(o, intent, self.cli)
+        first = start.steps(o, intent, self.cli) if o.started else []
+        steps: list[Step] = list(first)
         ports: dict[str, str] = {}
         for side in ("left", "right"):
             link, whole = getattr(intent.links, side), self.port(side)
@@ -174,6 +173,8 @@ class Vpp(Driver):
             case Nat():
                 steps += nat.steps(intent, version, self.cli, ports, o)
                 flush = nat.flush(intent, version, self.cli, ports, o)
+        if o.started:
+            steps = [*first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
 
     def port(self, side: str) -> str:
