@@ -141,7 +141,7 @@ def plan(bound: BoundRun) -> RunPlan:
                 for s in stream_set.streams
             ]
     points = [point for point, _ in _planned(bound)]
-    return RunPlan(run, tuple(points), tuple(streams), asdict(plugin.dut_intent()), caveats(bound))
+    return RunPlan(run, tuple(points), tuple(streams), asdict(bound.intent), caveats(bound))
 
 
 def stages(bound: BoundRun) -> list[PlannedStage]:
