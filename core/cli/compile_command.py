@@ -143,7 +143,7 @@ def _write(path: Path, text: str, force: bool) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _frame_rate(text: str, octets: int) -> float:
+def _frame_rate(text: str, octets: float) -> float:
     """Frames per second of a rate as somebody wrote it, for frames of so many octets."""
     try:
         if is_bit_rate(text):

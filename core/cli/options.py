@@ -32,7 +32,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class FrameSizeOption(click.ParamType):
+class FrameSizeOption(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
     """Octets of a frame, or a mix of several sizes."""
 
     name = "octets|imix"

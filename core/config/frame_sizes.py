@@ -30,5 +30,7 @@ def frame_size(value: Any) -> int | str:
 
 
 FrameSize = Annotated[
-    int | str, PlainValidator(frame_size), WithJsonSchema({"type": ["integer", "string"]})
+    int | str,
+    PlainValidator(frame_size),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]}),
 ]

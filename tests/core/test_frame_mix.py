@@ -22,7 +22,7 @@ from v6t.procedures.trial import Trial
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import expand_set
-from v6t.profiles.mixes import canonical
+from v6t.profiles.mixes import canonical, sequence_of
 
 from .support import v6t
 
@@ -108,6 +108,19 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
         frames = expand_set(made, 0, 24)
         expected = np.array(octets)[order(weights, 0, 24)].tolist()
         assert [len(frame) + 4 for frame in frames] == expected
+
+
+@pytest.mark.parametrize(
+    ("mix", "genome"),
+    [
+        ("84/64x28,570/550x16,1518/1498x4", "CUSTOM IMIX - ABAABACBAABA (A = 84/64, B = 570/550, "),
+        ("64x3,1280x1,1518x1", "CUSTOM IMIX - AABCA (A = 64, B = 1280, C = 1518 octets; "),
+        ("64x1000,128x1", "A = 64, B = 128 octets; of n frames"),
+    ],
+)
+def test_the_order_is_spelled_out(mix, genome):
+    """RFC 6985 sections 5 and 6.3."""
+    assert sequence_of(mix).startswith(genome)
 
 
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
