@@ -60,7 +60,8 @@ from v6t.procedures.tester_rate import (
 )
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
-from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.mixes import Sizes
+from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
 
@@ -176,7 +177,7 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
                 return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         bound = bound or bind(run)
         if not bound.tester.simulates:
-            sizes = bound.technology.frame_pair(run.frame_sizes[0])
+            sizes = bound.technology.sizes_of(run.frame_sizes[0])
             check_order(directory, streams_of(bound, sizes).values())
         with logged(watch, path) as log:
             return _carry_out(bound, directory, log)
@@ -224,7 +225,7 @@ def _measure_all(state: _State) -> None:
     run, plugin = state.run, state.bound.technology
     benchmarks = registry.wanted(state.bound)
     for size in run.frame_sizes:
-        sizes = plugin.frame_pair(size)
+        sizes = plugin.sizes_of(size)
         _begin(state, Stage(SETUP, sizes.label, ""))
         streams = _load(state, sizes)
         state.watch.say(f"{sizes.label} octets: checking the translation")
@@ -233,6 +234,7 @@ def _measure_all(state: _State) -> None:
                 for_preflight(plugin, JournaledTester(state, state.bench)),
                 ipv6_frame_size=sizes.ipv6,
                 ipv4_frame_size=sizes.ipv4,
+                mix=sizes.mix,
                 mode=preflight_mode(plugin),
             )
             if finding is not None:
@@ -252,7 +254,7 @@ def _measure_all(state: _State) -> None:
 
 
 def _load(
-    state: _State, sizes: FramePair, vary: Vary = lambda traffic: traffic
+    state: _State, sizes: Sizes, vary: Vary = lambda traffic: traffic
 ) -> Mapping[Direction, StreamSet]:
     """Streams of a frame size, or a variant of them; both testers have them."""
     streams = streams_of(state.bound, sizes, vary)
@@ -264,7 +266,7 @@ def _load(
 def _measure_size(
     state: _State,
     benchmarks: Sequence[Benchmark[Any, Any]],
-    sizes: FramePair,
+    sizes: Sizes,
     streams: Mapping[Direction, StreamSet],
 ) -> None:
     """Phase after phase, each in every mode or once."""
@@ -347,7 +349,7 @@ def _measured(
 
 def _point(
     state: _State,
-    sizes: FramePair,
+    sizes: Sizes,
     mode: Mode,
     streams: Mapping[Direction, StreamSet],
     *,
@@ -372,10 +374,10 @@ def _point(
 
     def find() -> tuple[TesterCapacity, str]:
         tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
-        return _find_capacity(state, streams, spec, tester, of_phase_one=of_phase_one)
+        return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=of_phase_one)
 
     def better(at: MeasurementPoint, number: int) -> MeasurementPoint | None:
-        octets = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size}"
+        octets = sizes.label
         _begin(state, Stage(SELFTEST, octets, mode))
         found = found_again(
             state.bound, streams, spec, loopback, at.tester_capacity, number,
@@ -411,6 +413,7 @@ def _point(
 
 def _find_capacity(
     state: _State,
+    octets: str,
     streams: Mapping[Direction, StreamSet],
     spec: CapacitySpec,
     tester: Measure,
@@ -418,7 +421,6 @@ def _find_capacity(
     of_phase_one: bool,
 ) -> tuple[TesterCapacity, str]:
     """The tester's own capacity at a point, and where it is from."""
-    octets = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size}"
     what = f"{octets} octets, {spec.mode}"
     around = state.forecast.stage
     others = state.capacities.setdefault(spec.variant + octets, {})
