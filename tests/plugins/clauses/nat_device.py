@@ -50,6 +50,7 @@ class NatDevice:
     udp_s: float = 0.0
     limit: int = 0
     now: float = 0.0
+    dead: bool = False
     maps: list[Mapping] = field(default_factory=list)
     parts: dict[bytes, list[tuple[int, bytes]]] = field(default_factory=dict)
     strangers: set[bytes] = field(default_factory=set)
@@ -65,7 +66,7 @@ class NatDevice:
 
     def receive(self, side: SideName, frame: bytes) -> Leaves:
         packet = self._whole(side, cut(frame[ETHERNET:]))
-        if packet is None:
+        if packet is None or self.dead:
             return []
         self.maps = [m for m in self.maps if self.now - m.used <= m.lives_s]
         found: Leaves = []
@@ -289,6 +290,7 @@ class NatDevice:
         port = p[24:26] if protocol == ICMP else p[22:24]
         m = self._at(protocol, p[16:20], int.from_bytes(port, "big"))
         if m is None:
+            self.dead = self._is("ends by an unknown reply") and protocol == ICMP
             return []
         who = p[12:16] + (b"\0\0" if protocol == ICMP else p[20:22])
         strict = self._is({UDP: "strict filter", TCP: "tcp strict filter"}.get(protocol, "-"))
