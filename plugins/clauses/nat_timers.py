@@ -168,7 +168,7 @@ def long(n: NatEnds) -> Iterator[Clause]:
         return Late(frame, lambda heard: c.arrived(heard, ACK | PSH, PAYLOAD))
 
     # of those that open or close, RFC 7857 section 2.1 has made a default of what RFC 5382 REQ-5 demands
-    brief = (
+    brief: tuple[str, str, Level] = (
         ("RFC 6146", "3.5.2.2", "MUST") if n.prefix is not None else ("RFC 7857", "2.1", "SHOULD")
     )
     rows: tuple[
