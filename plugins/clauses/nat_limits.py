@@ -97,7 +97,11 @@ def filled(n: NatEnds, host: int = 0, most: int = ROOM) -> Generator[Send, Seque
     while len(mapped) + len(refused) < most + _MORE and len(refused) < _MORE:
         port = next(n.ports)
         heard = yield Send([n.frame("left", n.up(host, port, server))])
-        came = [who for who, p in n.outside(heard) if p.destination == server.ipv4]
+        came = [
+            who
+            for who, p in n.outside(heard)
+            if p.destination == server.ipv4 and p.summed and p.sound
+        ]
         if came:
             mapped[port] = came[0]
         else:
