@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 from v6t.core.cli import shell_completion
-from v6t.core.cli.options import assignments, plugin_names
+from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
 from v6t.profiles.plain_text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -100,7 +100,9 @@ def apply(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="configure, read back, send frames both ways, restore")
 @dut_flags
-@click.option("--frame-size", type=int, help="IPv6 frame size, octets with FCS.")
+@click.option(
+    "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
+)
 def verify(as_json: bool, **given: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
     from v6t.core.runs import dut

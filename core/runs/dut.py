@@ -123,7 +123,7 @@ def verify(bound: BoundRun, say: Say) -> str:
 
     _check(bound)
     run, plugin = bound.settings, bound.technology
-    sizes = plugin.frame_pair(run.frame_sizes[0])
+    sizes = plugin.sizes_of(run.frame_sizes[0])
     bench = Bench(bound, say=say)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
@@ -131,6 +131,7 @@ def verify(bound: BoundRun, say: Say) -> str:
             for_preflight(plugin, bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
+            mix=sizes.mix,
             mode=preflight_mode(plugin),
         )
         if not bench.verify_device():

@@ -16,7 +16,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.procedures.tester_rate import CapacitySpec
-from v6t.profiles.model import FramePair
+from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
 
 SELFTEST, SETUP, CONNECTIONS, QUERIES = "self-test", "set-up", "connections", "queries"
@@ -84,7 +84,7 @@ class PlannedPoint:
     """
 
     benchmark: str
-    frame_sizes: dict[str, int]
+    frame_sizes: dict[str, Any]
     mode: str
     media_fps: int
     trials: int
@@ -150,7 +150,7 @@ def plan(bound: BoundRun, compiled: dict[str, tuple[str, ...]] | None = None) ->
 def _streams(bound: BoundRun) -> Iterator[str]:
     run, plugin = bound.settings, bound.technology
     for size in run.frame_sizes:
-        sizes = plugin.frame_pair(size)
+        sizes = plugin.sizes_of(size)
         for direction, stream_set in streams_of(bound, sizes).items():
             total = sum(s.weight for s in stream_set.streams)
             for s in stream_set.streams:
@@ -169,7 +169,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
     """Every benchmark at every point, with the stages that it takes."""
     run = bound.settings
     for size in run.frame_sizes:
-        sizes = bound.technology.frame_pair(size)
+        sizes = bound.technology.sizes_of(size)
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         setup_s = bound.tester.setup_s
         for benchmark, point, cost, selftest_s in _costs(bound, sizes, media):
@@ -184,7 +184,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
             yield (
                 PlannedPoint(
                     benchmark=benchmark.name,
-                    frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
+                    frame_sizes=listed_sizes(sizes),
                     mode=mode,
                     media_fps=media,
                     trials=cost.trials,
@@ -218,7 +218,7 @@ def mode_of(phase: Phase, mode: str) -> str:
 
 
 def _costs(
-    bound: BoundRun, sizes: FramePair, media_fps: int
+    bound: BoundRun, sizes: Sizes, media_fps: int
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, float]]:
     """What each benchmark takes, and the seconds the tester's own capacity takes before it."""
     benchmarks = registry.wanted(bound)
