@@ -148,6 +148,8 @@ def test_silence_is_tried_again() -> None:
     assert tried(["deviates", "conforms"]) == (2, "conforms")
     assert tried(["deviates"] * TRIES) == (TRIES, "deviates")
     assert tried(["cannot be told", "deviates", "deviates"]) == (TRIES, "deviates")
+    assert tried(["deviates", "cannot be told", "cannot be told"]) == (TRIES, "deviates")
+    assert tried(["deviates", "cannot be told", "conforms"]) == (TRIES, "conforms")
 
 
 def test_suites_of_other_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
