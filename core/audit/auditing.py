@@ -309,6 +309,8 @@ def _ask(
         finding = found.add(outcome, variant, bound.technology.links)
         if finding.verdict != "conforms":
             say(f"{clause.name}: {finding.verdict}: {finding.got}")
+        if outcome.judgement.ended:
+            device.revive()
     device.check()
 
 
