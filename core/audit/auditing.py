@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -312,6 +313,24 @@ def _ask(
         if outcome.judgement.ended:
             device.revive()
     device.check()
+
+
+@contextmanager
+def reserved(out: Path) -> Iterator[None]:
+    """A directory that files can be put into, seen to before minutes are spent; gone if none come of it.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise UsageError(f"{out} cannot be written: {exc.strerror}") from exc
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            out.rmdir()
 
 
 def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:

@@ -212,6 +212,7 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
     [
         (["--plugin", "ipv6-router"], "no clause is known for ipv6-router"),
         (["--plugin", "siit", "--suite", "nothing"], "no suite 'nothing'"),
+        (["--plugin", "siit", "-o", "/dev/null/here"], "cannot be written: Not a directory"),
         (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
