@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from v6t.core.cli.stopping import drawing, tell
 from v6t.core.runs.wording import happening, outcome
 from v6t.procedures.conditions import Progress
 from v6t.profiles.plain_text import visible
@@ -64,6 +65,7 @@ class Live:
         self._progress: Progress | None = None
         self._now: Now | None = None
         self._since = 0.0
+        self._stopping = ""
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -89,21 +91,29 @@ class Live:
             if self._status is None:
                 self._status = self._console.status(self)
                 self._status.start()
+                drawing.append(self.stopping)
+
+    def stopping(self, text: str) -> None:
+        """Show this from now on: a line beside the live one would be drawn over."""
+        self._stopping = text
 
     def __rich__(self) -> Text:
         """The live line as it is at this moment: whoever draws it asks several times a second."""
         from rich.text import Text
 
-        if self._now is None:
-            return Text("")
+        if self._now is None or self._stopping:
+            return Text(self._stopping)
         return Text(visible(happening(self._now, self._progress, self._passed_s()) + self._of))
 
     def close(self) -> None:
         """Remove the live line."""
         status, self._status = self._status, None
         if status is not None:
+            drawing.remove(self.stopping)
             with contextlib.suppress(OSError):
                 status.stop()
+            if self._stopping:
+                tell(self._stopping)
 
     def _passed_s(self) -> float:
         return time.monotonic() - self._since
