@@ -27,11 +27,13 @@ WATCHED_S = 10.0
 def show_plan(bound: BoundRun, as_json: bool) -> None:
     """Print what the run would do."""
     from v6t.core.config.cautions import cautions
+    from v6t.core.runs.dut import plan_text, plan_without_device
     from v6t.core.runs.forecast import expected
     from v6t.core.runs.plan import plan
     from v6t.core.runs.wording import duration
 
     planned, earlier = plan(bound), expected(bound)
+    commands = plan_text(*plan_without_device(bound)) if bound.driver.configures else ""
     if as_json:
         known = {"expected_s": earlier[0]} if earlier else {}
         print(json.dumps({**planned.to_json(), **known}, indent=1))
@@ -59,11 +61,9 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
         print(f"  {line}")
     print("The device must be")
     print("  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  "))
-    if bound.driver.configures:
-        from v6t.core.runs.dut import plan_text, plan_without_device
-
+    if commands:
         print("To make it so")
-        print("  " + plan_text(*plan_without_device(bound)).replace("\n", "\n  "))
+        print("  " + commands.replace("\n", "\n  "))
     for caveat in planned.caveats:
         print(caveat)
     for caution in cautions(bound):

@@ -25,8 +25,7 @@ def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
     Raises:
         UsageError: there is no driver, or it cannot be this technology.
     """
-    intent = bound.technology.dut_intent()
-    return bound.driver, bound.driver.plan(intent, bound.driver.example(intent))
+    return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
 
 def plan_text(driver: Driver, plan: Plan) -> str:
@@ -225,7 +224,7 @@ def _lab_name(bound: BoundRun) -> str:
 
 
 def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
-    driver, intent = bound.driver, bound.technology.dut_intent()
+    driver, intent = bound.driver, bound.intent
     name = _lab_name(bound)
     if name:
         from v6t.drivers.duts.session import Session

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from v6t.core.runs.experience import Experience, Shown, Tally, recalled
-from v6t.core.runs.plan import SELFTEST, SETUP, PlannedStage, Stage, stages
+from v6t.core.runs.plan import LOADING, SELFTEST, SETUP, PlannedStage, Stage, stages
 from v6t.procedures.conditions import Progress
 from v6t.procedures.trial import Trial, TrialResult
 
@@ -161,7 +161,7 @@ class Forecast:
         planned = self._to_come.pop(stage, None)
         self._meant = planned or sharper or PlannedStage(stage, 0.0)
         self._planned = sharper or self._meant
-        if stage.name not in (SELFTEST, SETUP):
+        if stage.name not in (SELFTEST, SETUP, LOADING):
             self._search = self._planned
         self._again: PlannedStage | None = None
         self._began = self._clock()

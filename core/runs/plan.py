@@ -19,7 +19,8 @@ from v6t.procedures.tester_rate import CapacitySpec
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
-SELFTEST, SETUP, CONNECTIONS, QUERIES = "self-test", "set-up", "connections", "queries"
+SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
+CONNECTIONS, QUERIES = "connections", "queries"
 """Stages of a run beside its benchmarks, and the mode of what has no direction."""
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 """Short trials until the tester's own capacity is found, and trials under the results' rules."""
@@ -141,7 +142,7 @@ def plan(bound: BoundRun) -> RunPlan:
                 for s in stream_set.streams
             ]
     points = [point for point, _ in _planned(bound)]
-    return RunPlan(run, tuple(points), tuple(streams), asdict(plugin.dut_intent()), caveats(bound))
+    return RunPlan(run, tuple(points), tuple(streams), asdict(bound.intent), caveats(bound))
 
 
 def stages(bound: BoundRun) -> list[PlannedStage]:
@@ -155,11 +156,12 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
     for size in run.frame_sizes:
         sizes = bound.technology.frame_pair(size)
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
-        setup_s = bound.tester.setup_s
+        first = size == run.frame_sizes[0]
+        setup_s = bound.tester.setup_s if first else bound.tester.load_s
         for benchmark, point, cost, selftest_s in _costs(bound, sizes, media):
             mode = mode_of(benchmark.phase, point.mode)
             taken = [
-                PlannedStage(Stage(SETUP, sizes.label, ""), setup_s),
+                PlannedStage(beginning(sizes.label, first=first), setup_s),
                 PlannedStage(
                     Stage(SELFTEST, sizes.label, mode), selftest_s, ASSUMED_CAPACITY_TRIALS
                 ),
@@ -178,6 +180,11 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
                 taken,
             )
             setup_s = 0.0
+
+
+def beginning(octets: str, *, first: bool) -> Stage:
+    """What goes before everything else at a frame size: setting all up, or only other streams."""
+    return Stage(SETUP if first else LOADING, octets, "")
 
 
 def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:

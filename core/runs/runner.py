@@ -35,9 +35,9 @@ from v6t.core.runs.manifest import machine, manifest, now
 from v6t.core.runs.plan import (
     CONNECTIONS,
     SELFTEST,
-    SETUP,
     PlannedStage,
     Stage,
+    beginning,
     planned_stage,
     stages,
     whole_cost,
@@ -220,7 +220,7 @@ def _measure_all(state: _State) -> None:
     benchmarks = registry.wanted(state.bound)
     for size in run.frame_sizes:
         sizes = plugin.frame_pair(size)
-        _begin(state, Stage(SETUP, sizes.label, ""))
+        _begin(state, beginning(sizes.label, first=size == run.frame_sizes[0]))
         streams = _load(state, sizes)
         state.watch.say(f"{sizes.label} octets: checking the translation")
         try:

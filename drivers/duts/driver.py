@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from v6t.drivers.device import DeviceSession, quiet
-from v6t.drivers.duts.commands import Commands, Reading, check_interfaces
+from v6t.drivers.duts.commands import Commands, Reading, Suited, check_interfaces
 from v6t.drivers.duts.expect_profile import ProfiledOracle
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import Hook, reached
@@ -18,7 +18,7 @@ from v6t.profiles.errors import UsageError
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
-__all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "check_interfaces"]
+__all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "Suited", "check_interfaces"]
 
 
 class ReferencePart(Protocol):

@@ -125,6 +125,7 @@ def play(
 
     with (
         patch.object(Sim, "setup_s", 3.0),
+        patch.object(Sim, "load_s", 1.0),
         patch.object(Sim, "overhead_s", 0.1),
         patch.object(Bench, "measure", measured),
         patch.object(Bench, "load", loaded),

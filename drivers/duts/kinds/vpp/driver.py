@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
-from v6t.drivers.duts.driver import Driver, Reading
+from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
@@ -36,6 +36,13 @@ _DSLITE = ExpectProfile(
     tunnel_keeps_ttl=True,
     why=f"{_NO_CHECKSUM}; {_ROUTED}, whose TTL it leaves as it was",
 )
+
+_MAPT = {
+    "rule_ipv6": Suited(
+        "2001:db8:ce::/48", "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix"
+    ),
+    "dmr": Suited("64:ff9b::/64", "VPP loses one direction of MAP-T behind a DMR other than /64"),
+}
 
 
 class Vpp(Driver):
@@ -105,6 +112,12 @@ class Vpp(Driver):
                     raise DutError(
                         f"the {side} interface {name} is not touched: {untouchable[name]}"
                     )
+
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """Prefixes of MAP-T whose packets VPP does not lose; B4s enough for the connections."""
+        if technology == "dslite-aftr":
+            return dslite.SUITED
+        return _MAPT if technology == "mapt-br" and not self.options.known_losses else {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """What RFCs leave to the implementation, as seen on v26.06."""
