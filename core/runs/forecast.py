@@ -41,6 +41,8 @@ _OWN = 4.0
 """Weight of what the first trial of a repetition showed, for those after it."""
 _EASY = 0.9
 """From here on a search says nothing of how long a hard one would have taken."""
+_STEEP = 3.0
+"""How fast what is more likely is taken for what will be, once something was shown."""
 _ERROR = 1.03
 """A device's rate is found, and carried, to about this factor."""
 BOTH = "bidirectional"
@@ -173,6 +175,17 @@ class Forecast:
         self._bracket: tuple[float, float] | None = None
         self._rest = None
 
+    def known(self, sharper: Iterable[PlannedStage]) -> None:
+        """More is known of stages: of those that are planned, and of the one that is about to end."""
+        for planned in sharper:
+            if planned.stage == self.stage:
+                self._meant = planned
+            if planned.stage in self._planned_first:
+                self._planned_first[planned.stage] = planned
+            if planned.stage in self._to_come:
+                self._to_come[planned.stage] = planned
+        self._rest = None
+
     def found(self, rate_fps: float) -> None:
         """The rate that the stage found."""
         self._bracket = rate_fps, rate_fps * _ERROR
@@ -268,8 +281,9 @@ class Forecast:
             return full_s * self._ratio(planned.stage), 0.0
         full_s *= excess
         least_s = self._real(planned, planned.least[1], planned.least[0])
+        likely = self._likely(ease)
         return (
-            ease * least_s + (1 - ease) * full_s,
+            likely * least_s + (1 - likely) * full_s,
             (full_s - least_s) * math.sqrt(ease * (1 - ease)),
         )
 
@@ -321,6 +335,11 @@ class Forecast:
             sums.add(showing, planned)
         return sums.total / sums.weight, sums.excess / sums.counted
 
+    def _likely(self, ease: float) -> float:
+        """The same, further from the middle: of two totals a run has one, and never their mean."""
+        steep = _STEEP if self._shown or self._firsts else 1.0
+        return float(ease**steep / (ease**steep + (1 - ease) ** steep))
+
     def _showing(self, other: Stage) -> Shown | None:
         """What the search that is going on shows of other stages."""
         if other == self.stage or not self._firsts:
@@ -362,7 +381,8 @@ class Forecast:
             easy_s = self._own(planned.least[1], planned.least[0]) / count
             firsts = self._firsts if self._firsts else [False] * len(over)
             hard_s = _mean(each_s, [s for s, easy in zip(over, firsts, strict=False) if not easy])
-            guess_s = ease * easy_s + (1 - ease) * hard_s
+            likely = self._likely(ease)
+            guess_s = likely * easy_s + (1 - likely) * hard_s
             this_s = guess_s if self._first is None else easy_s if self._first else hard_s
             open_s = (hard_s - easy_s) * math.sqrt(ease * (1 - ease))
         rest_s = max(this_s - running_s, 0.0)

@@ -15,7 +15,7 @@ from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.tester_capacity import capacity_spec
-from v6t.procedures.tester_rate import CapacitySpec
+from v6t.procedures.tester_rate import CapacitySpec, trials_until
 from v6t.profiles.model import FramePair
 from v6t.profiles.wire import max_frame_rate_fps
 
@@ -208,6 +208,22 @@ def mode_of(phase: Phase, mode: str) -> str:
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
 
 
+def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
+    """What self-tests take that find a capacity: sizes and modes change it little."""
+    run = bound.settings
+    for size in run.frame_sizes:
+        sizes = bound.technology.frame_pair(size)
+        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+        for mode in run.modes:
+            spec = capacity_spec(run, sizes, mode, media)
+            trials = trials_until(spec, capacity_fps)
+            yield PlannedStage(
+                Stage(SELFTEST, sizes.label, mode),
+                _selftest_s(spec, bound.tester.overhead_s, trials, 1),
+                trials + (spec.confirmation_s > 0),
+            )
+
+
 def _costs(
     bound: BoundRun, sizes: FramePair, media_fps: int
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, float]]:
@@ -234,7 +250,12 @@ def _costs(
             selftest_s = 0.0
 
 
-def _selftest_s(spec: CapacitySpec, each_s: float) -> float:
+def _selftest_s(
+    spec: CapacitySpec,
+    each_s: float,
+    trials: int = ASSUMED_CAPACITY_TRIALS,
+    confirmations: int = ASSUMED_CONFIRMATIONS,
+) -> float:
     short_s = spec.pause_s + spec.duration_s + spec.residual_wait_s + each_s
     confirmed_s = spec.confirmation_s + each_s if spec.confirmation_s else 0.0
-    return ASSUMED_CAPACITY_TRIALS * short_s + ASSUMED_CONFIRMATIONS * confirmed_s
+    return trials * short_s + confirmations * confirmed_s

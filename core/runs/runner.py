@@ -39,6 +39,7 @@ from v6t.core.runs.plan import (
     Stage,
     beginning,
     planned_stage,
+    selftests,
     stages,
     whole_cost,
 )
@@ -432,6 +433,8 @@ def _find_capacity(
     )
     if not of_phase_one:
         others[spec.mode] = capacity.rate_fps
+        if capacity.keys:
+            state.forecast.known(selftests(state.bound, capacity.rate_fps))
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own capacity: {source}")
     if not capacity.rate_fps:
