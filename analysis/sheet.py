@@ -77,7 +77,7 @@ def sheet(
 def _is_one_size(label: str) -> bool:
     """Whether frames have one size on both links: then none of the two is the IPv6 one."""
     first, _, second = label.partition("/")
-    return first == second
+    return not second or first == second
 
 
 def medium_fps(record: Record, line_rate_bps: float) -> float:

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import field_validator
 from v6t.plugins.addresses import refuse_unforwarded
+from v6t.plugins.frame_mix import frame_mix, mixed_traffic
 from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.exchange import Exchange
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
+from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import Direction, FramePair, Traffic
 from v6t.profiles.strict_model import StrictModel
 
@@ -267,6 +269,16 @@ class Technology(Reference):
         six, four = (left, right) if here == 6 else (right, left)
         return translated_pair(ipv6_frame_size, self.overhead, six, four, self.params.measured)
 
+    def sizes_of(self, listed: int | str) -> Sizes:
+        """What a run's listed size is on both sides: of one frame, or of a mix (RFC 6985).
+
+        Raises:
+            UsageError: a size cannot exist for this technology or MTU (GEN-06).
+        """
+        if isinstance(listed, str):
+            return frame_mix(listed, self.frame_pair)
+        return self.frame_pair(listed)
+
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         """Octets of the tester's foreground frames on the left and on the right link."""
         if self.ip_versions == (4, 6):
@@ -285,6 +297,16 @@ class Technology(Reference):
     @abstractmethod
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """Foreground, background and negative classes for one direction."""
+
+    def sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
+        """Its traffic, in one size or in several."""
+        if isinstance(sizes, FrameMix):
+            return mixed_traffic(
+                sizes,
+                lambda pair: self.traffic(direction, pair, seed),
+                connections=self.stateful,
+            )
+        return self.traffic(direction, sizes, seed)
 
     @abstractmethod
     def dut_intent(self) -> DutIntent:

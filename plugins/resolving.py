@@ -53,6 +53,19 @@ class Resolving(Technology):
             )
         return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
 
+    def sizes_of(self, listed: int | str) -> FramePair:
+        """The same.
+
+        Raises:
+            UsageError: several sizes.
+        """
+        if isinstance(listed, str):
+            raise UsageError(
+                "queries have one size: a mix of frame sizes means nothing to name resolution",
+                "leave the frame size out",
+            )
+        return self.frame_pair(listed)
+
     def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
         """There is no translation of frames.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.procedures.queries import Queries
-from v6t.procedures.trial import Measure, Mode, Starts, Trial, TrialResult
+from v6t.procedures.trial import Measure, Mode, Starts, Trial, TrialResult, sizes_key
 from v6t.procedures.validity import Verdict, assess_trial
 
 FPS, CPS = "fps per direction", "connections/s"
@@ -20,18 +20,18 @@ class Conditions:
     """What holds for every trial of one point.
 
     Attributes:
-        ipv6_frame_size, ipv4_frame_size: octets with FCS.
+        ipv6_frame_size, ipv4_frame_size: octets with FCS; of a mix their means.
         mode: directions under load.
         residual_wait_s, pause_s: see :class:`~v6t.procedures.trial.Trial`.
         loss_tolerance, sending_time_tolerance: see :func:`~v6t.procedures.validity.assess_trial`.
         invalid_retries: times an invalid trial is measured again before it counts as failed.
         frame_timeout_s: frames that take longer are lost (TP-06, FLR-06); None: off.
         variant: begins the keys of trials whose traffic is a variant of the run's own.
-        starts, bound_fps, queries: see :class:`~v6t.procedures.trial.Trial`.
+        starts, bound_fps, queries, mix: see :class:`~v6t.procedures.trial.Trial`.
     """
 
-    ipv6_frame_size: int
-    ipv4_frame_size: int
+    ipv6_frame_size: float
+    ipv4_frame_size: float
     mode: Mode
     residual_wait_s: float
     pause_s: float
@@ -43,6 +43,12 @@ class Conditions:
     starts: Starts | None = None
     bound_fps: float | None = None
     queries: Queries | None = None
+    mix: str | None = None
+
+    @property
+    def listed(self) -> float | str:
+        """The frame size, or the mix of sizes, of a row."""
+        return self.ipv6_frame_size if self.mix is None else f"imix {self.mix.replace(',', ' ')}"
 
     @property
     def longer_s(self) -> float:
@@ -51,7 +57,8 @@ class Conditions:
 
     def point(self, benchmark: str) -> str:
         """Start of the keys of a benchmark's trials."""
-        return f"{self.variant}{benchmark}/{self.ipv6_frame_size}/{self.mode}"
+        size = sizes_key(self.ipv6_frame_size, self.mix)
+        return f"{self.variant}{benchmark}/{size}/{self.mode}"
 
     def trial(self, benchmark: str, rate_fps: float, duration_s: float, **more: Any) -> Trial:
         """A trial under these conditions, without a key.
@@ -65,6 +72,7 @@ class Conditions:
         given: dict[str, Any] = {
             "ipv6_frame_size": self.ipv6_frame_size,
             "ipv4_frame_size": self.ipv4_frame_size,
+            "mix": self.mix,
             "mode": self.mode,
             "residual_wait_s": self.residual_wait_s,
             "pause_s": self.pause_s,

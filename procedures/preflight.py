@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from v6t.procedures.trial import DirectionResult, Measure, Mode, Trial, TrialResult, directions_of
+from v6t.procedures.trial import (
+    DirectionResult,
+    Measure,
+    Mode,
+    Trial,
+    TrialResult,
+    directions_of,
+    sizes_key,
+)
 from v6t.procedures.validity import assess_trial
 
 BENCHMARK = "preflight"
@@ -34,8 +42,9 @@ class Finding:
 def check_translation(
     measure: Measure,
     *,
-    ipv6_frame_size: int,
-    ipv4_frame_size: int,
+    ipv6_frame_size: float,
+    ipv4_frame_size: float,
+    mix: str | None = None,
     mode: Mode = "bidirectional",
     residual_wait_s: float = 0.3,
     pause_s: float = 0.0,
@@ -51,7 +60,7 @@ def check_translation(
     for attempt in range(1, ATTEMPTS + 1):
         trial = Trial(
             benchmark=BENCHMARK,
-            key=f"{BENCHMARK}/{ipv6_frame_size}/{mode}/a{attempt}",
+            key=f"{BENCHMARK}/{sizes_key(ipv6_frame_size, mix)}/{mode}/a{attempt}",
             ipv6_frame_size=ipv6_frame_size,
             ipv4_frame_size=ipv4_frame_size,
             mode=mode,
@@ -59,6 +68,7 @@ def check_translation(
             duration_s=FRAMES / RATE_FPS,
             residual_wait_s=residual_wait_s,
             pause_s=pause_s,
+            mix=mix,
         )
         finding = _look(trial, measure(trial))
         if finding is None or finding.frames:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
+from v6t.procedures.trial import Measure, Mode, Trial, TrialResult, sizes_key
 from v6t.procedures.validity import assess_trial
 
 BENCHMARK = "selftest"
@@ -58,7 +58,7 @@ class CapacitySpec:
     """How to look for the capacity.
 
     Attributes:
-        ipv6_frame_size, ipv4_frame_size: octets with FCS, as the device will see.
+        ipv6_frame_size, ipv4_frame_size, mix: see :class:`~v6t.procedures.trial.Trial`.
         mode: directions under load.
         media_fps: what the medium carries; never exceeded.
         start_fps: first rate offered.
@@ -72,8 +72,8 @@ class CapacitySpec:
         variant: begins the keys of the trials; see :class:`~v6t.procedures.conditions.Conditions`.
     """
 
-    ipv6_frame_size: int
-    ipv4_frame_size: int
+    ipv6_frame_size: float
+    ipv4_frame_size: float
     mode: Mode
     media_fps: float
     start_fps: float = 20_000.0
@@ -86,6 +86,12 @@ class CapacitySpec:
     attempts: int = 2
     variant: str = ""
     rules: Rules | None = None
+    mix: str | None = None
+
+    @property
+    def sizes_key(self) -> str:
+        """The frame sizes in the keys of its trials."""
+        return sizes_key(self.ipv6_frame_size, self.mix)
 
     @property
     def looking(self) -> Rules:
@@ -225,9 +231,10 @@ def trials_until(spec: CapacitySpec, capacity_fps: float) -> int:
 def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Trial:
     return Trial(
         benchmark=BENCHMARK,
-        key=f"{spec.variant}{BENCHMARK}/{spec.ipv6_frame_size}/{spec.mode}/{name}",
+        key=f"{spec.variant}{BENCHMARK}/{spec.sizes_key}/{spec.mode}/{name}",
         ipv6_frame_size=spec.ipv6_frame_size,
         ipv4_frame_size=spec.ipv4_frame_size,
+        mix=spec.mix,
         mode=spec.mode,
         rate_fps=rate_fps,
         duration_s=rules.seconds(rate_fps),

@@ -131,7 +131,7 @@ class Trial:
     Attributes:
         benchmark: name of the procedure that asks (``throughput``, ``selftest``, ``preflight``).
         key: identity within the run, for example ``throughput/104/bidirectional/r03/s07``.
-        ipv6_frame_size, ipv4_frame_size: octets with FCS on either side.
+        ipv6_frame_size, ipv4_frame_size: octets with FCS on either side; of a mix their means.
         mode: directions under load.
         rate_fps: frames per second offered in each active direction (``per_direction``).
         duration_s: length of the stream [s].
@@ -150,12 +150,13 @@ class Trial:
         bound_fps: highest rate of the search it belongs to, per direction: a tester that counts
             differently at different rates goes by this one; None: by ``rate_fps``. It follows from
             the run and is no part of what is written of a trial.
+        mix: several sizes in a proportion (RFC 6985), as :func:`sizes_key` takes them; None: one.
     """
 
     benchmark: str
     key: str
-    ipv6_frame_size: int
-    ipv4_frame_size: int
+    ipv6_frame_size: float
+    ipv4_frame_size: float
     mode: Mode
     rate_fps: float
     duration_s: float
@@ -169,6 +170,7 @@ class Trial:
     starts: Starts | None = None
     queries: Queries | None = None
     bound_fps: float | None = None
+    mix: str | None = None
 
     @cached_property
     def first_frames(self) -> int:
@@ -227,6 +229,18 @@ class Trial:
             raise ValueError("this trial has no tags")
         start = math.ceil(self.delays.first_tag_s * self.rate_fps)
         return _tag_places(start, self.frames - start, self.delays.tags)
+
+
+def sizes_key(ipv6_frame_size: float, mix: str | None) -> str:
+    """The frame sizes of a point within the keys of its trials.
+
+    Args:
+        ipv6_frame_size: listed.
+        mix: ``"84/64x28,1518/1498x4"``: sizes on both sides and frames of each; None: one size.
+    """
+    if mix is None:
+        return f"{ipv6_frame_size}"
+    return f"imix-{mix.replace('/', '_').replace(',', '-')}"
 
 
 @lru_cache(maxsize=4)  # the repetitions of a point have the same
@@ -360,7 +374,7 @@ class Measure(Protocol):
 
 _ADDED = (
     *("delays", "frame_timeout_s", "then", "event", "connections", "starts", "queries"),
-    "bound_fps",
+    *("bound_fps", "mix"),
 )
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),

@@ -119,6 +119,7 @@ class TrafficClass:
             zero payload fills the frame up to ``frame_size``.
         frame_size: octets on the wire including the 4 octets of FCS (GEN-04, TRX-01).
         weight: share of the frames; the shares of a traffic are spread evenly over time.
+        draws: classes that have the same take the same values in the same order; empty: its own.
     """
 
     name: str
@@ -128,6 +129,7 @@ class TrafficClass:
     variables: tuple[Variable, ...] = ()
     bindings: tuple[Binding, ...] = ()
     weight: int = 1
+    draws: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,3 +157,12 @@ class FramePair:
     def label(self) -> str:
         """``"104/64"``: the IPv6 frame first."""
         return f"{self.ipv6}/{self.ipv4}"
+
+    @property
+    def mix(self) -> None:
+        """It is no mixture of sizes."""
+
+    @property
+    def pairs(self) -> tuple[tuple[FramePair, int], ...]:
+        """All frames have it."""
+        return ((self, 1),)

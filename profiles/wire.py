@@ -24,14 +24,14 @@ _NUMBER = r"(\d{1,20}(?:\.\d{1,20})?(?:e\d{1,2})?)"
 _LINE = re.compile(_NUMBER + r"\s*([kmgt]?)(?:bps|bit/s|b/s|b|be)?", re.IGNORECASE)
 
 
-def max_frame_rate_fps(line_rate_bps: float, frame_size: int, overhead: int = 0) -> int:
+def max_frame_rate_fps(line_rate_bps: float, frame_size: float, overhead: int = 0) -> int:
     """Frames per second a line carries at most (RFC 8219 Appendix A).
 
     ``line rate / (8 * (X + O + 20))``, rounded down to whole frames.
 
     Args:
         line_rate_bps: bits per second of the medium.
-        frame_size: X, octets with FCS.
+        frame_size: X, octets with FCS; of a mixture of sizes their mean.
         overhead: O, octets the frame grows on its way to this line (20 translation, 40
             encapsulation), 0 if ``frame_size`` is already the size on this line.
 
@@ -45,15 +45,15 @@ def max_frame_rate_fps(line_rate_bps: float, frame_size: int, overhead: int = 0)
             f"a frame of {frame_size} + {overhead} octets cannot be on an Ethernet",
             f"the smallest frame has {MIN_FRAME_OCTETS} octets, FCS included",
         )
-    return int(Fraction(line_rate_bps) // (8 * (frame_size + overhead + GAP_OCTETS)))
+    return int(Fraction(line_rate_bps) // (8 * (Fraction(frame_size) + overhead + GAP_OCTETS)))
 
 
-def frame_rate_fps(rate_bps: float, octets: int) -> float:
+def frame_rate_fps(rate_bps: float, octets: float) -> float:
     """Frames of so many octets in a rate in bit/s that counts preamble and gap of each."""
     return rate_bps / (8 * (octets + GAP_OCTETS))
 
 
-def bit_rate_bps(rate_fps: float, octets: int) -> float:
+def bit_rate_bps(rate_fps: float, octets: float) -> float:
     """Bits per second that frames of so many octets take, preamble and gap included."""
     return rate_fps * (octets + GAP_OCTETS) * 8
 

@@ -79,7 +79,7 @@ class DelayPresentation(Presentation[DelayRecord]):
             found = _merged(data, record, self.distributions)
             if found:
                 frames = ", ".join(f"{way} {d.frames:,}" for way, d in found.items())
-                name = f"{self.name}-{record.frame_sizes.ipv6}-{record.direction}"
+                name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
                 figure, caption = self.drawn(found, name, record.point, frames)
                 yield Drawing(figure, caption, caption)
 

@@ -95,7 +95,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
     def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         """Of each point the search and the repetitions."""
         for r in records:
-            name = f"{self.name}-{r.frame_sizes.ipv6}-{r.direction}"
+            name = f"{self.name}-{r.frame_sizes.key}-{r.direction}"
             steps = _steps(data, r)
             if steps:
                 yield Drawing(

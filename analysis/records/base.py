@@ -9,8 +9,9 @@ from pydantic import ConfigDict, Field, NonNegativeInt, WithJsonSchema
 from v6t.analysis.notes import notes
 from v6t.analysis.statistics import finite, summary_json
 from v6t.procedures.conditions import Attempt, Conditions
-from v6t.procedures.trial import TrialResult
+from v6t.procedures.trial import TrialResult, sizes_key
 from v6t.profiles.described import Described
+from v6t.profiles.mixes import label_of
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 AGGREGATE: Literal["aggregate"] = "aggregate"
@@ -18,6 +19,9 @@ FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 """A number as it was given: 5 does not become 5.0."""
+
+Octets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
+"""Of a frame; a mean need not be whole."""
 
 Row = dict[str, Any]
 """A line of a CSV file."""
@@ -43,14 +47,26 @@ class Model(Described):
 class FrameSizes(Model):
     """Octets with FCS on either side."""
 
-    ipv6: NonNegativeInt
-    """octets on the IPv6 side"""
-    ipv4: NonNegativeInt
-    """octets on the IPv4 side"""
+    ipv6: Octets
+    """octets on the IPv6 side; of a mix of sizes their mean"""
+    ipv4: Octets
+    """octets on the IPv4 side; of a mix of sizes their mean"""
+    mix: str | None = None
+    """sizes on both sides and frames of each in one round, where several are mixed (RFC 6985)"""
 
     def __str__(self) -> str:
-        """``"104/64"``."""
-        return f"{self.ipv6}/{self.ipv4}"
+        """``"104/64"``, or the mix."""
+        return label_of(self.mix) if self.mix else f"{self.ipv6}/{self.ipv4}"
+
+    @property
+    def listed(self) -> float | str:
+        """The size, or the mix, in a row."""
+        return str(self) if self.mix else self.ipv6
+
+    @property
+    def key(self) -> str:
+        """In names of figures."""
+        return sizes_key(self.ipv6, self.mix)
 
 
 class InvalidTrial(Model):
@@ -283,7 +299,11 @@ def head(
         "title": title,
         "direction": direction or at.mode,
         **({} if direction else {"convention": PER_DIRECTION}),
-        "frame_sizes": {"ipv6": at.ipv6_frame_size, "ipv4": at.ipv4_frame_size},
+        "frame_sizes": {
+            "ipv6": at.ipv6_frame_size,
+            "ipv4": at.ipv4_frame_size,
+            **({"mix": at.mix} if at.mix else {}),
+        },
         "trials": [a.trial.key for a in attempts],
         "invalid_trials": [
             {"key": a.trial.key, "reasons": list(a.verdict.reasons)}

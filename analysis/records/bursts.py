@@ -153,7 +153,7 @@ def burst_rows(result: BurstResult) -> list[Row]:
     return [
         {
             "No": r.number,
-            "Size": spec.conditions.ipv6_frame_size,
+            "Size": spec.conditions.listed,
             "Dir": spec.conditions.mode[0],
             "burst_rate": spec.rate_fps,
             "frames": r.frames if r.valid else "",

@@ -197,4 +197,4 @@ def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
 
 def connection_row(number: int, at: Conditions) -> Row:
     """What rows of benchmarks without a direction begin with."""
-    return {"No": number, "Size": at.ipv6_frame_size, "Dir": "c"}
+    return {"No": number, "Size": at.listed, "Dir": "c"}

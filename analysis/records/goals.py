@@ -196,7 +196,7 @@ def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
     return [
         {
             "No": r.number,
-            "Size": at.ipv6_frame_size,
+            "Size": at.listed,
             "Dir": at.mode[0],
             "Goal": found.goal.name,
             "Code": found.goal.code,

@@ -131,7 +131,7 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
     return [
         {
             "No": o.repetition,
-            "Size": spec.conditions.ipv6_frame_size,
+            "Size": spec.conditions.listed,
             "Dir": spec.conditions.mode[0],
             "direction": way,
             "rate": o.rate_fps,

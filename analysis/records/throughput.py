@@ -188,7 +188,7 @@ def repetition_rows(result: ThroughputResult, started: Callable[[str], str]) -> 
     return [
         {
             "No": r.number,
-            "Size": spec.conditions.ipv6_frame_size,
+            "Size": spec.conditions.listed,
             "Dir": spec.conditions.mode[0],
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,

@@ -251,7 +251,7 @@ def timing_rows(result: TimingResult) -> list[Row]:
             rows.append(
                 {
                     "No": r.number,
-                    "Size": spec.conditions.ipv6_frame_size,
+                    "Size": spec.conditions.listed,
                     "Dir": spec.conditions.mode[0],
                     "direction": way,
                     "rate": spec.rate_fps,

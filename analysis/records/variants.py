@@ -294,7 +294,7 @@ def degradation_rows(record: FlowsRecord) -> list[Row]:
     """One row per figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
     return [
         {
-            "Size": record.frame_sizes.ipv6,
+            "Size": record.frame_sizes.listed,
             "Dir": record.direction[0],
             "benchmark": each.benchmark,
             "figure": each.figure,
@@ -323,7 +323,7 @@ def _rows(result: ThroughputResult) -> list[Row]:
     return [
         {
             "No": r.number,
-            "Size": at.ipv6_frame_size,
+            "Size": at.listed,
             "Dir": at.mode[0],
             "rate": r.rate_fps,
             "Iterations": len(r.attempts),

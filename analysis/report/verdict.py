@@ -86,10 +86,10 @@ def _conditions(data: RunData, record: ThroughputRecord) -> str:
     return f"Median of {times}, trials of {p['trial_duration_s']:g} s{tester}."
 
 
-def _octets(data: RunData, record: ThroughputRecord) -> Sequence[int]:
+def _octets(data: RunData, record: ThroughputRecord) -> Sequence[float]:
     """Of the frames on the left and on the right link, VLAN tags included where that is known."""
     sizes = record.frame_sizes
-    known: Sequence[int] | None = (data.setup.get("octets") or {}).get(str(sizes.ipv6))
+    known: Sequence[float] | None = (data.setup.get("octets") or {}).get(str(sizes.listed))
     return known or (sizes.ipv6, sizes.ipv4)
 
 
@@ -98,7 +98,7 @@ def _share(data: RunData, record: ThroughputRecord) -> float:
     return float(record.median) / medium if medium else 0.0
 
 
-def _gigabits(rate_fps: float, octets: int) -> float:
+def _gigabits(rate_fps: float, octets: float) -> float:
     return bit_rate_bps(rate_fps, octets) / 1e9
 
 

@@ -82,6 +82,12 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
                 "section 26.4"
             )
 
+        if any(isinstance(size, str) for size in bound.settings.frame_sizes):
+            yield (
+                "back-to-back: bursts of several frame sizes at the rate that the medium carries of "
+                "their mean, not of one size (RFC 9004 section 3)"
+            )
+
     def cost(self, point: Point) -> Cost:
         """If half of the bursts lose and are verified, each as long as half the longest."""
         spec = self._spec(point, point.media_fps / 2)

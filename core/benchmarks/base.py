@@ -17,6 +17,7 @@ from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Ability
 from v6t.profiles.exchange import Exchange
+from v6t.profiles.mixes import listed_sizes
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         fills_table: its trials have ``connections.count`` connections where there are any.
         incremental: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
         exchange: of the technologies it is for.
+        one_size: it counts connections: a mix of frame sizes means nothing to it.
         alone: it cannot stand beside others in one run.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
     """
@@ -86,6 +88,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     exchange: ClassVar[Exchange] = "frames"
     fills_table: ClassVar[bool] = True
     incremental: ClassVar[bool] = False
+    one_size: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
 
@@ -179,7 +182,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
             benchmark=self.name,
             title=self.name,
             direction=point.mode,
-            frame_sizes=FrameSizes(ipv6=point.sizes.ipv6, ipv4=point.sizes.ipv4),
+            frame_sizes=FrameSizes(**listed_sizes(point.sizes)),
             not_measured=why,
             repetitions=0,
             trials=[],

@@ -50,6 +50,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
     phase = Phase.TABLE
     order = 20
     fills_table = False
+    one_size = True
     section = "capacity"
     model = CapacitySettings
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)

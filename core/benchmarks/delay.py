@@ -34,7 +34,7 @@ class DelaySettings(StrictModel):
     rate_bps: float | None = Field(default=None, gt=0)
     """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
 
-    def given_fps(self, longest: int) -> float | None:
+    def given_fps(self, longest: float) -> float | None:
         """The rate that was given, for frames of so many octets on the link where they are larger."""
         if self.rate_bps is None:
             return self.rate_fps
@@ -236,11 +236,16 @@ class Ipdv(IpdvPresentation, DelayVariation):
     make = staticmethod(ipdv.ipdv_spec)
 
 
-def _media(bound: BoundRun) -> Iterator[tuple[int, int, int]]:
+def _media(bound: BoundRun) -> Iterator[tuple[str, float, int]]:
     """Every frame size of a run, its larger frame, and what the medium carries of it [fps]."""
     for size in bound.settings.frame_sizes:
-        octets = bound.technology.frame_pair(size).longest
-        yield size, octets, max_frame_rate_fps(bound.settings.line_rate_bps, octets)
+        sizes = bound.technology.sizes_of(size)
+        octets = sizes.longest
+        yield (
+            sizes.label if sizes.mix else f"{size}",
+            octets,
+            max_frame_rate_fps(bound.settings.line_rate_bps, octets),
+        )
 
 
 def _apart(measure: Measure) -> Measure:

@@ -112,7 +112,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         plugin, most = bound.technology, max(self.own(bound).counts, default=1)
         for size in bound.settings.frame_sizes:
             for direction in DIRECTIONS:
-                entropy.flows(plugin.traffic(direction, plugin.frame_pair(size)), most)
+                entropy.flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
 
     def cost(self, point: Point) -> Cost:
         """A search for each number of flows, in each way to begin."""

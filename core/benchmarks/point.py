@@ -13,7 +13,8 @@ from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.trial import Measure, Mode, TrialResult
-from v6t.profiles.model import FramePair, Traffic
+from v6t.profiles.mixes import Sizes
+from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
     from v6t.analysis.records.certificate import Certificate
@@ -84,7 +85,7 @@ class Point:
     """
 
     bound: BoundRun
-    sizes: FramePair
+    sizes: Sizes
     mode: Mode
     media_fps: float
     within: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
@@ -121,6 +122,7 @@ class Point:
         given = Conditions(
             ipv6_frame_size=self.sizes.ipv6,
             ipv4_frame_size=self.sizes.ipv4,
+            mix=self.sizes.mix,
             mode=self.mode,
             residual_wait_s=p.residual_wait_s,
             pause_s=p.pause_s,

@@ -42,12 +42,12 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
     def check(self, bound: BoundRun) -> None:
         """Refuse a probe that could tell nothing: its traffic does not vary."""
         plugin, run = bound.technology, bound.settings
-        sizes = plugin.frame_pair(run.frame_sizes[0])
+        sizes = plugin.sizes_of(run.frame_sizes[0])
         active = {way for mode in run.modes for way in directions_of(mode)}
         for direction in DIRECTIONS:
             if direction not in active:
                 continue
-            ports, addresses = varies(plugin.traffic(direction, sizes))
+            ports, addresses = varies(plugin.sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(

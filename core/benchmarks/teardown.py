@@ -35,6 +35,7 @@ class Teardown(TeardownPresentation, Benchmark[TeardownRecord, TeardownSettings]
     phase = Phase.TABLE
     order = 10
     connections = "only"
+    one_size = True
     section = "teardown"
     model = TeardownSettings
     former_settings: ClassVar[Mapping[str, str]] = {

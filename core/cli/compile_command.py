@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import assignments, plugin_names
+from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
 from v6t.profiles.errors import UsageError
 from v6t.profiles.quantities import in_unit_of, is_bit_rate
 from v6t.profiles.wire import frame_rate_fps
@@ -26,7 +26,9 @@ _NO_RUN = {"connections": {"count": 1}}
               help="Plugin parameter; repeatable.")  # fmt: skip
 @click.option("--testbed", type=click.Path(path_type=Path), help="Testbed file (MACs, VLANs).")
 @click.option("--direction", default="forward", show_default=True, help="forward or reverse.")
-@click.option("--frame-size", type=int, help="IPv6 frame size, octets with FCS.")
+@click.option(
+    "--frame-size", type=FrameSizeOption(), help="IPv6 frame size, octets with FCS, or imix."
+)
 @click.option("--format", "kind", default="stl-json", show_default=True,
               help="stl-json, stl-py, pcap or text.")  # fmt: skip
 @click.option("--count", type=int, help="Frames of a burst; without it the profile is endless.")
@@ -42,7 +44,7 @@ def command(
     params: dict[str, str],
     testbed: Path | None,
     direction: str,
-    frame_size: int | None,
+    frame_size: int | str | None,
     kind: str,
     count: int | None,
     rate: str,
@@ -78,10 +80,10 @@ def command(
         ),
     )
     run, made = bound.settings, bound.technology
-    sizes = made.frame_pair(run.frame_sizes[0])
+    sizes = made.sizes_of(run.frame_sizes[0])
     rate_fps = _frame_rate(rate, sizes.longest)
     streams = compile_traffic(
-        made.traffic(direction, sizes, seed),  # type: ignore[arg-type]
+        made.sized_traffic(direction, sizes, seed),  # type: ignore[arg-type]
         rate_fps=rate_fps,
         frames=count,
         first_stream_id=STREAM_IDS[direction],  # type: ignore[index]
@@ -141,7 +143,7 @@ def _write(path: Path, text: str, force: bool) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _frame_rate(text: str, octets: int) -> float:
+def _frame_rate(text: str, octets: float) -> float:
     """Frames per second of a rate as somebody wrote it, for frames of so many octets."""
     try:
         if is_bit_rate(text):

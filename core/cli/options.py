@@ -13,11 +13,13 @@ from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.drivers.testers import AUTOMATIC, TESTERS
 from v6t.profiles.errors import UsageError
+from v6t.profiles.mixes import canonical, is_mix
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 __all__ = [
+    "FrameSizeOption",
     "assignments",
     "live_flag",
     "names",
@@ -28,6 +30,18 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FrameSizeOption(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
+    """Octets of a frame, or a mix of several sizes."""
+
+    name = "octets|imix"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See the base class."""
+        if isinstance(value, str) and is_mix(value):
+            return canonical(value)
+        return click.INT.convert(value, param, ctx)
 
 
 def assignments(
@@ -114,8 +128,9 @@ def run_flags(command: F) -> F:
             "--frame-size",
             "frame_sizes",
             multiple=True,
-            type=int,
-            help="IPv6 frame size, octets with FCS; repeatable.",
+            type=FrameSizeOption(),
+            help="IPv6 frame size, octets with FCS, or a mix of several: imix, "
+            "imix:64x28,570x16,1518x4; repeatable.",
         ),
         click.option(
             "--mode",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     from v6t.core.runs.forecast import expected
     from v6t.core.runs.plan import plan
     from v6t.core.runs.wording import duration
+    from v6t.profiles.mixes import sizes_label
 
     planned, earlier = plan(bound), expected(bound)
     commands = plan_text(*plan_without_device(bound)) if bound.driver.configures else ""
@@ -41,7 +43,7 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
     run = bound.settings
     print(f"{run.plugin} with the {run.tester.kind} tester, {run.dut.driver} device")
     for point in planned.points:
-        sizes = f"{point.frame_sizes['ipv6']}/{point.frame_sizes['ipv4']}"
+        sizes = sizes_label(point.frame_sizes)
         print(
             f"  {sizes:>9} octets, {point.mode}, {point.benchmark}: {point.trials} trials, about "
             f"{duration(point.duration_s)}; the medium carries {point.media_fps:,} fps "
@@ -142,7 +144,8 @@ def _attend(
             if live:
                 live.close()
             if (path / "config.json").exists():
-                watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
+                words = f"v6t resume {shlex.quote(str(path))}"
+                watch.say(f"interrupted; every finished trial is kept: {words}")
             raise
         except TranslationError:
             if live:
@@ -186,7 +189,7 @@ def _watch_device(path: Path, watch: Any, bound: BoundRun) -> None:
     try:
         watch_again(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
     except V6tError as exc:
-        hint = f"v6t dut bottleneck {path} tries again"
+        hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         watch.say(f"the device could not be watched: {exc.message}; {hint}")
 
 
@@ -205,6 +208,7 @@ def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
             if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 watch.say(f"the figures of the report could not be drawn: {said}")
                 continue
-            watch.say(f"the report could not be written: {said}; v6t report {path} tries again")
+            again = f"v6t report {shlex.quote(str(path))} tries again"
+            watch.say(f"the report could not be written: {said}; {again}")
             return None
     return None

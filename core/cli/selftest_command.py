@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.core.cli.options import resolve_flags, run_flags
 from v6t.profiles.errors import UsageError
+from v6t.profiles.mixes import sizes_label
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -49,7 +50,7 @@ def command(as_json: bool, accuracy: bool, output: Path | None, **given: Any) ->
         return
     for row in rows:
         click.echo(
-            f"{row['frame_sizes']['ipv6']}/{row['frame_sizes']['ipv4']} octets, {row['mode']}: "
+            f"{sizes_label(row['frame_sizes'])} octets, {row['mode']}: "
             f"{row['capacity_fps']:,.0f} fps per direction without loss, "
             f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)" + _bound(row, bound)
         )

@@ -31,6 +31,12 @@ def check_measures(bound: BoundRun) -> None:
                 "others",
                 "leave the others out of --measure",
             )
+        if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
+            raise UsageError(
+                f"{benchmark.name} counts connections, with frames of one frame size: a mix means "
+                "nothing to it",
+                "give it a frame size, or leave it out of --measure",
+            )
         benchmark.check(bound)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
         raise UsageError("adaptive repetition: the most repetitions are below the fewest")

@@ -88,7 +88,7 @@ def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> Non
     if limit_s is None:
         return
     c = run.procedure.connections
-    sizes = plugin.frame_pair(run.frame_sizes[0])
+    sizes = plugin.sizes_of(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = phase_one_settings(run.procedure).connections(c.count, rate_cps)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import Field
+from v6t.core.config.frame_sizes import FrameSize
 from v6t.core.config.settings import Preset
 from v6t.profiles.strict_model import StrictModel
 
@@ -24,8 +25,9 @@ class RunFile(StrictModel):
     """What to measure; none: throughput."""
     modes: list[str] | None = None
     """`bidirectional`, `forward`, `reverse`; none: all three."""
-    frame_sizes: list[int] | None = None
-    """Sizes of the IPv6 frame, octets with FCS; none: the preset's for the technology."""
+    frame_sizes: list[FrameSize] | None = None
+    """Sizes of the IPv6 frame, octets with FCS; `imix` or `imix:64x28,570x16,1518x4`: several in that
+    proportion; none: the preset's for the technology."""
     procedure: dict[str, Any] = Field(default_factory=dict)
     """Single settings of the procedures, in place of the preset's; see below."""
     modifier: str | None = None
@@ -126,7 +128,7 @@ class Flags:
     preset: str | None = None
     benchmarks: Sequence[str] = ()
     modes: Sequence[str] = ()
-    frame_sizes: Sequence[int] = ()
+    frame_sizes: Sequence[int | str] = ()
     procedure: Mapping[str, Any] = field(default_factory=dict)
     procedure_texts: Mapping[str, str] = field(default_factory=dict)
     of_settings: Mapping[str, str] = field(default_factory=dict)

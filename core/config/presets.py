@@ -9,6 +9,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
 from v6t.procedures.search import mlr
+from v6t.profiles.mixes import parts
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -84,6 +85,7 @@ def caveats(bound: BoundRun) -> list[str]:
         )
     if bound.modifier is not None:
         said.append(f"under a modifier: {bound.modifier.words} ({bound.modifier.source})")
+    said += _of_mixes(bound)
     said += bound.technology.cautions
     said += _of_the_device(bound)
     said += _of_searches(p)
@@ -117,6 +119,26 @@ def _of_the_device(bound: BoundRun) -> Iterator[str]:
         usual = f", not {defaults[name].get_default()}" if name in defaults else ""
         why = f": {own[name].why}" if name in own else ""
         yield f"{name} is {run.params[name]}{usual}{why}"
+
+
+def _of_mixes(bound: BoundRun) -> Iterator[str]:
+    """What a mixture of frame sizes is, where it is not what was written or not all of it."""
+    for listed in bound.settings.frame_sizes:
+        sizes = bound.technology.sizes_of(listed)
+        if isinstance(listed, str):
+            moved = [
+                size for size, _ in parts(listed) if all(size != p.ipv6 for p, _ in sizes.pairs)
+            ]
+            if moved:
+                yield (
+                    f"{listed}: the technology has no frame of {' and '.join(map(str, moved))} octets; "
+                    f"what is sent is {sizes.label} (RFC 8219 section 5.1.1)"
+                )
+            if bound.settings.connects:
+                yield (
+                    f"{sizes.label}: connections are opened by frames of the first size, and go on "
+                    "in all"
+                )
 
 
 def _of_searches(p: ProcedureSettings) -> Iterator[str]:

@@ -173,13 +173,13 @@ def tester_of(testbed_path: Path) -> TesterKind:
     return _tester(testbed, Flags(), document)[1]
 
 
-def driver_named(testbed_path: Path | None) -> str:
+def driver_named(testbed: Path | Document | None) -> str:
     """The device driver a testbed file names; the reference device without one.
 
     Raises:
         UsageError: what is wrong in the file, with its line.
     """
-    document = Document(testbed_path) if testbed_path is not None else None
+    document = Document(testbed) if isinstance(testbed, Path) else testbed
     return _read(TestbedFile, document).dut.driver or REFERENCE
 
 
@@ -239,23 +239,23 @@ def _is_octet(text: str) -> bool:
 def _sizes(
     plugin: Technology,
     preset: str,
-    flagged: Sequence[int],
+    flagged: Sequence[int | str],
     run: RunFile,
     document: Document | None,
-) -> tuple[int, ...]:
+) -> tuple[int | str, ...]:
     with within(document, ("frame_sizes",)):
         refuse_empty("frame_sizes", run.frame_sizes)
     if flagged:
-        chosen, source = list(flagged), None
+        chosen, source = list[int | str](flagged), None
     elif run.frame_sizes:
         chosen, source = run.frame_sizes, document
     else:
         quick = tagged_sizes(plugin, plugin.default_frame_sizes)
-        chosen = list(rfc_sizes(plugin) if preset == "rfc" else quick)
+        chosen = list[int | str](rfc_sizes(plugin) if preset == "rfc" else quick)
         source = None
     for number, size in enumerate(chosen):
         with within(source, ("frame_sizes", number)):
-            plugin.frame_pair(size)
+            plugin.sizes_of(size)
     with within(source, ("frame_sizes",)):
         if len(set(chosen)) != len(chosen):
             raise UsageError("a frame size is given twice")
@@ -263,12 +263,12 @@ def _sizes(
 
 
 def _line_rate(
-    testbed: TestbedFile, document: Document | None, plugin: Technology, sizes: Sequence[int]
+    testbed: TestbedFile, document: Document | None, plugin: Technology, sizes: Sequence[int | str]
 ) -> float:
     with within(document, ("line_rate",)):
         rate_bps = parse_line_rate(testbed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
-            if max_frame_rate_fps(rate_bps, plugin.frame_pair(size).longest) < 1:
+            if max_frame_rate_fps(rate_bps, plugin.sizes_of(size).longest) < 1:
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
 from v6t.core.config.former_settings import moved
+from v6t.core.config.frame_sizes import FrameSize
 from v6t.procedures.throughput import Search
 from v6t.procedures.trial import Mode
 from v6t.profiles.errors import ExtensionError
@@ -160,8 +161,8 @@ class ResolvedRun(StrictModel):
     preset: Preset
     benchmarks: tuple[str, ...] = ("throughput",)
     modes: tuple[Mode, ...]
-    frame_sizes: tuple[int, ...]
-    """IPv6 frame sizes, octets with FCS (GEN-05)."""
+    frame_sizes: tuple[FrameSize, ...]
+    """IPv6 frame sizes, octets with FCS (GEN-05), and mixes of them (RFC 6985)."""
     procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_with_sections)]
     seed: int
     label: str = ""

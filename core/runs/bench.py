@@ -16,7 +16,8 @@ from v6t.plugins.base import Technology
 from v6t.procedures.trial import TIMING, Trial, TrialResult
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.intent import played
-from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Traffic
+from v6t.profiles.mixes import Sizes
+from v6t.profiles.model import DIRECTIONS, Direction, Traffic
 from v6t.profiles.streams import StreamSet
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def make_tester(
 
 def compile_point(
     plugin: Technology,
-    sizes: FramePair,
+    sizes: Sizes,
     seed: int,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
@@ -69,7 +70,8 @@ def compile_point(
         return {}
     return {
         direction: compile_traffic(
-            vary(plugin.traffic(direction, sizes, seed)), first_stream_id=STREAM_IDS[direction]
+            vary(plugin.sized_traffic(direction, sizes, seed)),
+            first_stream_id=STREAM_IDS[direction],
         )
         for direction in DIRECTIONS
     }
@@ -77,7 +79,7 @@ def compile_point(
 
 def streams_of(
     bound: BoundRun,
-    sizes: FramePair,
+    sizes: Sizes,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
     """What a run sends for one frame size: the plugin's traffic, varied, with that of its modifier."""

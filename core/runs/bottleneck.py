@@ -13,8 +13,9 @@ from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import Trial, sizes_key
 from v6t.profiles.errors import UsageError
+from v6t.profiles.mixes import listed_sizes, sizes_label
 
 if TYPE_CHECKING:
     from v6t.drivers.device import Watched
@@ -76,7 +77,7 @@ def lines_of(entry: Mapping[str, Any]) -> list[str]:
     """A verdict with its evidence, as one reads it."""
     sizes = entry["frame_sizes"]
     return [
-        f"{sizes['ipv6']}/{sizes['ipv4']} octets, {entry['direction']}, "
+        f"{sizes_label(sizes)} octets, {entry['direction']}, "
         f"{entry['rate_fps']:,.0f} fps, {entry['device']}: {entry['says']}",
         *(f"  {line}" for line in entry["evidence"]),
     ]
@@ -89,7 +90,11 @@ def _watched(
     from v6t.drivers.duts.bottleneck import idle_by_core, verdict_of, verdict_of_all
 
     run, plugin = bound.settings, bound.technology
-    sizes = plugin.frame_pair(record["frame_sizes"]["ipv6"])
+    sizes = next(
+        sizes
+        for sizes in map(plugin.sizes_of, run.frame_sizes)
+        if listed_sizes(sizes) == record["frame_sizes"]
+    )
     bench = Bench(bound, keep=keep)
     found, verdicts = [], {}
     try:
@@ -152,9 +157,10 @@ def _trial(record: Mapping[str, Any], duration_s: float) -> Trial:
         connections = replace(Connections(**given), keep=True)
     return Trial(
         benchmark="bottleneck",
-        key=f"bottleneck/{sizes['ipv6']}/{record['direction']}",
+        key=f"bottleneck/{sizes_key(sizes['ipv6'], sizes.get('mix'))}/{record['direction']}",
         ipv6_frame_size=sizes["ipv6"],
         ipv4_frame_size=sizes["ipv4"],
+        mix=sizes.get("mix"),
         mode=record["direction"],
         rate_fps=record["median"],
         duration_s=max(SHORTEST_S, duration_s),

@@ -107,7 +107,7 @@ def apply(bound: BoundRun, say: Say) -> str:
             device.restore()
             raise
         device.keep()
-        return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
+        return f"{device.name} is configured and stays so; `{bound.again}` takes it back"
 
 
 def verify(bound: BoundRun, say: Say) -> str:
@@ -123,7 +123,7 @@ def verify(bound: BoundRun, say: Say) -> str:
 
     _check(bound)
     run, plugin = bound.settings, bound.technology
-    sizes = plugin.frame_pair(run.frame_sizes[0])
+    sizes = plugin.sizes_of(run.frame_sizes[0])
     bench = Bench(bound, say=say)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
@@ -131,6 +131,7 @@ def verify(bound: BoundRun, say: Say) -> str:
             for_preflight(plugin, bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
+            mix=sizes.mix,
             mode=preflight_mode(plugin),
         )
         if not bench.verify_device():
@@ -199,12 +200,12 @@ def restore(
 
 
 def any_plugin(driver: str) -> str | None:
-    """A technology that a driver's device can be, where it does not matter which; None: unknown."""
+    """A technology that a driver's device can be, where it does not matter which; None: it does."""
     from v6t.core.config.plugins import names
     from v6t.drivers.duts.registry import driver_type
     from v6t.drivers.duts.registry import names as drivers
 
-    if driver not in drivers():
+    if driver not in drivers() or driver_type(driver).of_parts:
         return None
     possible = driver_type(driver).technologies or names()
     return next((name for name in possible if name in names()), None)
@@ -236,13 +237,13 @@ def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
                 f"the lab device {name} does not stand", "it stands while a run uses it"
             )
         lab.start()
-        return Session(driver, lab.transport(), intent, keep, say)
+        return Session(driver, lab.transport(), intent, keep, say, bound.again)
     if bound.tester.in_lab and driver.options.ssh is None:
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
-    found = driver.session(intent, keep, say)
+    found = driver.session(intent, keep, say, bound.again)
     if found is None:
         raise UsageError("nobody drives this device", "name a driver with --driver")
     return found

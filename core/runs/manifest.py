@@ -17,6 +17,7 @@ from typing import Any
 from v6t.core.config.settings import ResolvedRun
 from v6t.drivers import clock
 from v6t.plugins.base import Technology
+from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import DIRECTIONS, Direction, Role
 from v6t.profiles.streams import ORDER
 
@@ -45,7 +46,7 @@ def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[s
     }
 
 
-def setup(plugin: Technology, frame_sizes: Sequence[int]) -> dict[str, Any]:
+def setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:
     """Devices and links from left to right: what the report draws without asking for names.
 
     Args:
@@ -60,17 +61,27 @@ def setup(plugin: Technology, frame_sizes: Sequence[int]) -> dict[str, Any]:
         "headers": [_headers(plugin, way, frame_sizes[0]) for way in DIRECTIONS],
         "devices": [asdict(role) for role in plugin.roles],
         "octets": {
-            str(size): list(plugin.side_sizes(plugin.frame_pair(size))) for size in frame_sizes
+            sizes.label if sizes.mix else str(sizes.ipv6): _sent(plugin, sizes)
+            for sizes in map(plugin.sizes_of, frame_sizes)
         },
     }
 
 
-def _headers(plugin: Technology, direction: Direction, size: int) -> list[str]:
+def _sent(plugin: Technology, sizes: Sizes) -> list[float]:
+    """Octets of the tester's foreground frames left and right; of a mix their means."""
+    sides = [(plugin.side_sizes(pair), count) for pair, count in sizes.pairs]
+    frames = sum(count for _, count in sides)
+    if frames == 1:
+        return list(sides[0][0])
+    return [round(sum(s[side] * n for s, n in sides) / frames, 3) for side in (0, 1)]
+
+
+def _headers(plugin: Technology, direction: Direction, size: int | str) -> list[str]:
     """Protocols above Ethernet of what the tester sends, outermost first; background if all is."""
     if plugin.exchange == "queries":
         version = plugin.ip_versions[direction == "reverse"]
         return [f"IPv{version}", "UDP", "DNS"]
-    classes = plugin.traffic(direction, plugin.frame_pair(size)).classes
+    classes = plugin.sized_traffic(direction, plugin.sizes_of(size)).classes
     first = next((c for c in classes if c.role is Role.FOREGROUND), classes[0])
     names = (layer.name for layer in first.layers if layer.name not in ("Ether", "Dot1Q", "Dot1AD"))
     return ["IPv4" if name == "IP" else name for name in names]

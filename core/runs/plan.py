@@ -16,12 +16,16 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_until
-from v6t.profiles.model import FramePair
+from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
 CONNECTIONS, QUERIES = "connections", "queries"
 """Stages of a run beside its benchmarks, and the mode of what has no direction."""
+_FRAMES = {
+    "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
+}  # fmt: skip
+"""Settings that say what frames are sent."""
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 """Short trials until the tester's own capacity is found, and trials under the results' rules."""
 
@@ -81,7 +85,7 @@ class PlannedPoint:
     """
 
     benchmark: str
-    frame_sizes: dict[str, int]
+    frame_sizes: dict[str, Any]
     mode: str
     media_fps: int
     trials: int
@@ -128,21 +132,33 @@ class RunPlan:
         }
 
 
-def plan(bound: BoundRun) -> RunPlan:
-    """Plan a run, without touching anything."""
+def plan(bound: BoundRun, compiled: dict[str, tuple[str, ...]] | None = None) -> RunPlan:
+    """Plan a run, without touching anything.
+
+    Args:
+        bound: the run.
+        compiled: streams of runs that were planned before, by what they depend on; this one's are
+            added.
+    """
+    run, known = bound.settings, {} if compiled is None else compiled
+    frames = run.model_dump_json(include=_FRAMES)
+    if frames not in known:
+        known[frames] = tuple(_streams(bound))
+    points = [point for point, _ in _planned(bound)]
+    return RunPlan(run, tuple(points), known[frames], asdict(bound.intent), caveats(bound))
+
+
+def _streams(bound: BoundRun) -> Iterator[str]:
     run, plugin = bound.settings, bound.technology
-    streams: list[str] = []
     for size in run.frame_sizes:
-        sizes = plugin.frame_pair(size)
+        sizes = plugin.sizes_of(size)
         for direction, stream_set in streams_of(bound, sizes).items():
             total = sum(s.weight for s in stream_set.streams)
-            streams += [
-                f"{sizes.label} {direction}: {s.name} ({s.role.value}), "
-                f"{s.weight / total:.1%} of the frames"
-                for s in stream_set.streams
-            ]
-    points = [point for point, _ in _planned(bound)]
-    return RunPlan(run, tuple(points), tuple(streams), asdict(bound.intent), caveats(bound))
+            for s in stream_set.streams:
+                yield (
+                    f"{sizes.label} {direction}: {s.name} ({s.role.value}), "
+                    f"{s.weight / total:.1%} of the frames"
+                )
 
 
 def stages(bound: BoundRun) -> list[PlannedStage]:
@@ -154,7 +170,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
     """Every benchmark at every point, with the stages that it takes."""
     run = bound.settings
     for size in run.frame_sizes:
-        sizes = bound.technology.frame_pair(size)
+        sizes = bound.technology.sizes_of(size)
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         first = size == run.frame_sizes[0]
         setup_s = bound.tester.setup_s if first else bound.tester.load_s
@@ -170,7 +186,7 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
             yield (
                 PlannedPoint(
                     benchmark=benchmark.name,
-                    frame_sizes={"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
+                    frame_sizes=listed_sizes(sizes),
                     mode=mode,
                     media_fps=media,
                     trials=cost.trials,
@@ -212,7 +228,7 @@ def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
     """What self-tests take that find a capacity: sizes and modes change it little."""
     run = bound.settings
     for size in run.frame_sizes:
-        sizes = bound.technology.frame_pair(size)
+        sizes = bound.technology.sizes_of(size)
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         for mode in run.modes:
             spec = capacity_spec(run, sizes, mode, media)
@@ -225,7 +241,7 @@ def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
 
 
 def _costs(
-    bound: BoundRun, sizes: FramePair, media_fps: int
+    bound: BoundRun, sizes: Sizes, media_fps: int
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, float]]:
     """What each benchmark takes, and the seconds the tester's own capacity takes before it."""
     benchmarks = registry.wanted(bound)

@@ -47,6 +47,7 @@ from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
+from v6t.core.runs.stolen import Stolen, share_of, words_on
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity, found_again
 from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
@@ -61,7 +62,8 @@ from v6t.procedures.tester_rate import (
 )
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.profiles.errors import DutError, TesterError, TranslationError
-from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.mixes import Sizes
+from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 from v6t.profiles.wire import max_frame_rate_fps
 
@@ -120,6 +122,13 @@ class _State:
     measured: int = 0
     finding: dict[str, Any] | None = None
     next_write: float = 0.0
+    stolen: list[float] = field(default_factory=list)
+    """Share of the machine's CPU time, of each trial."""
+
+    @property
+    def caveats(self) -> list[str]:
+        """What must be said beside the numbers."""
+        return [*caveats(self.bound), *words_on(self.stolen)]
 
     @property
     def run(self) -> ResolvedRun:
@@ -170,7 +179,7 @@ def resume(path: Path, watch: Watch, bound: BoundRun | None = None) -> RunOutcom
                 return RunOutcome(path, COMPLETE, records, results["caveats"], trials)
         bound = bound or bind(run)
         if not bound.tester.simulates:
-            sizes = bound.technology.frame_pair(run.frame_sizes[0])
+            sizes = bound.technology.sizes_of(run.frame_sizes[0])
             check_order(directory, streams_of(bound, sizes).values())
         with logged(watch, path) as log:
             return _carry_out(bound, directory, log)
@@ -210,7 +219,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
         directory.path,
         state.status,
         state.records,
-        caveats(state.bound),
+        state.caveats,
         replayed=len(journal.entries) - state.measured,
         measured=state.measured,
     )
@@ -220,7 +229,7 @@ def _measure_all(state: _State) -> None:
     run, plugin = state.run, state.bound.technology
     benchmarks = registry.wanted(state.bound)
     for size in run.frame_sizes:
-        sizes = plugin.frame_pair(size)
+        sizes = plugin.sizes_of(size)
         _begin(state, beginning(sizes.label, first=size == run.frame_sizes[0]))
         streams = _load(state, sizes)
         state.watch.say(f"{sizes.label} octets: checking the translation")
@@ -229,6 +238,7 @@ def _measure_all(state: _State) -> None:
                 for_preflight(plugin, JournaledTester(state, state.bench)),
                 ipv6_frame_size=sizes.ipv6,
                 ipv4_frame_size=sizes.ipv4,
+                mix=sizes.mix,
                 mode=preflight_mode(plugin),
             )
             if finding is not None:
@@ -248,7 +258,7 @@ def _measure_all(state: _State) -> None:
 
 
 def _load(
-    state: _State, sizes: FramePair, vary: Vary = lambda traffic: traffic
+    state: _State, sizes: Sizes, vary: Vary = lambda traffic: traffic
 ) -> Mapping[Direction, StreamSet]:
     """Streams of a frame size, or a variant of them; both testers have them."""
     streams = streams_of(state.bound, sizes, vary)
@@ -260,7 +270,7 @@ def _load(
 def _measure_size(
     state: _State,
     benchmarks: Sequence[Benchmark[Any, Any]],
-    sizes: FramePair,
+    sizes: Sizes,
     streams: Mapping[Direction, StreamSet],
 ) -> None:
     """Phase after phase, each in every mode or once."""
@@ -343,7 +353,7 @@ def _measured(
 
 def _point(
     state: _State,
-    sizes: FramePair,
+    sizes: Sizes,
     mode: Mode,
     streams: Mapping[Direction, StreamSet],
     *,
@@ -368,10 +378,10 @@ def _point(
 
     def find() -> tuple[TesterCapacity, str]:
         tester = establishing(JournaledTester(state, state.loopback)) if of_phase_one else loopback
-        return _find_capacity(state, streams, spec, tester, of_phase_one=of_phase_one)
+        return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=of_phase_one)
 
     def better(at: MeasurementPoint, number: int) -> MeasurementPoint | None:
-        octets = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size}"
+        octets = sizes.label
         _begin(state, Stage(SELFTEST, octets, mode))
         found = found_again(
             state.bound, streams, spec, loopback, at.tester_capacity, number,
@@ -407,6 +417,7 @@ def _point(
 
 def _find_capacity(
     state: _State,
+    octets: str,
     streams: Mapping[Direction, StreamSet],
     spec: CapacitySpec,
     tester: Measure,
@@ -414,7 +425,6 @@ def _find_capacity(
     of_phase_one: bool,
 ) -> tuple[TesterCapacity, str]:
     """The tester's own capacity at a point, and where it is from."""
-    octets = f"{spec.ipv6_frame_size}/{spec.ipv4_frame_size}"
     what = f"{octets} octets, {spec.mode}"
     around = state.forecast.stage
     others = state.capacities.setdefault(spec.variant + octets, {})
@@ -485,6 +495,7 @@ class JournaledTester:
         """
         result = self._measure(trial)
         self._state.forecast.counted(trial)
+        self._state.stolen.append(share_of(result))
         if trial.benchmark != "preflight":  # the preflight reports by itself
             for direction, counted in result.directions.items():
                 if counted.mismatch is not None:
@@ -500,8 +511,11 @@ class JournaledTester:
         with (
             DuringTrial(trial, state.bound.driver.hooks),
             Watching(trial, self._bench.session if wanted else None) as watching,
+            Stolen() as kept,
         ):
             result = self._bench.measure(trial)
+        if state.bound.tester.in_lab:  # else this machine's time is not the tester's
+            result = kept.added_to(result)
         state.before = watching.added_to(result)
         return state.before
 
@@ -559,7 +573,7 @@ def _write_results(state: _State) -> None:
         "schema": SCHEMA,
         "status": state.status,
         "label": state.run.label,
-        "caveats": caveats(state.bound),
+        "caveats": state.caveats,
     }
     if state.finding:
         content["finding"] = state.finding

@@ -11,6 +11,7 @@ from v6t.core.runs.stateful import for_loopback
 from v6t.core.runs.tester_capacity import capacity_spec, remember
 from v6t.procedures.tester_rate import least_plausible_fps, plausible_capacity, usable_fps
 from v6t.procedures.trial import Mode
+from v6t.profiles.mixes import listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
 
 
@@ -23,7 +24,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
     rows = []
     try:
         for size in run.frame_sizes:
-            sizes = plugin.frame_pair(size)
+            sizes = plugin.sizes_of(size)
             streams = streams_of(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
@@ -37,7 +38,7 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
                 remember(bound, spec, streams, capacity)
                 rows.append(
                     {
-                        "frame_sizes": {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4},
+                        "frame_sizes": listed_sizes(sizes),
                         "mode": mode,
                         "convention": "per_direction",
                         "capacity_fps": capacity.rate_fps,

@@ -35,7 +35,8 @@ from v6t.procedures.tester_rate import (
 from v6t.procedures.trial import Measure, Mode
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import read_json
-from v6t.profiles.model import Direction, FramePair
+from v6t.profiles.mixes import Sizes
+from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
 UNKNOWN = (
@@ -59,12 +60,13 @@ FORMER_FILE = "ceilings.json"
 """What earlier versions called it."""
 
 
-def capacity_spec(run: ResolvedRun, sizes: FramePair, mode: Mode, media_fps: float) -> CapacitySpec:
+def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) -> CapacitySpec:
     """How the tester's own capacity is looked for under a preset."""
     careful, p = run.preset == "rfc", run.procedure
     return CapacitySpec(
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
+        mix=sizes.mix,
         mode=mode,
         media_fps=media_fps,
         duration_s=min(5.0 if careful else 0.3, p.trial_duration_s),
@@ -216,7 +218,7 @@ def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, Stream
         *tester_facts(bound),
         run.line_rate_bps,
         # without a device in between it matters how long was looked, elsewhere there is only one
-        asdict(spec)
+        {k: v for k, v in asdict(spec).items() if k != "mix"}  # streams tell it
         if bound.tester.loops_back
         else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
         (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),

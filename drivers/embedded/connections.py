@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from v6t.drivers.oracle.connection_oracle import TableAt, connection_source, foreground
+from v6t.drivers.oracle.connection_oracle import (
+    TableAt,
+    connection_source,
+    foreground,
+    foregrounds,
+)
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.drivers.oracle.state_table import endpoint_marks as marks
@@ -42,7 +48,7 @@ class Connections:
     _table: StateTable | None = None
     _number: int = -1
     _initial: Stream | None = None
-    _source: FrameSource | None = None
+    _sources: Mapping[int, FrameSource] = field(default_factory=dict)
     _inside: tuple[int, int | None] = (0, None)
 
     def arm(
@@ -57,7 +63,8 @@ class Connections:
             learn: this is phase 1.
         """
         self.learning = learn
-        self._table = self._source = None
+        self._table = None
+        self._sources = {}
         self._number = -1
         if at is None:
             return oracle
@@ -68,12 +75,15 @@ class Connections:
         else:
             self._table = StateTable(at.path, at.count, at.version)
         if not learn:
-            self._source = connection_source(streams, at, self._table)
+            self._sources = {
+                s.stream_id: connection_source(streams.direction, s, at, self._table)
+                for s in foregrounds(streams)
+            }
         return self.oracle or oracle
 
     def source(self, stream: Stream) -> FrameSource | None:
         """What was sent of a stream, where it is not the stream as compiled."""
-        return self._source if stream.stream_id == self._number else None
+        return self._sources.get(stream.stream_id)
 
     def learn(
         self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: NDArray[np.bool_]

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from v6t.drivers.embedded.timing import begun
 from v6t.drivers.lab.ring import TxRing
-from v6t.drivers.oracle.connection_oracle import TableAt, connection_source, foreground
+from v6t.drivers.oracle.connection_oracle import (
+    TableAt,
+    connection_source,
+    foreground,
+    foregrounds,
+)
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.drivers.oracle.state_table import StateTable
 from v6t.procedures.trial import Starts, Trial
@@ -133,13 +138,17 @@ class Sender:
         """
         if self._streams is None:
             raise ValueError("nothing is loaded")
-        chosen = foreground(self._streams) if alone or table else None
+        chosen: tuple[Stream, ...] = ()
+        if alone:
+            chosen = (foreground(self._streams),)
+        elif table is not None:
+            chosen = foregrounds(self._streams)
         self._sources = []
         for source in self._loaded:
-            mine = chosen is not None and source.stream.stream_id == chosen.stream_id
+            mine = source.stream in chosen
             if mine and table is not None:
                 rows = StateTable(table.path, table.count, table.version)
-                made = connection_source(self._streams, table, rows)
+                made = connection_source(self._streams.direction, source.stream, table, rows)
                 self._sources.append(_Source(source.stream, made))
             elif mine or not alone:
                 self._sources.append(source)

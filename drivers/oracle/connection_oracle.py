@@ -61,21 +61,26 @@ class TableAt:
     reverse: Order
 
 
-def foreground(streams: StreamSet) -> Stream:
-    """The stream whose frames belong to connections.
+def foregrounds(streams: StreamSet) -> tuple[Stream, ...]:
+    """The streams whose frames belong to connections: one for each frame size.
 
-    Raises:
-        ValueError: there is none, or several.
+    Frame k of each belongs to the same connection.
     """
-    (stream,) = [s for s in streams.streams if s.role is Role.FOREGROUND]
-    return stream
+    return tuple(s for s in streams.streams if s.role is Role.FOREGROUND)
 
 
-def connection_source(streams: StreamSet, at: TableAt, table: StateTable) -> FrameSource:
-    """Frames of phase 2 of the foreground of a direction."""
-    if streams.direction == "forward":
-        return Cycle(foreground(streams), at.count)
-    return Replay(foreground(streams), table, at.reverse)
+def foreground(streams: StreamSet) -> Stream:
+    """The one of them whose frames open connections, and try them all."""
+    return foregrounds(streams)[0]
+
+
+def connection_source(
+    direction: Direction, stream: Stream, at: TableAt, table: StateTable
+) -> FrameSource:
+    """Frames of phase 2 of a foreground stream."""
+    if direction == "forward":
+        return Cycle(stream, at.count)
+    return Replay(stream, table, at.reverse)
 
 
 class ConnectionOracle:
@@ -94,8 +99,8 @@ class ConnectionOracle:
         self._plugin = plugin
         self._initial = foreground(forward)
         self._numbers = {
-            "forward": foreground(forward).stream_id,
-            "reverse": foreground(reverse).stream_id,
+            way: [s.stream_id for s in foregrounds(streams)]
+            for way, streams in (("forward", forward), ("reverse", reverse))
         }
         self._expander: Expander | None = None
         self._table: StateTable | None = None
@@ -119,7 +124,7 @@ class ConnectionOracle:
         if self.locate is not None:
             return self.locate(direction, frames)
         marks = trailer.read(frames)
-        if (marks.stream_id != self._numbers[direction]).any():
+        if not np.isin(marks.stream_id, self._numbers[direction]).all():
             return None
         return self._orders[direction].connections(marks.seq)
 

@@ -25,6 +25,7 @@ from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.stamping import mended, stamped
 from v6t.profiles import trailer
 from v6t.profiles.compiler import instructions as ins
+from v6t.profiles.errors import UsageError
 from v6t.profiles.streams import Checksum, Stream, StreamSet
 from v6t.profiles.transform.precompute import in_lists
 
@@ -94,6 +95,8 @@ class Listed:
         first_id: int,
         stamps: int,
         rows: int | None = None,
+        *,
+        marks: bool = True,
     ) -> None:
         """Deal out.
 
@@ -104,8 +107,18 @@ class Listed:
             first_id: identifier of the first stamped block.
             stamps: identifiers there are.
             rows: largest block; None: :data:`~v6t.drivers.trex.tables.MOST_ROWS`.
+            marks: blocks that no identifier is left for may be marked.
+
+        Raises:
+            UsageError: there are more blocks than identifiers.
         """
         number = max(1, -(-len(order) // (rows or tables.MOST_ROWS)))
+        if number > stamps and not marks:
+            raise UsageError(
+                f"in a mix of frame sizes TRex's identifiers stamp "
+                f"{stamps * (rows or tables.MOST_ROWS):,} connections; {len(order):,} are more",
+                "lower connections.count, choose fewer sizes, or use the embedded tester",
+            )
         spread = min(number, stamps)
         timed = {at * number // spread: first_id + at for at in range(spread)}
         self.length = len(base64.b64decode(own.trex["packet"]["binary"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from v6t.drivers.oracle.connection_oracle import (
     TableAt,
     connecting,
     foreground,
+    foregrounds,
     plugin_of,
 )
 from v6t.drivers.oracle.replay import FrameSource, Order, Replay
@@ -85,8 +87,8 @@ class Connecting:
         self._table: StateTable | None = None
         self._recorded = Recorded(0, 0)
         self._known: Callable[[U8], I64] | None = None
-        self._listed: dict[Direction, Listed] = {}
-        self._sets: dict[tuple[Any, ...], tuple[StreamSet, Listed]] = {}
+        self._listed: dict[Direction, tuple[Listed, ...]] = {}
+        self._sets: dict[tuple[Any, ...], tuple[StreamSet, tuple[Listed, ...]]] = {}
 
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
@@ -161,7 +163,8 @@ class Connecting:
 
     def try_all(self) -> None:
         """Read the recording of the validation: which connections are in it."""
-        self._read("reverse", self._listed["reverse"].connections)
+        (listed,) = self._listed["reverse"]
+        self._read("reverse", listed.connections)
 
     def validated(self, result: TrialResult, raw: Mapping[str, Any]) -> Phase:
         """The validation as it came out."""
@@ -178,7 +181,7 @@ class Connecting:
             rate_fps: frames per second.
         """
         found = self._list(streams, "linear", None, alone=True)
-        count, listed = self._rows.count, self._listed["reverse"]
+        count, (listed,) = self._rows.count, self._listed["reverse"]
         bursts = []
         for at, (stream, block) in enumerate(zip(found.streams, listed.blocks, strict=True)):
             frames = len(block.connections)
@@ -203,19 +206,18 @@ class Connecting:
 
     def timed_share(self, direction: Direction) -> float | None:
         """Share of the connections whose frames carry TRex's stamp; None: all of them do."""
-        listed = self._listed.get(direction)
-        if listed is None or listed.timed == listed.count:
-            return None
-        return listed.timed / listed.count
+        listed = self._listed.get(direction, ())
+        timed, count = sum(one.timed for one in listed), sum(one.count for one in listed)
+        return None if timed == count else timed / count
 
     def program(self, direction: Direction, stream: Stream) -> Mapping[str, Any]:
         """A stream as the worker gives it to TRex."""
-        listed = self._listed.get(direction)
+        listed = self._list_of(direction, stream)
         return (listed.program(stream) if listed else None) or stream.trex
 
     def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
         """Frames of a stream, where they are not those of its program."""
-        listed = self._listed.get(direction)
+        listed = self._list_of(direction, stream)
         return listed.source(stream) if listed else None
 
     def oracle(self, direction: Direction, stream: Stream) -> Oracle | None:
@@ -248,6 +250,11 @@ class Connecting:
             self._file = None
 
     # ------------------------------------------------------------------ inside
+
+    def _list_of(self, direction: Direction, stream: Stream) -> Listed | None:
+        """Whose block a stream is."""
+        found = (one for one in self._listed.get(direction, ()) if one.block(stream))
+        return next(found, None)
 
     @property
     def _rows(self) -> StateTable:
@@ -292,10 +299,11 @@ class Connecting:
 
     def _knowing(self, direction: Direction, stream: Stream) -> Callable[[U8], I64] | None:
         """What tells the connections of a stream's frames; None: they belong to none."""
-        listed = self._listed.get(direction)
-        if listed is not None:
-            return listed.knowing(stream)
-        if stream.stream_id != foreground(self._streams[direction]).stream_id:
+        if direction in self._listed:
+            listed = self._list_of(direction, stream)
+            return listed.knowing(stream) if listed else None
+        mine = foregrounds(self._streams[direction])
+        if all(stream.stream_id != own.stream_id for own in mine):
             return None
         count = self._rows.count
 
@@ -320,21 +328,28 @@ class Connecting:
 
     def _made(
         self, streams: StreamSet, order: NDArray[np.int32], alone: bool
-    ) -> tuple[StreamSet, Listed]:
-        own, table = foreground(streams), self._rows
+    ) -> tuple[StreamSet, tuple[Listed, ...]]:
+        table = self._rows
+        every = foregrounds(streams)[:1] if alone else foregrounds(streams)
         first = min(s.stream_id for s in streams.streams)
-        others = () if alone else tuple(s for s in streams.streams if s is not own)
+        others = () if alone else tuple(s for s in streams.streams if s not in every)
 
-        def source(at: int, blocks: int, mine: NDArray[np.integer]) -> FrameSource:
+        def source(own: Stream, at: int, blocks: int, mine: NDArray[np.integer]) -> FrameSource:
             if streams.direction == "forward":  # in the order of the program
                 return Expander(own, at, blocks)
             return Replay(own, table, Rows(len(mine), which=mine))
 
-        stamps = 1 if alone else tables.IDS_PER_DIRECTION - len(others)
-        listed = Listed(own, order, source, first + len(others), stamps)
-        blocks = tuple(b.stream for b in listed.blocks)
+        stamps = 1 if alone else (tables.IDS_PER_DIRECTION - len(others)) // len(every)
+        listed = tuple(
+            Listed(
+                *(own, order, partial(source, own), first + len(others) + number * stamps, stamps),
+                marks=len(every) == 1,
+            )
+            for number, own in enumerate(every)
+        )
+        blocks = tuple(b.stream for one in listed for b in one.blocks)
         further = tuple(
-            replace(s, weight=s.weight * len(blocks), stream_id=first + number)
+            replace(s, weight=s.weight * len(listed[0].blocks), stream_id=first + number)
             for number, s in enumerate(others)
         )
         return StreamSet(streams.direction, (*blocks, *further)), listed

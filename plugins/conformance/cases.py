@@ -19,7 +19,8 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.ends import ends_of
 from v6t.profiles.errors import UsageError
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import DIRECTIONS, Direction, FramePair, Role, Traffic
+from v6t.profiles.mixes import Sizes
+from v6t.profiles.model import DIRECTIONS, Direction, Role, Traffic
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ TIME_NS = 0x0123456789ABCDEF
 LEFT_VLAN, RIGHT_VLAN = 7, 4094
 FIRST_ID = {"forward": 0, "reverse": 64}
 SEED = 7
+MIX = "imix:64x7,570x4,1518x1"
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,13 @@ class Case:
 
     Attributes:
         plugin: ready to be asked.
-        size: the listed size.
+        size: the listed size, or a mix of sizes.
         direction: which way.
         what: is special about it, in words.
     """
 
     plugin: Technology
-    size: int
+    size: int | str
     direction: Direction
     what: str
 
@@ -57,14 +59,14 @@ class Case:
         return f"{self.what}, {self.size} octets, {self.direction}"
 
     @cached_property
-    def sizes(self) -> FramePair:
+    def sizes(self) -> Sizes:
         """On both sides."""
-        return self.plugin.frame_pair(self.size)
+        return self.plugin.sizes_of(self.size)
 
     @cached_property
     def traffic(self) -> Traffic:
         """As the plugin describes it."""
-        return self.plugin.traffic(self.direction, self.sizes, SEED)
+        return self.plugin.sized_traffic(self.direction, self.sizes, SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
@@ -81,11 +83,11 @@ class Case:
         """The link they leave the device on."""
         return self.plugin.links.right if self.direction == "forward" else self.plugin.links.left
 
-    @property
-    def octets(self) -> tuple[int, int]:
-        """Of a foreground frame as sent, and as it comes back, FCS included."""
-        left, right = self.plugin.side_sizes(self.sizes)
-        return (left, right) if self.direction == "forward" else (right, left)
+    @cached_property
+    def octets(self) -> dict[int, int]:
+        """Of foreground frames as they come back, by those that are sent, FCS included."""
+        sides = (self.plugin.side_sizes(pair) for pair, _ in self.sizes.pairs)
+        return dict(s if self.direction == "forward" else s[::-1] for s in sides)
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -176,6 +178,7 @@ def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterato
     sizes += kind.rfc_frame_sizes[-1:]
     for size in dict.fromkeys(sizes):
         yield from _both(kind(plain, Links()), size, "as it is")
+    yield from _both(kind(plain, Links()), MIX, "several sizes")
     usual = kind.default_frame_sizes[0]
     full, words = _everything(plain)
     # room for background, which is IPv6 whatever the foreground is
@@ -188,7 +191,7 @@ def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterato
         yield from _both(kind(full, links), roomy, f"VLAN on the {side}, {words}")
 
 
-def _both(plugin: Technology, size: int, what: str) -> Iterator[Case]:
+def _both(plugin: Technology, size: int | str, what: str) -> Iterator[Case]:
     for direction in DIRECTIONS:
         yield Case(plugin, size, direction, what)
 

@@ -72,11 +72,14 @@ def compile_traffic(
     weights = [c.weight for c in classes]
     shares = None if frames is None else counts(weights, frames)
     streams = []
+    drawn: dict[str, int] = {}
     for number, (traffic_class, position) in enumerate(
         zip(classes, first_positions(weights), strict=True)
     ):
         stream_id = first_stream_id + number
         seed = _seed(traffic.seed, stream_id)
+        if traffic_class.draws:
+            seed = drawn.setdefault(traffic_class.draws, seed)
         template, program, notes, order = _program(traffic_class, seed)
         share = None if shares is None else shares[number]
         mode = _mode(rate_fps * traffic_class.weight / sum(weights), share)

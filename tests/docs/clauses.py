@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 PAGE = DOCS / "compliance.md"
 REQUIREMENTS = DOCS / "requirements.md"
 CLAUSES = DOCS / "clauses"
-RFCS = ("8219", "2544", "9004", "5180", "4814", "6201", "3511")
+RFCS = ("8219", "2544", "9004", "5180", "4814", "6985", "6201", "3511")
 """In the order of the page."""
 FOLLOWED, DEVIATES, NOT_DONE = "followed", "deviates", "not done"
 FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

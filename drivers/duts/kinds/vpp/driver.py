@@ -24,8 +24,8 @@ from v6t.profiles.intent_settings import (
     settings_of,
 )
 
-NAT64_TIMEOUT_S = 300.0
-"""Of UDP; no command changes it."""
+OWN_TIMEOUT_S = 300.0
+"""VPP's own, of UDP; no command changes that of NAT64."""
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
 _NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
 _TUNNEL = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
@@ -149,18 +149,17 @@ class Vpp(Driver):
         """Only NAT44's can be set; DS-Lite's sessions never expire."""
         match settings_of(intent):
             case Nat64():
-                return NAT64_TIMEOUT_S
+                return OWN_TIMEOUT_S
             case DsLite():
                 return None
             case _:
-                return float(self.options.timeout_s)
+                return float(self.options.timeout_s or OWN_TIMEOUT_S)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         version, o, settings = facts.version, self.options, settings_of(intent)
-        steps: list[Step] = []
-        if o.started:
-            steps += start.steps(o, intent, self.cli)
+        first = start.steps(o, intent, self.cli) if o.started else []
+        steps: list[Step] = list(first)
         ports: dict[str, str] = {}
         for side in ("left", "right"):
             link, whole = getattr(intent.links, side), self.port(side)
@@ -187,6 +186,8 @@ class Vpp(Driver):
             case Nat():
                 steps += nat.steps(intent, version, self.cli, ports, o)
                 flush = nat.flush(intent, version, self.cli, ports, o)
+        if o.started:
+            steps = [*first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
 
     def port(self, side: str) -> str:
