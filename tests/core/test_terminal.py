@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .support import COMMAND, SIM
+from .support import COMMAND, SIM, v6t
 from .terminal import Screen, Session
 from .test_interrupt import trials
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 PATIENCE_S = 60
 RUN = [*COMMAND, *SIM, "--mode", "forward", "--no-report"]
 LONG = ["--reps", "99", "--set-tester", "trial_delay_s=0.15", "--set-tester", "capacity_fps=300000"]
+LATENCY = ["--measure", "throughput,latency", "--set-procedure", "latency.tags=100"]
 LIMITED = ["--reps", "2", "--set-tester", "tester_fps=400000"]
 DRAWN = re.compile(r"offering \d[\d,]* fps per direction.*left", re.DOTALL)
 
@@ -63,9 +64,13 @@ def test_the_live_line_through_resizing_and_ctrl_c(columns, tmp_path):
 def test_a_run_to_its_end(columns, tmp_path):
     """Every number whole with its mark, no live line left behind."""
     out = tmp_path / "out"
-    session = Session([*RUN, *LIMITED, "-o", str(out)], columns)
+    session = Session([*RUN, *LIMITED, *LATENCY, "-o", str(out)], columns)
     assert session.ended() == 0
     text = session.screen.text
+    words = " ".join(text.split())
+    for line in v6t("resume", out).out.splitlines():  # each whole in a pipe, broken at spaces here
+        if not re.search(r"[┃│━─]|^Results: ", line):
+            assert " ".join(line.split()) in words, line
     assert session.screen.cursor
     assert not DRAWN.search(text)
     assert "…" not in text
