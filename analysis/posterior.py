@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.procedures.critical_load import Offered
+from v6t.procedures.critical_load import Estimate, Offered, ShapeEstimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +78,8 @@ def log_erf(load: F64, m: F64, a: F64) -> F64:
     upper, lower = _log_g((m - load) / a), _log_g(m / a)
     apart = np.minimum(lower - upper, -1e-15)
     whole = 2.0 - np.interp(np.minimum(m / a, 6.0), _T, _ERFC)
-    return np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(whole)
+    rate: F64 = np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(whole)
+    return rate
 
 
 Shape = Callable[["F64", "F64", "F64"], "F64"]
@@ -88,30 +88,6 @@ SHAPES: tuple[tuple[str, Shape], ...] = (
     ("stretch", log_stretch),
     ("erf", log_erf),
 )
-
-
-@dataclass(frozen=True)
-class ShapeEstimate:
-    """What one shape makes of the trials; see :class:`v6t.procedures.critical_load.Shape`."""
-
-    name: str
-    mean_fps: float
-    deviation_fps: float
-
-
-@dataclass(frozen=True)
-class LoadEstimate:
-    """Both together: each shape has half of the say.
-
-    Where they differ nobody knows which is the device's: so their difference is in the deviation and
-    in the interval, which holds :data:`COVERAGE` of the probability.
-    """
-
-    shapes: tuple[ShapeEstimate, ...]
-    mean_fps: float
-    deviation_fps: float
-    low_fps: float
-    high_fps: float
 
 
 class Inference:
@@ -125,7 +101,7 @@ class Inference:
         """Nothing is known yet."""
         self._near: dict[str, tuple[F64, F64]] = {}
 
-    def __call__(self, trials: Sequence[Offered], target: float, most_fps: float) -> LoadEstimate:
+    def __call__(self, trials: Sequence[Offered], target: float, most_fps: float) -> Estimate:
         """The critical load after some trials.
 
         Args:
@@ -155,7 +131,7 @@ class Inference:
         return _together(tuple(found), np.concatenate(values), np.concatenate(weights))
 
 
-def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> LoadEstimate:
+def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> Estimate:
     mean = float(whole @ share)
     by_size = np.argsort(whole, kind="stable")
     reached = np.cumsum(share[by_size])
@@ -164,7 +140,7 @@ def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> Load
         float(whole[by_size[min(len(whole) - 1, int(np.searchsorted(reached, p)))]])
         for p in (tail, 1 - tail)
     )
-    return LoadEstimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
+    return Estimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
 
 
 def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
@@ -223,14 +199,15 @@ def _posterior(
 
 def _weights(logarithms: F64) -> F64:
     weight: F64 = np.exp(logarithms - logarithms.max())
-    return weight / weight.sum()
+    shares: F64 = weight / weight.sum()
+    return shares
 
 
 def _further(base: F64, said: F64, power: float) -> float:
     """The largest share of what trials say at which enough points count; no less than before."""
 
     def enough(share: float) -> bool:
-        return 1 / (_weights(base + share * said) ** 2).sum() >= ENOUGH * POINTS
+        return bool(1 / (_weights(base + share * said) ** 2).sum() >= ENOUGH * POINTS)
 
     if enough(1.0):
         return 1.0

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.trial import Measure, TrialResult
@@ -44,25 +43,36 @@ class Offered:
         return self.lost / self.frames
 
 
-class Shape(Protocol):
-    """What one shape of the loss function makes of the trials."""
+@dataclass(frozen=True)
+class ShapeEstimate:
+    """What one shape of the loss function makes of the trials.
+
+    Attributes:
+        name: of the shape.
+        mean_fps, deviation_fps: of the critical load.
+    """
 
     name: str
     mean_fps: float
-    """Of the critical load."""
     deviation_fps: float
-    """Its standard deviation."""
 
 
-class Estimate(Protocol):
-    """What all trials say of the critical load."""
+@dataclass(frozen=True)
+class Estimate:
+    """What all trials say of the critical load.
 
-    shapes: Sequence[Shape]
+    Attributes:
+        shapes: each by itself.
+        mean_fps, deviation_fps: of all shapes together, each with an equal say: where they differ
+            nobody knows which is the device's, so their difference is in here.
+        low_fps, high_fps: ends of the interval in which it is.
+    """
+
+    shapes: tuple[ShapeEstimate, ...]
     mean_fps: float
     deviation_fps: float
     low_fps: float
     high_fps: float
-    """Ends of the interval in which it is."""
 
 
 Infer = Callable[[Sequence[Offered], float, float], Estimate]

@@ -78,6 +78,8 @@ class SimOptions(StrictModel):
     """How long it forwards nothing when it is reset during a trial."""
     reset_keeps: bool = False
     """A reset leaves the table of connections as it is (RST-03)."""
+    reconfigure_s: _Amount = 0.0
+    """How long it forwards nothing when something of it is changed during a trial."""
     surplus: _Count = 0
     """Frames the device sends twice in every trial."""
     late: _Count = 0

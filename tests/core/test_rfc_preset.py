@@ -97,6 +97,7 @@ SETTINGS = {
     "watch_device": (False, f"{CHOSEN}: nothing but the test gives the device work"),
     "soak.duration_s": (7200.0, "no RFC: hours, two of them"),
     "soak.stretch_s": (60.0, "no RFC: RFC 2544 section 24 has trials of 60 s"),
+    "soak.rate_fps": (None, "the measured throughput"),
     "soak.share": (0.9, "no RFC: below the throughput"),
     "critical_load.target": (1e-7, "draft-vpolak-bmwg-plrsearch-03: Target Loss Ratio"),
     "critical_load.search_s": (1800.0, "FD.io CSIT: 30 minutes"),
