@@ -13,7 +13,7 @@ A message is one sentence that says what is wrong; ``hint`` says what to do abou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class V6tError(Exception):
@@ -35,6 +35,7 @@ class UsageError(V6tError):
     """What the user gave cannot be used as it is.
 
     Attributes:
+        params: of the technology, with which it could be used.
         path: keys and indices that lead from what was given to its wrong part.
         located: the message begins with file and line.
     """
@@ -46,10 +47,12 @@ class UsageError(V6tError):
         message: str,
         hint: str = "",
         *,
+        params: Mapping[str, object] | None = None,
         path: Sequence[str | int] = (),
         located: bool = False,
     ) -> None:
         super().__init__(message, hint)
+        self.params = dict(params or {})
         self.path = tuple(path)
         self.located = located
 

@@ -71,6 +71,8 @@ class Nat(IntentSettings):
     """Public ports of each client, a block of its own; 0: all clients share all."""
     udp_timeout_s: int = 0
     """Idle UDP mappings end after so long; 0: not before the test does."""
+    session_limit: int = 0
+    """Sessions the device has room for, in all; 0: at least those of the test."""
 
 
 class Nat64(Nat):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,7 +253,8 @@ def _preferring(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
 def _with(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     kind = type(bound.technology)
     changed = overridden(kind, bound.settings.params, params)
-    return bind(bound.settings.model_copy(update={"params": changed}))
+    settings = bound.settings.model_copy(update={"params": changed})
+    return replace(bind(settings), again=bound.again)
 
 
 def _leave_out(bound: BoundRun, suite: Suite, words: str, wanted: Wanted, found: _Findings) -> None:

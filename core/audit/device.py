@@ -160,7 +160,7 @@ def _elsewhere(
     keep: Path | None,
     say: Say,
 ) -> Iterator[ProbedDevice]:
-    session = bound.driver.session(bound.intent, keep, say)
+    session = bound.driver.session(bound.intent, keep, say, bound.again)
     if session is None:
         with _sided(bound, links, interfaces) as prober:
             yield ProbedDevice(prober, listening, None, _about(bound, {}))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -127,7 +128,8 @@ def lay_out(path: Path, overrides: Overrides | None = None) -> Campaign:
             "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
         )
     content, planned = read(path, dict(changes.beds), changes.only)
-    runs = [_laid_out(i, p, changes) for i, p in enumerate(planned, 1)]
+    compiled: dict[str, tuple[str, ...]] = {}
+    runs = [_laid_out(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
     notes = {e.name: _note(e.note, e.differs) for e in content.experiments}
     if content.differs:
         notes[""] = _note("", content.differs)
@@ -148,7 +150,8 @@ def start(campaign: Campaign, directory: Path) -> None:
     """
     if (directory / PLAN).exists():
         raise UsageError(
-            f"{directory} holds a campaign already", f"v6t campaign --resume {directory}"
+            f"{directory} holds a campaign already",
+            f"v6t campaign --resume {shlex.quote(str(directory))}",
         )
     try:
         if directory.exists() and any(directory.iterdir()):
@@ -291,7 +294,9 @@ class _Clock:
         return f", about {duration(max(0.0, self._left_s * share))} left"
 
 
-def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRun:
+def _laid_out(
+    number: int, planned: Planned, overrides: Overrides, compiled: dict[str, tuple[str, ...]]
+) -> CampaignRun:
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind
 
@@ -311,7 +316,7 @@ def _laid_out(number: int, planned: Planned, overrides: Overrides) -> CampaignRu
         Section(bed, planned.document, planned.keys),
         flags,
     )
-    cost = plan(bound)
+    cost = plan(bound, compiled)
     words = [f"{number:03d}", planned.experiment, *(_slug(v) for v in planned.axes.values())]
     directory = "-".join(w for w in words if w)[:100]
     config = bound.settings.model_dump(mode="json")

@@ -118,9 +118,8 @@ def command(
         bound.tester.prepare()
     lasting_s = LASTING_S[timers]
     wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait), lasting_s)
-    place = f"--testbed {given['testbed']}" if given.get("testbed") else ""
     out = output or Path(f"audit-{bound.settings.plugin}-{bound.driver.name}")
-    with signals(lambda: of_device(bound.settings, place)):
+    with signals(lambda: of_device(bound.settings, bound.again)):
         done = audit(bound, wanted, None, _say)
     write(done.record, done.frames, out)
     _show(done.record, out, every, as_json)

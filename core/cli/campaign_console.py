@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -86,7 +87,8 @@ def _work(directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: st
     try:
         failed = carry_out(directory, runs, watch)
     except KeyboardInterrupt:
-        watch.say(f"interrupted: v6t campaign --resume {directory} continues")
+        again = f"v6t campaign --resume {shlex.quote(str(directory))}"
+        watch.say(f"interrupted: {again} continues")
         raise
     finally:
         if live:

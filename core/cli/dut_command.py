@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -91,7 +93,7 @@ def apply(as_json: bool, **given: Any) -> None:
     from v6t.core.runs import dut
 
     run = _resolve(given)
-    with _stopping(run, given):
+    with _stopping(run):
         done = dut.apply(run, _say)
     _show(done, as_json)
 
@@ -107,7 +109,7 @@ def verify(as_json: bool, **given: Any) -> None:
 
     run = _resolve(given)
     run.tester.prepare()
-    with _stopping(run, given):
+    with _stopping(run):
         done = dut.verify(run, _say)
     _show(done, as_json)
 
@@ -118,11 +120,12 @@ def status(as_json: bool, **given: Any) -> None:
     """Show whether the device is configured, by whom, and what it says of itself."""
     from v6t.core.runs import dut
 
-    found = dut.status(_resolve(given, any_technology=True), _say)
+    bound = _resolve(given, any_technology=True)
+    found = dut.status(bound, _say)
     if as_json:
         click.echo(dut.as_json(found))
         return
-    click.echo(visible(f"{found['device']}: " + _configured(found)))
+    click.echo(visible(f"{found['device']}: " + _configured(found, bound.again)))
     for name, figures in found.get("now", {}).items():
         click.echo(visible(f"  {name}: " + ", ".join(f"{k} {v:g}" for k, v in figures.items())))
 
@@ -150,7 +153,7 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
     from v6t.core.runs import dut
 
     run = _resolve(given, any_technology=True)
-    with _stopping(run, given):
+    with _stopping(run):
         told = dut.restore(run, _say, keep=_kept(given), forget=forget, by_script=by_script)
     if as_json:
         click.echo(dut.as_json(told))
@@ -175,11 +178,12 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
 
     held = RunDir(directory, new=False)
     try:
-        bound = bind(held.config())
+        again = shlex.join([*RESTORE, str(directory)])
+        bound = replace(bind(held.config()), again=again)
     finally:
         held.close()
     bound.tester.prepare()
-    with _stopping(bound, {"run_file": directory}):
+    with _stopping(bound):
         told = watch_again(
             directory, _say if as_json else lambda text: click.echo(visible(text)), duration, bound
         )
@@ -187,6 +191,7 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
         click.echo(printed(told))
 
 
+RESTORE = ("v6t", "dut", "restore")
 FEW = 500
 """Connections at a time that single frames make."""
 
@@ -205,17 +210,20 @@ def _resolve(
     """The resolved run; where it does not matter what the device is, nobody need say it."""
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import driver_named, resolve_and_bind
+    from v6t.core.config.yaml_document import Document
 
     if _kept(given) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.export import configuration
 
-        return bind(configuration(given["run_file"]))
+        bound = bind(configuration(given["run_file"]))
+        return replace(bound, again=_again(given, whole=False))
     plugin = given["plugin"]
+    testbed = Document(given["testbed"]) if given["testbed"] is not None else None
     if any_technology and plugin is None and given["run_file"] is None:
         from v6t.core.runs.dut import any_plugin
 
-        plugin = any_plugin(given["dut"] or driver_named(given["testbed"]))
+        plugin = any_plugin(given["dut"] or driver_named(testbed))
     flags = Flags(
         plugin=plugin,
         params=given["params"],
@@ -224,7 +232,31 @@ def _resolve(
         procedure=procedure or {},
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
     )
-    return resolve_and_bind(given["run_file"], given["testbed"], flags)
+    bound = resolve_and_bind(given["run_file"], testbed, flags)
+    told = given["dut"] or driver_named(testbed)
+    whole = bound.driver.of_parts or bound.driver.name != told
+    return replace(bound, again=_again(given, whole=whole))
+
+
+def _again(given: dict[str, Any], *, whole: bool) -> str:
+    """The command that restores the device these flags name.
+
+    Args:
+        given: the flags.
+        whole: it takes the technology, too.
+    """
+    if _kept(given) is not None:
+        return shlex.join([*RESTORE, str(given["run_file"])])
+    words = [*RESTORE]
+    if whole and given["run_file"] is not None:
+        words.append(str(given["run_file"]))
+    for flag, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):
+        if given[name] is not None and (whole or name != "plugin"):
+            words += [flag, str(given[name])]
+    for flag, name in (("--set-dut", "dut_params"), ("--set", "params")):
+        if whole or name != "params":
+            words += [word for pair in given[name].items() for word in (flag, "=".join(pair))]
+    return shlex.join(words)
 
 
 def _kept(given: dict[str, Any]) -> Path | None:
@@ -233,13 +265,11 @@ def _kept(given: dict[str, Any]) -> Path | None:
     return path if path is not None and path.is_dir() else None
 
 
-def _stopping(bound: Any, given: dict[str, Any]) -> AbstractContextManager[None]:
+def _stopping(bound: Any) -> AbstractContextManager[None]:
     """Signals end the work on a device in order."""
     from v6t.core.cli.stopping import of_device, signals
 
-    testbed = f"--testbed {given['testbed']}" if given.get("testbed") else ""
-    place = str(given["run_file"]) if _kept(given) is not None else testbed
-    return signals(lambda: of_device(bound.settings, place))
+    return signals(lambda: of_device(bound.settings, bound.again))
 
 
 def _say(text: str) -> None:
@@ -257,12 +287,12 @@ def _show(text: str, as_json: bool) -> None:
     click.echo(printed({"done": text}) if as_json else visible(text))
 
 
-def _configured(found: dict[str, Any]) -> str:
+def _configured(found: dict[str, Any], again: str) -> str:
     who = found["configured"]
     if who is None:
         return "not configured by v6t"
     if found.get("timer"):
-        return f"put back by its own timer; {found['timer']}; `v6t dut restore` looks at it"
+        return f"put back by its own timer; {found['timer']}; `{again}` looks at it"
     return (
         f"configured for {found['technology']} ({found['driver']}) by {who['owner']} since "
         f"{who['started']}; by hand, `{found['undo']}` takes it back"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from v6t.profiles.errors import V6tError
+from v6t.profiles.errors import UsageError, V6tError
 from v6t.profiles.extensions import blaming, near_names
 from v6t.profiles.plain_text import in_one_line, is_text, visible
 
@@ -34,6 +36,10 @@ COMMANDS = {
 
 ONE_LINE = (1, 2, 3)
 """Exit statuses whose message is one line; the others may show frames or a tester's words."""
+
+WITH_PARAMETERS = ("run", "audit", "compile", "dut")
+SET = "--set"
+"""What takes parameters of the technology, and how."""
 
 
 class LazyGroup(click.Group):
@@ -110,6 +116,8 @@ def _run(arguments: list[str] | None) -> int:
         if sys.stdout:
             sys.stdout.flush()  # here its failure can still be told
     except V6tError as exc:
+        if isinstance(exc, UsageError):
+            exc.advise(_with_params(sys.argv[1:] if arguments is None else arguments, exc.params))
         return _complain(exc.message, exc.hint, exc.exit_code)
     except click.ClickException as exc:
         hint = ""
@@ -126,6 +134,21 @@ def _run(arguments: list[str] | None) -> int:
     except Exception as exc:  # noqa: BLE001  (the last line of defence: one line, no traceback)
         return _unforeseen(exc)
     return status if isinstance(status, int) else 0
+
+
+def _with_params(arguments: Sequence[str], params: Mapping[str, object]) -> str:
+    """The command with the parameters of the technology that it takes to work."""
+    if not params or arguments[0] not in WITH_PARAMETERS:
+        return ""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        flag = [word, next(words, "")] if word == SET else [word]
+        name = flag[-1].removeprefix(f"{SET}=").partition("=")[0]
+        if not (word.startswith(SET) and name in params):
+            kept += flag
+    more = [word for name, value in params.items() for word in (SET, f"{name}={value}")]
+    return f"try: {shlex.join(['v6t', *kept, *more])}"
 
 
 def _unforeseen(exc: Exception) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,11 +28,13 @@ WATCHED_S = 10.0
 def show_plan(bound: BoundRun, as_json: bool) -> None:
     """Print what the run would do."""
     from v6t.core.config.cautions import cautions
+    from v6t.core.runs.dut import plan_text, plan_without_device
     from v6t.core.runs.plan import plan
     from v6t.core.runs.wording import duration
     from v6t.profiles.mixes import sizes_label
 
     planned = plan(bound)
+    commands = plan_text(*plan_without_device(bound)) if bound.driver.configures else ""
     if as_json:
         print(json.dumps(planned.to_json(), indent=1))
         return
@@ -54,11 +57,9 @@ def show_plan(bound: BoundRun, as_json: bool) -> None:
         print(f"  {line}")
     print("The device must be")
     print("  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  "))
-    if bound.driver.configures:
-        from v6t.core.runs.dut import plan_text, plan_without_device
-
+    if commands:
         print("To make it so")
-        print("  " + plan_text(*plan_without_device(bound)).replace("\n", "\n  "))
+        print("  " + commands.replace("\n", "\n  "))
     for caveat in planned.caveats:
         print(caveat)
     for caution in cautions(bound):
@@ -137,7 +138,8 @@ def _attend(
             if live:
                 live.close()
             if (path / "config.json").exists():
-                watch.say(f"interrupted; every finished trial is kept: v6t resume {path}")
+                words = f"v6t resume {shlex.quote(str(path))}"
+                watch.say(f"interrupted; every finished trial is kept: {words}")
             raise
         except TranslationError:
             if live:
@@ -181,7 +183,7 @@ def _watch_device(path: Path, watch: Any, bound: BoundRun) -> None:
     try:
         watch_again(path, lambda line: None, WATCHED_S, bound)  # the summary shows it
     except V6tError as exc:
-        hint = f"v6t dut bottleneck {path} tries again"
+        hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         watch.say(f"the device could not be watched: {exc.message}; {hint}")
 
 
@@ -200,6 +202,7 @@ def _report(path: Path, wanted: bool, watch: Any) -> Path | None:
             if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 watch.say(f"the figures of the report could not be drawn: {said}")
                 continue
-            watch.say(f"the report could not be written: {said}; v6t report {path} tries again")
+            again = f"v6t report {shlex.quote(str(path))} tries again"
+            watch.say(f"the report could not be written: {said}; {again}")
             return None
     return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import stat
 from collections.abc import Callable, Iterator
@@ -38,7 +39,8 @@ class Stop:
 
 def of_run(run: ResolvedRun, path: Path) -> Stop:
     """While a run is carried out in a directory."""
-    resume = f"every finished trial is kept: v6t resume {path}"
+    place = shlex.quote(str(path))
+    resume = f"every finished trial is kept: v6t resume {place}"
     if not (path / "config.json").exists():
         return Stop("stopping: nothing was begun", ("nothing was begun",))
     name = _elsewhere(run)
@@ -47,7 +49,7 @@ def of_run(run: ResolvedRun, path: Path) -> Stop:
         return Stop(
             f"stopping: putting {name} back as it was; a second Ctrl-C gives that up and leaves it "
             f"configured{own}",
-            (f"{name} is still configured{own}: v6t dut restore {path}", resume),
+            (f"{name} is still configured{own}: v6t dut restore {place}", resume),
         )
     if run.tester.kind == "sim":
         return Stop("stopping; a second Ctrl-C ends it at once", (resume,))
@@ -59,7 +61,7 @@ def of_run(run: ResolvedRun, path: Path) -> Stop:
 
 def of_campaign(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
     """While a campaign is carried out; ``runs`` are those that were begun, by their directories."""
-    again = f"v6t campaign --resume {directory} continues"
+    again = f"v6t campaign --resume {shlex.quote(str(directory))} continues"
     for path, run in runs().items():
         name = _elsewhere(run)
         if name and any(path.glob("**/dut-undo.json")):
@@ -68,16 +70,15 @@ def of_campaign(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) ->
     return Stop("stopping the campaign; a second Ctrl-C ends it at once", (again,))
 
 
-def of_device(run: ResolvedRun, testbed: str) -> Stop:
-    """While ``v6t dut`` works on a device."""
+def of_device(run: ResolvedRun, again: str) -> Stop:
+    """While ``v6t dut`` works on a device; ``again`` is the command that restores it."""
     name, own = _elsewhere(run), _by_itself(run)
-    restore = f"v6t dut restore {testbed}".rstrip()
     if not name:
         return Stop("stopping: removing the lab; a second Ctrl-C ends it at once", ())
     return Stop(
         f"stopping: putting {name} back as it was; a second Ctrl-C gives that up and may leave it "
         f"configured{own}",
-        (f"{name} may still be configured{own}: {restore}",),
+        (f"{name} may still be configured{own}: {again}",),
     )
 
 

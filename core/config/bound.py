@@ -34,6 +34,7 @@ class BoundRun:
             overrides.
         driver: of the device under test.
         tester: which kind, with its options.
+        again: the command that restores the device, where no run's directory does; empty: one does.
     """
 
     settings: ResolvedRun
@@ -41,6 +42,7 @@ class BoundRun:
     device: Technology
     driver: Driver
     tester: TesterKind
+    again: str = ""
 
     @property
     def driven(self) -> bool:

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -51,13 +52,23 @@ class Setting:
     text: str
 
 
-def settings_of(model: type[Any], above: str = "") -> Iterator[Setting]:
+def settings_of(model: type[Any], above: str = "") -> tuple[Setting, ...]:
     """Settings of a model, those within them included.
 
     Args:
         model: a pydantic model.
         above: what their names begin with.
     """
+    known: Any = model
+    return _known(known, above)
+
+
+@cache
+def _known(model: Any, above: str) -> tuple[Setting, ...]:
+    return tuple(_settings_of(model, above))
+
+
+def _settings_of(model: type[Any], above: str) -> Iterator[Setting]:
     schema, words = model.model_json_schema(), descriptions(model)
     for name, known in model.model_fields.items():
         inner = _models_in(known.annotation)

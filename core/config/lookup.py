@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from v6t.analysis.terms import TERMS
@@ -84,7 +84,7 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
                 yield from _of(what, [row])
 
 
-def _of(what: str, rows: Iterator[Setting] | list[Setting]) -> Iterator[Setting]:
+def _of(what: str, rows: Iterable[Setting]) -> Iterator[Setting]:
     for row in rows:
         yield Setting(row.name, row.kind, row.default, f"{row.text} ({what})")
 

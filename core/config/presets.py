@@ -87,6 +87,7 @@ def caveats(bound: BoundRun) -> list[str]:
         said.append(f"under a modifier: {bound.modifier.words} ({bound.modifier.source})")
     said += _of_mixes(bound)
     said += bound.technology.cautions
+    said += _of_the_device(bound)
     said += _of_searches(p)
     said += dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
@@ -109,6 +110,15 @@ def caveats(bound: BoundRun) -> list[str]:
     if not bound.tester.loops_back:
         said.append("the tester's own capacity is not measured in this run; see `v6t selftest`")
     return said
+
+
+def _of_the_device(bound: BoundRun) -> Iterator[str]:
+    run, own = bound.settings, bound.driver.suited(bound.technology.name)
+    defaults = bound.technology.params_model.model_fields
+    for name in run.suited:
+        usual = f", not {defaults[name].get_default()}" if name in defaults else ""
+        why = f": {own[name].why}" if name in own else ""
+        yield f"{name} is {run.params[name]}{usual}{why}"
 
 
 def _of_mixes(bound: BoundRun) -> Iterator[str]:

@@ -26,7 +26,7 @@ from v6t.core.config.settings import (
     TesterSettings,
     procedure_model,
 )
-from v6t.core.config.technology import links_of, on_device, overridden, params_of
+from v6t.core.config.technology import links_of, not_among, on_device, overridden, params_of
 from v6t.core.config.validation import (
     among,
     listed,
@@ -101,7 +101,14 @@ def resolve_and_bind(
     )  # fmt: skip
     if registry.ALL in benchmarks:
         benchmarks = registry.everything(plugin_type)
-    given = dict(run.params)
+    initiator = _initiator(testbed, flags)
+    tester_settings, tester = _tester(testbed, flags, testbed_doc)
+    own = plugin_type.default_driver if tester.in_lab else None
+    dut_settings, driver = _dut(
+        testbed, flags, testbed_doc, own or REFERENCE, turned=initiator == "right"
+    )
+    suited = {k: v.value for k, v in driver.suited(name).items()}
+    given = overridden(plugin_type, suited, run.params)
     for benchmark in map(registry.load, benchmarks):
         given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
     try:
@@ -110,17 +117,13 @@ def resolve_and_bind(
         if run.plugin in (None, name) or not run.params:
             raise
         raise UsageError(exc.message, f"the parameters of this file are {run.plugin}'s") from exc
-    initiator = _initiator(testbed, flags)
     plugin = plugin_type(params, links_of(links["left"], links["right"], initiator))
     preset: Any = flags.preset or run.preset or "quick"
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
-    tester_settings, tester = _tester(testbed, flags, testbed_doc)
-    own = plugin.default_driver if tester.in_lab else None
-    turned = plugin.links.turned
-    dut_settings, driver = _dut(testbed, flags, testbed_doc, own or REFERENCE, turned=turned)
     resolved = {
         "plugin": name,
         "params": overridden(plugin_type, given, expanded(flags.params)),
+        "suited": not_among(plugin_type, suited, [*run.params, *expanded(flags.params)]),
         "links_left": links["left"],
         "links_right": links["right"],
         "initiator": initiator,
@@ -170,13 +173,13 @@ def tester_of(testbed_path: Path) -> TesterKind:
     return _tester(testbed, Flags(), document)[1]
 
 
-def driver_named(testbed_path: Path | None) -> str:
+def driver_named(testbed: Path | Document | None) -> str:
     """The device driver a testbed file names; the reference device without one.
 
     Raises:
         UsageError: what is wrong in the file, with its line.
     """
-    document = Document(testbed_path) if testbed_path is not None else None
+    document = Document(testbed) if isinstance(testbed, Path) else testbed
     return _read(TestbedFile, document).dut.driver or REFERENCE
 
 

@@ -149,6 +149,8 @@ class ResolvedRun(StrictModel):
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
+    suited: tuple[str, ...] = ()
+    """Parameters nobody gave, and whose defaults the device cannot take: its driver's."""
     links_left: LinkSettings
     links_right: LinkSettings
     initiator: Literal["left", "right"] = "left"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.core.config.flags import expanded
@@ -50,9 +50,15 @@ def overridden(
         given: of the run file, or of an earlier run.
         above: what wins.
     """
+    kept = not_among(plugin, given, above)
+    return {**{k: v for k, v in given.items() if k in kept}, **above}
+
+
+def not_among(plugin: type[Technology], names: Iterable[str], given: Iterable[str]) -> list[str]:
+    """Names of parameters that are not given, under their former name neither."""
     now = plugin.params_model.former_names
-    wins = {now.get(name, name) for name in above}
-    return {**{k: v for k, v in given.items() if now.get(k, k) not in wins}, **above}
+    others = {now.get(name, name) for name in given}
+    return [name for name in names if now.get(name, name) not in others]
 
 
 def links_of(

@@ -107,4 +107,6 @@ def within(document: Document | None, keys: Sequence[Any]) -> Iterator[None]:
             raise
         path = (*keys, *exc.path)
         place = place_of(document, path)
-        raise UsageError(place + exc.message, exc.hint, path=path, located=bool(place)) from exc
+        raise UsageError(
+            place + exc.message, exc.hint, params=exc.params, path=path, located=bool(place)
+        ) from exc

@@ -39,7 +39,7 @@ def remote_session(
     """
     if bound.tester.in_lab or bound.tester.simulates:
         return None
-    return bound.driver.session(bound.intent, keep, say)
+    return bound.driver.session(bound.intent, keep, say, bound.again)
 
 
 def state_of(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> StateDevice:

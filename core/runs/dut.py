@@ -25,8 +25,7 @@ def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
     Raises:
         UsageError: there is no driver, or it cannot be this technology.
     """
-    intent = bound.intent if bound.reconfigures else bound.technology.dut_intent()
-    return bound.driver, bound.driver.plan(intent, bound.driver.example(intent))
+    return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
 
 def plan_text(driver: Driver, plan: Plan) -> str:
@@ -125,7 +124,7 @@ def apply(bound: BoundRun, say: Say) -> str:
             device.restore()
             raise
         device.keep()
-        return f"{device.name} is configured and stays so; `v6t dut restore` takes it back"
+        return f"{device.name} is configured and stays so; `{bound.again}` takes it back"
 
 
 def verify(bound: BoundRun, say: Say) -> str:
@@ -218,12 +217,12 @@ def restore(
 
 
 def any_plugin(driver: str) -> str | None:
-    """A technology that a driver's device can be, where it does not matter which; None: unknown."""
+    """A technology that a driver's device can be, where it does not matter which; None: it does."""
     from v6t.core.config.plugins import names
     from v6t.drivers.duts.registry import driver_type
     from v6t.drivers.duts.registry import names as drivers
 
-    if driver not in drivers():
+    if driver not in drivers() or driver_type(driver).of_parts:
         return None
     possible = driver_type(driver).technologies or names()
     return next((name for name in possible if name in names()), None)
@@ -243,7 +242,7 @@ def _lab_name(bound: BoundRun) -> str:
 
 
 def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
-    driver, intent = bound.driver, bound.technology.dut_intent()
+    driver, intent = bound.driver, bound.intent
     name = _lab_name(bound)
     if name:
         from v6t.drivers.duts.session import Session
@@ -255,13 +254,13 @@ def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
                 f"the lab device {name} does not stand", "it stands while a run uses it"
             )
         lab.start()
-        return Session(driver, lab.transport(), intent, keep, say)
+        return Session(driver, lab.transport(), intent, keep, say, bound.again)
     if bound.tester.in_lab and driver.options.ssh is None:
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
-    found = driver.session(intent, keep, say)
+    found = driver.session(intent, keep, say, bound.again)
     if found is None:
         raise UsageError("nobody drives this device", "name a driver with --driver")
     return found

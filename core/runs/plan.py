@@ -21,6 +21,10 @@ from v6t.profiles.wire import max_frame_rate_fps
 
 SELFTEST, SETUP, CONNECTIONS, QUERIES = "self-test", "set-up", "connections", "queries"
 """Stages of a run beside its benchmarks, and the mode of what has no direction."""
+_FRAMES = {
+    "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
+}  # fmt: skip
+"""Settings that say what frames are sent."""
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 """Short trials until the tester's own capacity is found, and trials under the results' rules."""
 
@@ -127,21 +131,33 @@ class RunPlan:
         }
 
 
-def plan(bound: BoundRun) -> RunPlan:
-    """Plan a run, without touching anything."""
+def plan(bound: BoundRun, compiled: dict[str, tuple[str, ...]] | None = None) -> RunPlan:
+    """Plan a run, without touching anything.
+
+    Args:
+        bound: the run.
+        compiled: streams of runs that were planned before, by what they depend on; this one's are
+            added.
+    """
+    run, known = bound.settings, {} if compiled is None else compiled
+    frames = run.model_dump_json(include=_FRAMES)
+    if frames not in known:
+        known[frames] = tuple(_streams(bound))
+    points = [point for point, _ in _planned(bound)]
+    return RunPlan(run, tuple(points), known[frames], asdict(bound.intent), caveats(bound))
+
+
+def _streams(bound: BoundRun) -> Iterator[str]:
     run, plugin = bound.settings, bound.technology
-    streams: list[str] = []
     for size in run.frame_sizes:
         sizes = plugin.sizes_of(size)
         for direction, stream_set in streams_of(bound, sizes).items():
             total = sum(s.weight for s in stream_set.streams)
-            streams += [
-                f"{sizes.label} {direction}: {s.name} ({s.role.value}), "
-                f"{s.weight / total:.1%} of the frames"
-                for s in stream_set.streams
-            ]
-    points = [point for point, _ in _planned(bound)]
-    return RunPlan(run, tuple(points), tuple(streams), asdict(plugin.dut_intent()), caveats(bound))
+            for s in stream_set.streams:
+                yield (
+                    f"{sizes.label} {direction}: {s.name} ({s.role.value}), "
+                    f"{s.weight / total:.1%} of the frames"
+                )
 
 
 def stages(bound: BoundRun) -> list[PlannedStage]:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -119,7 +120,8 @@ class RunDir:
         begun = JOURNAL in found and found[JOURNAL].stat().st_size > 0
         if CONFIG in found and (begun or not found.keys() <= _BEGINNINGS):
             raise UsageError(
-                f"{self.path} holds a run already", f"v6t resume {self.path}, or choose another -o"
+                f"{self.path} holds a run already",
+                f"v6t resume {shlex.quote(str(self.path))}, or choose another -o",
             )
         if begun or not found.keys() <= _BEGINNINGS:
             raise UsageError(f"{self.path} is not empty", "choose another directory with -o")

@@ -45,6 +45,7 @@ from v6t.core.runs.raw_tables import Tables, with_limit
 from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, ResultsFile, records_of
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
+from v6t.core.runs.stolen import Stolen, share_of, words_on
 from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity, found_again
 from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
@@ -119,6 +120,13 @@ class _State:
     measured: int = 0
     finding: dict[str, Any] | None = None
     next_write: float = 0.0
+    stolen: list[float] = field(default_factory=list)
+    """Share of the machine's CPU time, of each trial."""
+
+    @property
+    def caveats(self) -> list[str]:
+        """What must be said beside the numbers."""
+        return [*caveats(self.bound), *words_on(self.stolen)]
 
     @property
     def run(self) -> ResolvedRun:
@@ -207,7 +215,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
         directory.path,
         state.status,
         state.records,
-        caveats(state.bound),
+        state.caveats,
         replayed=len(journal.entries) - state.measured,
         measured=state.measured,
     )
@@ -475,6 +483,7 @@ class JournaledTester:
         """
         result = self._measure(trial)
         self._state.forecast.counted(trial)
+        self._state.stolen.append(share_of(result))
         if trial.benchmark != "preflight":  # the preflight reports by itself
             for direction, counted in result.directions.items():
                 if counted.mismatch is not None:
@@ -490,8 +499,11 @@ class JournaledTester:
         with (
             DuringTrial(trial, state.bound.driver.hooks, self._bench.actions),
             Watching(trial, self._bench.session if wanted else None) as watching,
+            Stolen() as kept,
         ):
             result = self._bench.measure(trial)
+        if state.bound.tester.in_lab:  # else this machine's time is not the tester's
+            result = kept.added_to(result)
         state.before = watching.added_to(result)
         return state.before
 
@@ -549,7 +561,7 @@ def _write_results(state: _State) -> None:
         "schema": SCHEMA,
         "status": state.status,
         "label": state.run.label,
-        "caveats": caveats(state.bound),
+        "caveats": state.caveats,
     }
     if state.finding:
         content["finding"] = state.finding

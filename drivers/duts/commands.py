@@ -32,6 +32,19 @@ class Reading:
     parse: Callable[[str], Mapping[str, float]]
 
 
+@dataclass(frozen=True)
+class Suited:
+    """A parameter as a device can take it, where the technology's own default is not for it.
+
+    Attributes:
+        value: used where the user gives none.
+        why: what the device does with the technology's default.
+    """
+
+    value: Any
+    why: str
+
+
 class Commands(ABC):
     """One implementation. Instances hold options only."""
 
@@ -88,6 +101,10 @@ class Commands(ABC):
             UsageError: with the nearest thing that works.
             DutError: the device is not in a state to be used.
         """
+
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """Parameters of a technology whose defaults this implementation cannot take."""
+        return {}
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """How its frames differ from the reference translation."""

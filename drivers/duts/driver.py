@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from v6t.drivers.device import DeviceSession, quiet
-from v6t.drivers.duts.commands import Commands, Reading, check_interfaces
+from v6t.drivers.duts.commands import Commands, Reading, Suited, check_interfaces
 from v6t.drivers.duts.expect_profile import ProfiledOracle
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import Hook, reached
@@ -18,7 +18,7 @@ from v6t.profiles.errors import UsageError
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
-__all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "check_interfaces"]
+__all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "Suited", "check_interfaces"]
 
 
 class ReferencePart(Protocol):
@@ -59,6 +59,8 @@ class Driver(Commands):
     """There is something to configure; else the device is as it is."""
     absent: ClassVar[bool] = False
     """There is no device: the tester's ports are joined."""
+    of_parts: ClassVar[bool] = False
+    """The technology says which devices there are."""
     aside: ClassVar[bool] = False
     """The background can have VLANs of its own (MIX-04)."""
 
@@ -105,7 +107,11 @@ class Driver(Commands):
         return "; ".join(step.command for step in self.plan(intent, self.example(intent)).flush)
 
     def session(
-        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
+        self,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+        again: str = "",
     ) -> DeviceSession | None:
         """A session with a device elsewhere, not open yet; None: nobody drives it.
 
@@ -113,6 +119,7 @@ class Driver(Commands):
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
             say: told what happens.
+            again: the command that restores later; empty: by ``keep``.
 
         Raises:
             UsageError: nothing says how to reach it.
@@ -121,7 +128,7 @@ class Driver(Commands):
         from v6t.drivers.transport.openssh import SshTransport
 
         ssh = reached(self.options.ssh, f"the {self.name} device", "dut.options.ssh.host")
-        return Session(self, SshTransport(ssh), intent, keep, say)
+        return Session(self, SshTransport(ssh), intent, keep, say, again)
 
     def lab_device(
         self,

@@ -10,13 +10,12 @@ from __future__ import annotations
 import secrets
 import shlex
 
-from v6t.drivers.duts.lock import BEAT, LOCK
+from v6t.drivers.duts.lock import BEAT, LOCK, TIMER
 from v6t.drivers.duts.undo_record import SCRIPT
 from v6t.drivers.transport.contract import Transport
 from v6t.profiles.errors import DutError
 
 GUARD = "guard"
-OWNER = "the device's own timer, which undoes what a lost v6t did"
 RETRIES = 3
 
 
@@ -93,7 +92,7 @@ held=$(readlink {LOCK}) && {{
 kill ${{held%% *}} 2>/dev/null; sleep 1
 [ "$(readlink {LOCK})" != "$held" ] || {{ kill -9 ${{held%% *}} 2>/dev/null; rm -f {LOCK}; }}
 }}
-ln -s "$$ "{shlex.quote(OWNER)} {LOCK} || {{ idle=0; continue; }}
+ln -s "$$ "{shlex.quote(TIMER)} {LOCK} || {{ idle=0; continue; }}
 if mine; then
 sh {SCRIPT} >{GUARD}/said 2>&1 && how=everything || how="not everything, see {GUARD}/said"
 echo "nobody was heard of for {limit_s} s: undid $how" >{GUARD}/fired

@@ -19,6 +19,8 @@ from v6t.profiles.errors import DutError
 LOCK, BEAT = "lock", "beat"
 HELD_NAMES = (LOCK, BEAT)
 """What a held lock consists of in the directory."""
+TIMER = "the device's own timer, which undoes what a lost v6t did"
+"""Who holds it while nobody else does."""
 WAIT_S = 15.0
 TRIES = 40
 SILENCE_S = 30
@@ -111,6 +113,10 @@ class Lock:
         """For how long the device has not heard of us [s]; infinite when the lock is lost."""
         return self._beats.silent_s
 
+    def await_sign(self, patience_s: float) -> bool:
+        """Ask the device for a sign of life; whether it gave one, however long it was silent before."""
+        return self._beats.await_sign(patience_s)
+
     def release(self) -> None:
         """Give it back. May be called twice."""
         self._beats.stop()
@@ -125,10 +131,12 @@ def _refused(name: str, directory: str, answer: str) -> None:
             "what is in it would be run as root; name another one with dut.options.state_dir",
         )
     pid, _, who = text.partition(" ")
-    raise Busy(
-        f"{name} is in use by {who or 'another v6t'}",
-        f"wait for its end; if it hangs, `kill {pid}` on the device frees the lock",
+    ends = (
+        "seconds"
+        if who == TIMER
+        else f"its end; if it hangs, `kill {pid}` on the device frees the lock"
     )
+    raise Busy(f"{name} is in use by {who or 'another v6t'}", f"wait for {ends}")
 
 
 class Beats:
@@ -144,6 +152,8 @@ class Beats:
         self._held = held
         self._period_s = period_s
         self._end = threading.Event()
+        self._asked = threading.Event()
+        self._news = threading.Condition()
         self._sent: dict[str, float] = {}
         self._last = _now()
         self._longest = 0.0
@@ -161,14 +171,27 @@ class Beats:
             return float("inf")
         return max(self._longest, _now() - self._last)
 
+    def await_sign(self, patience_s: float) -> bool:
+        """Have a line sent at once, and wait for the answer to what was sent since; whether it came."""
+        began = _now()
+        self._asked.set()
+        with self._news:
+            self._news.wait_for(lambda: self._last >= began or self._held.ended, patience_s)
+        return self._last >= began
+
     def stop(self) -> None:
         """No line is sent any more when this returns."""
         self._end.set()
+        self._asked.set()
         self._thread.join()
 
     def _beat(self) -> None:
         number = 0
-        while not self._end.wait(self._period_s):
+        while True:
+            self._asked.wait(self._period_s)
+            self._asked.clear()
+            if self._end.is_set():
+                return
             number += 1
             self._sent[str(number)] = _now()
             with contextlib.suppress(DutError):  # who asks is told
@@ -180,6 +203,8 @@ class Beats:
                         self._last = sent
                     if not self._sent:
                         break
+            with self._news:
+                self._news.notify_all()
 
 
 def _now() -> float:

@@ -101,8 +101,8 @@ class LinuxOptions(DutOptions):
     """Fixed clock of all cores; 0: as it is."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Connections the device must hold; 0: what the technology says, else what it can."""
-    timeout_s: int = Field(default=3600, ge=1, le=864_000)
-    """Timeout of UDP connections, longer than any test."""
+    timeout_s: int = Field(default=3600, ge=0, le=864_000)
+    """Timeout of UDP connections, longer than any test; 0: what the device has by itself."""
 
     @property
     def machine(self) -> tuple[str, ...]:

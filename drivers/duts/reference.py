@@ -67,7 +67,11 @@ class Unconfigured(WithoutCommands):
         return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
 
     def session(
-        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
+        self,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+        again: str = "",
     ) -> DeviceSession | None:
         """Nobody drives it."""
         return None

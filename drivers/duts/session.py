@@ -18,7 +18,7 @@ from typing import Any
 from v6t.drivers.duts import batch, guard, restoring
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.lock import BEAT_S, Lock
+from v6t.drivers.duts.lock import BEAT_S, SILENCE_S, Lock
 from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
@@ -30,6 +30,11 @@ from v6t.profiles.errors import DutError, V6tError
 FLUSH_TRIES = 100
 FLUSH_PAUSE_S = 0.1
 REBOOT_PAUSE_S = 1.0
+
+
+def restore_command(keep: Path | None) -> str:
+    """The command that restores what a run with this directory has configured."""
+    return "v6t dut restore" if keep is None else f"v6t dut restore {shlex.quote(str(keep))}"
 
 
 class Session:
@@ -52,15 +57,14 @@ class Session:
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
             say: told what happens, one line each.
-            again: the command that restores later; empty: by the run's directory, where there is
-                one.
+            again: the command that restores later; empty: by ``keep``.
         """
         self.driver = driver
         self.transport = transport
         self.intent = intent
         self._keep = keep
         self.say = say
-        self.again = again or f"v6t dut restore {keep or '--testbed FILE'}"
+        self.again = again or restore_command(keep)
         self._directory: str = driver.options.state_dir
         self._lock: Lock | None = None
         self._limit_s: int = driver.options.undo_after_s if driver.options.ssh is not None else 0
@@ -284,10 +288,14 @@ class Session:
 
         Raises:
             DutError: nobody was heard of for so long that it may have undone everything, or the
-                connection is lost.
+                connection is lost, or it does not answer now: what was measured may be of a device
+                that has been started anew.
         """
-        silent = self._lock.silent_s if self._lock is not None else float("inf")
-        if silent < (self._limit_s or float("inf")):
+        silent, heard = float("inf"), False
+        if self._lock is not None:
+            heard = self._lock.await_sign(self._limit_s or SILENCE_S)
+            silent = self._lock.silent_s
+        if heard and silent < (self._limit_s or float("inf")):
             return
         why = "the connection was lost" if silent == float("inf") else f"{silent:.0f} s of silence"
         text = f"{self.name}: {why} while it was measured: it may no longer be configured"

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from v6t.plugins.clauses.base import Frame, Send
+from v6t.plugins.clauses.base import Frame, Level, Send
 from v6t.plugins.clauses.ends import Ends
 from v6t.plugins.clauses.packets import (
     FRAGMENT,
@@ -255,3 +255,16 @@ def nat(technology: Technology) -> NatEnds | None:
         customer=technology.params.initiator_ipv4,
         aftr=technology.params.aftr_ipv6.ip,
     )
+
+
+def overlapping(n: NatEnds, section: str) -> tuple[str, str, Level]:
+    """What is said of one public endpoint for two hosts whose servers differ.
+
+    RFC 4787 REQ-3 and RFC 5382 REQ-7 forbid it, RFC 7857 section 3 has allowed it since; a NAT64 has one
+    entry for a public endpoint.
+
+    Args:
+        n: the NAT.
+        section: of RFC 6146.
+    """
+    return ("RFC 7857", "3", "MAY") if n.prefix is None else ("RFC 6146", section, "MUST")

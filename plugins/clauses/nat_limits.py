@@ -26,8 +26,11 @@ from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds
 
 ROOM = 16
 """Public ports of a host, or of all: even, as a NAT that keeps parity can use no more of one kind."""
+TABLE = 20
+"""Sessions of a small table: a multiple of ten, as some devices have it."""
 BLOCKS = f"blocks of {ROOM} public ports"
 FEW = f"{ROOM} public ports"
+SMALL = f"room for {TABLE} sessions"
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     BLOCKS: {"port_block": ROOM},
     FEW: {
@@ -35,6 +38,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "initiator_ports": {"min": 1024, "max": 1031},
         "initiator_count": 2,
     },
+    SMALL: {"session_limit": TABLE},
 }
 _MORE = 3
 """Mappings that are asked for beyond what there is room for."""
@@ -57,14 +61,40 @@ class Filled:
     told: bool
 
 
-def filled(n: NatEnds, host: int = 0) -> Generator[Send, Sequence[Frame], Filled]:
-    """Empty the table, then fill it."""
+@dataclass(frozen=True)
+class Kind:
+    """What there is little of in one of the further configurations.
+
+    Attributes:
+        name: begins the names of clauses.
+        room: mappings of a host, or of all.
+        section: of RFC 6888, that says so.
+        title: of the clause of that.
+    """
+
+    name: str
+    room: int
+    section: str
+    title: str
+
+
+_KINDS = {
+    BLOCKS: Kind(
+        "block", ROOM, "REQ-4", "a host gets as many public ports as it may have, and no more"
+    ),
+    FEW: Kind("full", ROOM, "REQ-11", "without a free public port a packet is dropped"),
+    SMALL: Kind("table", TABLE, "REQ-11", "without room for a session a packet is dropped"),
+}
+
+
+def filled(n: NatEnds, host: int = 0, most: int = ROOM) -> Generator[Send, Sequence[Frame], Filled]:
+    """Empty the table, then fill it with more than there is room for."""
     yield Send((), first="flush")
     server, told = n.server(0), False
     mapped: dict[int, Endpoint] = {}
     refused: list[int] = []
     # one even and one odd inside port after the other: a NAT that keeps parity has room for both
-    while len(mapped) + len(refused) < ROOM + _MORE and len(refused) < _MORE:
+    while len(mapped) + len(refused) < most + _MORE and len(refused) < _MORE:
         port = next(n.ports)
         heard = yield Send([n.frame("left", n.up(host, port, server))])
         came = [who for who, p in n.outside(heard) if p.destination == server.ipv4]
@@ -78,32 +108,30 @@ def filled(n: NatEnds, host: int = 0) -> Generator[Send, Sequence[Frame], Filled
 
 def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
     """What is asked where there are few ports."""
-    blocks = variant == BLOCKS
-    what = "block" if blocks else "full"
+    kind = _KINDS[variant]
+    what, most = kind.name, kind.room
 
     def judged(judge: Callable[[Filled], Judgement], said: str, *, full: bool = True) -> Steps:
-        f = yield from filled(n)
+        f = yield from filled(n, most=most)
         if not f.mapped:
             return untold(said, NO_MAPPING)
         if full and not f.refused:
             return untold(said, f"{len(f.mapped)} mappings and room for more")
         return judge(f)
 
-    said = f"no more than {ROOM} public ports towards one server"
+    said = f"no more than {most} public ports towards one server"
 
     def room(f: Filled) -> Judgement:
         ports = len(set(f.mapped.values()))
         words = f"{len(f.mapped)} mappings, {ports} public endpoints, {len(f.refused)} refused"
-        return conforms(said, words) if ports <= ROOM and f.refused else deviates(said, words)
+        return conforms(said, words) if ports <= most and f.refused else deviates(said, words)
 
     yield clause(
         "RFC 6888",
-        "REQ-4" if blocks else "REQ-11",
+        kind.section,
         f"{what}-limit",
         "MUST",
-        "a host gets as many public ports as it may have, and no more"
-        if blocks
-        else "without a free public port a packet is dropped",
+        kind.title,
         lambda: judged(room, said, full=False),
     )
     tell = "ICMP host unreachable or prohibited, inside"
@@ -119,13 +147,15 @@ def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
     stay = "answers over every mapping that there was, at their hosts' ports"
 
     def kept() -> Steps:
-        f = yield from filled(n)
-        if not f.mapped or len(set(f.mapped.values())) > ROOM:
-            return untold(stay, NO_MAPPING if not f.mapped else "there is room for more")
+        f = yield from filled(n, most=most)
+        if not f.mapped:
+            return untold(stay, NO_MAPPING)
         for port, seen in f.mapped.items():
             heard = yield Send([n.frame("right", n.down(n.server(0), seen))])
             if not any(h == 0 and p.ports[1] == port for h, p in n.inside(heard)):
                 return deviates(stay, f"{seen}: {n.seen(heard)}")
+        if len(set(f.mapped.values())) > most:
+            return untold(stay, "there is room for more")
         return conforms(stay)
 
     yield clause(
@@ -136,7 +166,7 @@ def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
         "no mapping is ended to make room for another one",
         kept,
     )
-    if blocks:
+    if variant == BLOCKS:
         yield from _blocks(n)
 
 
@@ -197,8 +227,15 @@ def emptied(n: NatEnds) -> Iterator[Clause]:
         heard = yield Send([n.frame("right", late)])
         if not n.inside(heard):
             return untold(nothing, "the answer does not pass before, either")
-        heard = yield Send([n.frame("right", late)], first="flush")
-        return conforms(nothing) if not n.inside(heard) else deviates(nothing, n.seen(heard))
+        yield Send((), first="flush")
+        if (yield from n.mapped(0, next(n.ports), n.server(0))) is None:
+            return untold(nothing, "a table that was emptied lets nothing pass")
+        heard = yield Send([n.frame("right", late)])
+        if n.inside(heard):
+            return deviates(nothing, n.seen(heard))
+        if (yield from n.mapped(0, next(n.ports), n.server(0))) is None:
+            return deviates(nothing, "nothing, and nothing else passes any more")
+        return conforms(nothing)
 
     def datagram() -> Generator[Send, Sequence[Frame], bytes | None]:
         seen = yield from n.mapped(0, next(n.ports), n.server(0))

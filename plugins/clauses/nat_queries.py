@@ -193,7 +193,7 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
 
     yield clause(
         "RFC 5508",
-        "REQ-3a",
+        "REQ-3",
         "error-checksum",
         "SHOULD",
         "an ICMP error with a wrong ICMP checksum is silently dropped",

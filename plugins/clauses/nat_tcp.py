@@ -19,7 +19,7 @@ from v6t.plugins.clauses.nat_connection import (
     seen,
 )
 from v6t.plugins.clauses.nat_delivery import Steps
-from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds
+from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, overlapping
 from v6t.plugins.clauses.packets import ICMP, PAYLOAD, TCP, icmp, ip4, tcp
 
 UNSOLICITED_S = 6.0
@@ -68,12 +68,15 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             return untold(said, NO_CONNECTION)
         return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
 
-    for server, more in ((0, ""), (1, "-by-server")):
+    for server, more, (rfc, section, level) in (
+        (0, "", ("RFC 5382", "REQ-7", "MUST")),
+        (1, "-by-server", overlapping(n, "3.5.2.3")),
+    ):
         yield clause(
-            "RFC 5382",
-            "REQ-7",
+            rfc,
+            section,
             f"tcp-overloading{more}",
-            "MUST",
+            level,  # type: ignore[arg-type]
             "two hosts' connections from the same port have different public endpoints"
             + (", also towards different servers" if server else ""),
             lambda s=server: overloaded(s, "two public endpoints"),  # type: ignore[misc]

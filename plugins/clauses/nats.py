@@ -21,7 +21,7 @@ from v6t.plugins.clauses.base import (
     untold,
 )
 from v6t.plugins.clauses.nat_delivery import NO_MAPPING, Steps
-from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, nat
+from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, nat, overlapping
 from v6t.plugins.dslite.aftr import DsLiteAftr
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
@@ -180,11 +180,12 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         lambda: overloaded(0, "two public endpoints"),
     )
 
+    rfc, section, level = overlapping(n, "3.5.1.1")
     yield clause(
-        "RFC 4787",
-        "REQ-3",
+        rfc,
+        section,
         "overloading-by-server",
-        "MUST",
+        level,
         "two hosts with the same port never share a public endpoint, not even towards different servers",
         lambda: overloaded(1, "two public endpoints, though the servers differ"),
     )
@@ -203,11 +204,11 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
                 return deviates(said, words[-1])
         return conforms(said, ", ".join(words[:2]) + ", ...")
 
+    # RFC 7857 section 8 lets NATs of IPv4 leave out what RFC 4787 REQ-4 recommends
     yield clause(
-        "RFC 4787",
-        "REQ-4",
+        *(("RFC 6146", "3.5.1.1") if n.prefix is not None else ("RFC 7857", "8")),
         "parity",
-        "SHOULD",
+        "SHOULD" if n.prefix is not None else "MAY",
         "the public port has the parity of the inside port",
         parity,
     )
@@ -222,7 +223,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
 
     yield clause(
         "RFC 4787",
-        "REQ-3b",
+        "REQ-3a",
         "port-range",
         "SHOULD",
         "an inside port from 1024 on gets a public one from 1024 on",

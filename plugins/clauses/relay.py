@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Literal
 
 from v6t.plugins.clauses.base import Exchange
@@ -72,6 +72,7 @@ class RelayEnds(Ends):
             the first only where there are no such.
         rule: of MAP.
         mtu6: of the customers' link.
+        dmr: prefix of everybody else, of MAP-T.
     """
 
     kind: Kind
@@ -82,6 +83,7 @@ class RelayEnds(Ends):
     other: Customer | None
     rule: MapRule | None
     mtu6: int
+    dmr: IPv6Network | None = None
 
     @property
     def tunnels(self) -> bool:
@@ -109,7 +111,7 @@ class RelayEnds(Ends):
                 IPIP,
                 ip4(*inner, protocol, _transport(inner, protocol, port, ports)),
             )
-        ends = outer, self.relay
+        ends = outer, self.relay if to is None else self.behind(to)
         number = ICMPV6 if protocol == ICMP else protocol
         return ip6(*ends, number, _transport(ends, protocol, port, ports))
 
@@ -117,6 +119,12 @@ class RelayEnds(Ends):
         """A packet of the server's."""
         ends = self.server, ipv4
         return ip4(*ends, protocol, _transport(ends, protocol, SERVER_PORT, port))
+
+    def behind(self, ipv4: IPv4Address) -> IPv6Address:
+        """Who has an IPv4 address, as CEs of MAP-T name all others."""
+        if self.dmr is None:
+            raise ValueError("only MAP-T has a DMR")
+        return rfc6052.embed(self.dmr, ipv4)
 
     def control(self) -> bytes:
         """A plain packet of the first customer's."""
@@ -174,6 +182,7 @@ def relay(technology: Technology) -> RelayEnds | None:
             *_customers(p_t.rule, p_t.psid),
             p_t.rule,
             links.left.mtu,
+            p_t.dmr_prefix,
         )
     return None
 

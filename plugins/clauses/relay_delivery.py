@@ -69,9 +69,11 @@ def _fragments(r: RelayEnds) -> Iterator[Clause]:
     place = {
         "MAP-E": ("RFC 7597", "8.3.2"),
         "MAP-T": ("RFC 7599", "10.2"),
-        "lw4o6": ("RFC 6333", "6.3"),
+        "lw4o6": ("RFC 7596", "6.2"),
     }[r.kind]
-    level: Level = "SHOULD" if r.kind == "MAP-T" else "MUST"
+    # of lw4o6 only the tunnel's fragments are spoken of (RFC 6333 section 6.3): a packet without a port
+    # matches no entry of the binding table, and may be discarded
+    level: Level = {"MAP-E": "MUST", "MAP-T": "SHOULD", "lw4o6": "MAY"}[r.kind]  # type: ignore[assignment]
 
     def parts(number: int) -> list[bytes]:
         ends = r.server, me.ipv4
@@ -90,8 +92,6 @@ def _fragments(r: RelayEnds) -> Iterator[Clause]:
         return "" if joined[8:] == whole else f"{len(joined)} octets of {len(whole) + 8}"
 
     for name, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
-        if r.kind == "lw4o6":
-            break  # RFC 6333 section 6.3 speaks of fragments of the tunnel, not of IPv4's
         number = 0x2200 + order
         yield clause(
             r,
@@ -141,30 +141,35 @@ def _errors(r: RelayEnds) -> Iterator[Clause]:
 
 
 def _hairpin(r: RelayEnds) -> Iterator[Clause]:
-    """Between two customers of the relay."""
-    if not r.tunnels or (partner := r.sibling or r.other) is None:
+    """Between two customers; of MAP in hub-and-spoke mode, where CEs know no rule but their own."""
+    if (partner := r.sibling or r.other) is None:
         return
     me = r.mine
     packet = r.up(me, me.port, to=partner.ipv4, ports=partner.port)
     level: Level = "MUST" if r.kind == "lw4o6" else "MAY"
-    place = ("RFC 7596", "6.2") if r.kind == "lw4o6" else ("RFC 7597", "5")
+    place = {
+        "MAP-E": ("RFC 7597", "5"),
+        "MAP-T": ("RFC 7599", "12.2"),
+        "lw4o6": ("RFC 7596", "6.2"),
+    }[r.kind]
+    source = r.relay if r.tunnels else r.behind(me.ipv4)
+    reached = to_customers(r, [partner])
+
+    def judge(beyond: list[Packet], back: list[Packet]) -> str:
+        wrong = [p.source for p in beyond if p.source != source]
+        return reached(beyond, back) or (f"from {wrong[0]}" if wrong else "")
 
     def exchange() -> Exchange:
         heard = yield from sent(r, "left", packet)
-        return judged(
-            r,
-            "left",
-            heard,
-            f"in a tunnel to {partner.ipv6}",
-            to_customers(r, [partner]),
-            to="left",
-        )
+        said = f"{'in a tunnel ' if r.tunnels else ''}to {partner.ipv6} from {source}"
+        return judged(r, "left", heard, said, judge, to="left")
 
     yield clause(
         r,
         "hairpin",
         level,
-        "a packet of a customer for another one is sent back through a tunnel",
+        "a packet of a customer for another one is sent back "
+        + ("through a tunnel" if r.tunnels else "to it, from the address behind the DMR"),
         exchange,
         place,
     )

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
 
 from v6t.plugins.clauses import (
+    rfc7757_hairpin,
     rfc7915_four,
     rfc7915_icmp,
     rfc7915_icmpv6,
@@ -41,6 +42,7 @@ _WELL_KNOWN = "well-known prefix"
 _GLOBAL = "8.8.4.4"
 _MAPPED = IPv4Address("198.18.0.65")
 _SERVERS = ("198.19.0.0/24", "2001:2:0:1::/120")
+_HAIRPIN = "a prefix beside mappings"
 _OVERLAPPING, _UNLIKE = "overlapping mappings", "mappings of unlike lengths"
 _TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
     _OVERLAPPING: (
@@ -100,6 +102,13 @@ class Translation(Suite):
             for words, (inner, _) in _TABLES.items():
                 table = [{"ipv4": four, "ipv6": six} for four, six in (*inner, _SERVERS)]
                 yield words, {"eam": table, "ipv6_hosts": {"first": _MAPPED - 1, "last": _MAPPED}}
+            yield (
+                _HAIRPIN,
+                {
+                    "prefix": _PREFIXES[96],
+                    "ipv6_hosts": {"first": _MAPPED - 1, "last": _MAPPED},
+                },
+            )
         own = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}]} if more else {}
         yield _WELL_KNOWN, {name: str(WELL_KNOWN), **own, **_beyond(technology)}
 
@@ -110,6 +119,9 @@ class Translation(Suite):
             return
         if variant == _WELL_KNOWN:
             yield from _well_known(t, technology)
+            return
+        if variant == _HAIRPIN:
+            yield from rfc7757_hairpin.clauses(t, technology.params)  # type: ignore[arg-type]
             return
         if variant in _TABLES:
             yield from _mapped(replace(t, six=_TABLES[variant][1], six4=(_MAPPED,)), variant)

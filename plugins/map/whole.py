@@ -10,6 +10,7 @@ from v6t.plugins.translation import rfc7915
 from v6t.plugins.translation.eam import Rfc6052
 from v6t.plugins.translation.whole import OneHost, TranslatingDevice
 from v6t.plugins.tunnel.whole import RelayDevice, port_of
+from v6t.plugins.whole import Leaves, SideName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +68,12 @@ class WholeMapT(TranslatingDevice):
     def gathered(self, packet: bytes) -> bytes | None:
         """Whole: only the first fragment has a port (RFC 7599 section 10.2)."""
         return self._fragments.ipv4(packet)
+
+    def beyond(self, side: SideName, came: bytes, packet: bytes) -> Leaves:
+        """A packet for another CE goes back (hub-and-spoke mode, RFC 7599 section 12.2)."""
+        if any(IPv4Address(packet[16:20]) in rule.ipv4_prefix for rule in self._rules):
+            return self._from_four("right", packet)
+        return super().beyond(side, came, packet)
 
     def translated(self, destination: IPv6Address) -> bool:
         """Behind the DMR."""

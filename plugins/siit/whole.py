@@ -7,10 +7,11 @@ from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING
 
+from v6t.plugins.common.whole import is_error
 from v6t.plugins.translation import rfc7915
 from v6t.plugins.translation.rfc6052 import WELL_KNOWN
-from v6t.plugins.translation.whole import TranslatingDevice
-from v6t.plugins.whole import SideName
+from v6t.plugins.translation.whole import OneHost, TranslatingDevice
+from v6t.plugins.whole import Leaves, SideName, other
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
@@ -33,12 +34,14 @@ class WholeTranslator(TranslatingDevice):
 
     @cached_property
     def _translator(self) -> rfc7915.Translator:
-        four_side: SideName = "right" if self.six_side == "left" else "left"
+        return self._by(self._params.mappings)
+
+    def _by(self, addresses: rfc7915.AddressMap) -> rfc7915.Translator:
         return rfc7915.Translator(
-            self._params.mappings,
+            addresses,
             self._params.lowest_ipv6_mtu,
             self.mtu[self.six_side],
-            self.mtu[four_side],
+            self.mtu[other(self.six_side)],
         )
 
     def translator(self, packet: bytes) -> rfc7915.Translator:
@@ -49,6 +52,21 @@ class WholeTranslator(TranslatingDevice):
                 if not address.is_global:
                     raise rfc7915.Refused(rfc7915.NO_MAPPING)
         return self._translator
+
+    def beyond(self, side: SideName, came: bytes, packet: bytes) -> Leaves:
+        """Intrinsic hairpinning (RFC 7757 section 4.2.2): back at once, its hop limit not decremented again.
+
+        Of an error the inner source tells, which is whom the error is for.
+        """
+        mappings = self._params.mappings
+        told = IPv6Address(came[56:72] if is_error(came) else came[24:40])
+        host = IPv4Address(packet[16:20])
+        prefix, own = mappings.prefix, mappings.of_ipv4(host)
+        if prefix is None or own is None or own is prefix or mappings.of_ipv6(told) is not prefix:
+            return super().beyond(side, came, packet)
+        # section 4.2.1: the host goes by its mapping, everybody else by the prefix
+        made = self._by(OneHost(host, own.to_ipv6(host), prefix)).four_to_six(packet)
+        return [(side, p[:7] + bytes([p[7] + 1]) + p[8:]) for p in made]
 
     def _behind(self, packet: bytes, prefix: IPv6Network) -> Iterator[IPv4Address]:
         """IPv4 addresses of a packet that the prefix stands for."""

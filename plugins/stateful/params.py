@@ -232,11 +232,19 @@ class PoolParams(ConnectionParams):
         le=864_000,
         description="idle UDP mappings end after so many seconds; 0: not before the test does",
     )
+    session_limit: int = Field(
+        0,
+        ge=0,
+        le=1 << 30,
+        description="sessions the device has room for, in all; 0: at least those of the test",
+    )
 
     @property
     def limits(self) -> dict[str, int]:
-        """What the device is told of both, where it is told."""
-        given = {"port_block": self.port_block, "udp_timeout_s": self.udp_timeout_s}
+        """What the device is told of them, where it is told."""
+        given = {
+            name: getattr(self, name) for name in ("port_block", "udp_timeout_s", "session_limit")
+        }
         return {name: value for name, value in given.items() if value}
 
     @property

@@ -46,7 +46,7 @@ class TranslatingDevice(PacketDevice):
         if at is not None:
             return self.told(side, packet, 4, 0, at)
         try:
-            return [(other(side), self.translator(packet).six_to_four(packet))]
+            return self.beyond(side, packet, self.translator(packet).six_to_four(packet))
         except rfc7915.Refused as exc:
             if exc.reason == rfc7915.EXHAUSTED:
                 return self.told(side, packet, 3, 0)
@@ -55,6 +55,17 @@ class TranslatingDevice(PacketDevice):
             if exc.reason == rfc7915.WRONG_SOURCE:
                 return self.told(side, packet, 1, 5)
             return self.told(side, packet, 1, 1) if exc.reason == rfc7915.NO_MAPPING else []
+
+    def beyond(self, side: SideName, came: bytes, packet: bytes) -> Leaves:
+        """Where a packet goes that has been made IPv4: out, or back as IPv6.
+
+        Args:
+            side: where it came from.
+            came: as it arrived.
+            packet: as IPv4.
+        """
+        del came
+        return [(other(side), packet)]
 
     def gathered(self, packet: bytes) -> bytes | None:
         """An IPv4 packet as it is to be translated; None: not yet."""

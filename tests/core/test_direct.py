@@ -5,7 +5,9 @@ from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.cautions import cautions
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting.write import load
 from v6t.core.runs.runner import execute
+from v6t.core.runs.stolen import share_of
 from v6t.core.runs.tester_capacity import NO_DEVICE
 from v6t.tests.core.support import complaint, v6t
 from v6t.tests.core.test_measures import by_benchmark, results
@@ -65,3 +67,5 @@ def test_real_frames_come_back_as_they_were_sent(tmp_path):
     record = by_benchmark(tmp_path / "out")["throughput"]
     assert record["median"] > 0
     assert record["matched"] == 1.0
+    measured = (t.result for t in load(tmp_path / "out").trials)
+    assert all(0 <= share_of(result) < 1 and "stolen" in result.tester for result in measured)

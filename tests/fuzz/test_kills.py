@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -18,16 +19,26 @@ from v6t.tests.core.support import COMMAND
 
 pytestmark = pytest.mark.slow
 
-KILLS = int(os.environ.get("V6T_KILLS", "6"))
+FEW = 6
+KILLS = int(os.environ.get("V6T_KILLS", FEW))
 SEED = int(os.environ.get("V6T_SEED", "16"))
 SIM = (
     *("--plugin", "mape-br", "--tester", "sim", "--set-tester", "capacity_noise=0.05"),
     *("--reps", "3", "--mode", "forward", "--no-report", "--measure", "throughput,frame-loss"),
     *("--set-tester", "trial_delay_s=0.01"),
 )
+QUERIES = (
+    *("--plugin", "dns64", "--tester", "sim", "--set-tester", "capacity_noise=0.05"),
+    *("--reps", "3", "--cached", "[50]", "--own-aaaa", "[40]", "--no-report"),
+    *("--set-tester", "trial_delay_s=0.01"),
+)
 LAB = (
     *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "1"),
     *("--duration", "0.2", "--resolution", "50000", "--no-report"),
+)
+SERVER = (
+    *("--plugin", "dns64", "--dut", "unbound", "--reps", "2", "--duration", "0.3"),
+    *("--resolution-qps", "2000", "--no-report"),
 )
 
 
@@ -69,18 +80,20 @@ def carried_out(words, path, dice, longest_s, kills):
         count += 1
 
 
-def test_a_rehearsal_killed_at_random(tmp_path):
+@pytest.mark.parametrize("words", [SIM, QUERIES], ids=["frames", "queries"])
+def test_a_rehearsal_killed_at_random(words, tmp_path):
     """Octet for octet what an undisturbed run gives."""
     dice = random.Random(SEED)
     began = time.monotonic()
     subprocess.run(
-        [*COMMAND, "run", *SIM, "-o", str(tmp_path / "whole")], check=True, capture_output=True
+        [*COMMAND, "run", *words, "-o", str(tmp_path / "whole")], check=True, capture_output=True
     )
     longest_s = time.monotonic() - began
     expected, count, runs = whole(tmp_path / "whole"), 0, 0
-    while count < KILLS:
+    wanted = KILLS // 2
+    while count < wanted:
         path = tmp_path / f"{runs}"
-        count += carried_out(SIM, path, dice, longest_s, KILLS - count)
+        count += carried_out(words, path, dice, longest_s, wanted - count)
         assert whole(path) == expected
         runs += 1
     print(f"{count} kills, {runs} runs, all results equal")
@@ -106,11 +119,14 @@ MARK = f"V6T_TEST_KILLS={os.getpid()}"
 
 
 @pytest.mark.lab
-def test_a_lab_killed_at_random(tmp_path, monkeypatch):
+@pytest.mark.parametrize("lab", [LAB, SERVER], ids=["frames", "queries"])
+def test_a_lab_killed_at_random(lab, tmp_path, monkeypatch):
     """Trials on disk are never measured again; nothing of the lab is left."""
     can, why = available()
     if not can:
         pytest.skip(f"no network namespaces here: {why}")
+    if lab is SERVER and (KILLS <= FEW or shutil.which("unbound") is None):
+        pytest.skip("`make kills` asks for it, where unbound is installed")
     monkeypatch.setenv(*MARK.split("="))
     dice = random.Random(SEED + 1)
     count, runs = 0, 0
@@ -121,7 +137,7 @@ def test_a_lab_killed_at_random(tmp_path, monkeypatch):
         while True:
             begun = (path / "config.json").exists()
             words = (
-                ["resume", str(path), "--no-report"] if begun else ["run", *LAB, "-o", str(path)]
+                ["resume", str(path), "--no-report"] if begun else ["run", *lab, "-o", str(path)]
             )
             ended = kill_at_random(words, path, dice, 12.0) if count < wanted else True
             if count >= wanted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import pytest
 from v6t.core.config.bound import bind
@@ -22,6 +23,8 @@ from v6t.procedures.preflight import check_translation
 from v6t.tests.core.support import v6t
 from v6t.tests.drivers.duts import intents
 from v6t.tests.drivers.duts.bench import Standing
+from v6t.tests.drivers.duts.field import until
+from v6t.tests.drivers.duts.test_guard import trials
 from v6t.tests.machine.image import Image, lacking
 
 from .image import JOOL
@@ -103,6 +106,43 @@ def test_a_throughput_is_measured(machine, tmp_path):
     assert all(p["matched"] == 1 and p["checked"] and p["median"] for p in found["results"])
     manifest = json.loads((path / "manifest.json").read_text())
     assert "jool_siit file handle /run/v6t/jool.json" in str(manifest)
+
+
+def test_a_machine_that_is_reset_while_it_is_measured(made, monkeypatch, tmp_path):
+    """The trial in which it happened counts for nothing; the run goes on where it was."""
+    devices = []
+
+    def device(run, keep=None, say=None):
+        devices.append(MachineDut(run.driver, run.intent, made, keep=keep, say=say))
+        return devices[-1]
+
+    monkeypatch.setattr(bench, "lab_device", device)
+    path = tmp_path / "run"
+
+    known = []
+
+    def press():
+        until(lambda: trials(path) >= 3, "some trials", 600)
+        devices[-1].machine.reset()
+        known.append(trials(path))
+
+    finger = threading.Thread(target=press)
+    finger.start()
+    what = ["--plugin", "siit", "--dut", "jool", "--set-dut", "ssh.lab=vm", "--mode", "forward"]
+    how = ["--frame-size", "84", "--reps", "9", "--resolution", "100", "--duration", "2"]
+    done = v6t("run", *what, *how, "--output", path, "--no-report")
+    finger.join()
+    print(done.err)
+    assert done.status == 4, done.err
+    assert "it may no longer be configured" in done.err
+    journal = (path / "journal.jsonl").read_bytes()
+    assert trials(path) <= known[0] + 1, "frames that a machine without power lost count as lost"
+    assert json.loads((path / "results.json").read_text())["status"] == "running"
+    done = v6t("resume", path, "--no-report")
+    print(done.err, done.out)
+    assert done.status == 0, done.err
+    assert (path / "journal.jsonl").read_bytes().startswith(journal)
+    assert json.loads((path / "results.json").read_text())["status"] == "complete"
 
 
 def frames_pass(bed, first, number):

@@ -89,8 +89,8 @@ def _arguments(macs: Mapping[str, str]) -> list[str]:
 class MachineDut(LabDut):
     """The lab's device is a virtual machine, driven as one elsewhere would be: over SSH."""
 
-    def __init__(self, driver, intent, image: Image, more: Sequence[str] = ()) -> None:
-        super().__init__(driver, intent)
+    def __init__(self, driver, intent, image: Image, more: Sequence[str] = (), **keep) -> None:
+        super().__init__(driver, intent, **keep)
         self._image, self._more = image, more
 
     def namespace(self) -> int:

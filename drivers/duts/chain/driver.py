@@ -23,7 +23,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions, reached
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.duts.registry import driver_type, make_driver
-from v6t.drivers.duts.session import Session
+from v6t.drivers.duts.session import Session, restore_command
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
@@ -56,6 +56,7 @@ class Chain(WithoutCommands):
     technologies = ("ipv4aas", "dslite-aftr", "nat46")
     executed = "as its parts' drivers are"
     options_model = ChainOptions
+    of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
         """The parts from left to right.
@@ -139,9 +140,14 @@ class Chain(WithoutCommands):
         return oracle if plain else ChainOracle(oracle, hops, df)
 
     def session(
-        self, intent: Intent, keep: Path | None = None, say: Callable[[str], None] = quiet
+        self,
+        intent: Intent,
+        keep: Path | None = None,
+        say: Callable[[str], None] = quiet,
+        again: str = "",
     ) -> ChainSession:
         """Sessions with all parts elsewhere."""
+        again = again or restore_command(keep)
         driven = []
         for part in self.parts(intent):
             ssh = reached(
@@ -149,7 +155,6 @@ class Chain(WithoutCommands):
                 f"the part '{part.name}' of the {part.device}",
                 f"dut.options.parts.{part.name}.driver and its options.ssh.host",
             )
-            again = "" if keep is None else f"v6t dut restore {keep}"
             kept = _kept(keep, part)
             session = Session(part.driver, SshTransport(ssh), part.intent, kept, say, again)
             driven.append(Driven(part, session))

@@ -163,9 +163,10 @@ class Jool(LinuxDriver):
         content: dict[str, Any] = {"instance": "v6t", "framework": self.options.framework}
         checks = [f"lowest-ipv6-mtu,{self._lowest(intent)}"]
         if program == NAT64:
-            lives = _clock(Nat64.of(intent).udp_timeout_s or self.options.timeout_s)
-            settings["udp-timeout"] = lives
-            checks.append(f"udp-timeout,{lives}")
+            lives_s = Nat64.of(intent).udp_timeout_s or self.options.timeout_s
+            if lives_s:
+                settings["udp-timeout"] = _clock(lives_s)
+                checks.append(f"udp-timeout,{_clock(lives_s)}")
         content["global"] = settings
         if program == SIIT:
             content["eamt"] = [

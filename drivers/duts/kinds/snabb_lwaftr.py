@@ -15,7 +15,6 @@ from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals
 from v6t.profiles.errors import DutError, UsageError
 
-STATE = "snabb config get-state --schema snabb-softwire-v3 v6t /softwire-state"
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 
 
@@ -43,6 +42,10 @@ class SnabbLwAftr(LinuxDriver):
     kernel = False
     programs: Mapping[str, str] = {}
     version_command = "snabb --version | head -1"
+
+    @property
+    def _state(self) -> str:
+        return f"{self.options.program} config get-state --schema snabb-softwire-v3 v6t /softwire-state"
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
@@ -77,7 +80,7 @@ class SnabbLwAftr(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Polling cores are never idle: Snabb's own drop counters tell."""
-        return {"cpu": super().telemetry(intent)["cpu"], "snabb": Reading(STATE, state)}
+        return {"cpu": super().telemetry(intent)["cpu"], "snabb": Reading(self._state, state)}
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
@@ -95,8 +98,8 @@ class SnabbLwAftr(LinuxDriver):
             f"rm -f {pid} {place}/snabb.log; [ ! -d /proc/$p ]"
         )
         up = (
-            f"for i in 1 2 3 4 5 6 7 8 9 10; do {STATE} >/dev/null 2>&1 && break; sleep 1; done; "
-            f"{STATE} >/dev/null 2>&1 && cat /proc/$(cat {pid})/comm"
+            f"for i in 1 2 3 4 5 6 7 8 9 10; do {self._state} >/dev/null 2>&1 && break; sleep 1; "
+            f"done; {self._state} >/dev/null 2>&1 && cat /proc/$(cat {pid})/comm"
         )
         return self.finish(
             facts,

@@ -38,8 +38,8 @@ STATE = (
     "ip -o link | sed 's/^[0-9]*: //; s/ qdisc .*//'; "
     "ip -o addr | sed 's/ tentative//; s/^[0-9]*: //; s/valid_lft.*//'; "
     "ip route; ip -6 route | grep -v ^unreachable; ip neigh show nud permanent; nft list ruleset; "
-    "sysctl -a 2>/dev/null -r 'net.ipv[46].(conf|neigh).*' | grep -v -e _nonce -e stable_secret "
-    "-e base_reachable; ls /run/v6t 2>/dev/null; true"
+    "cd /proc/sys/net; grep -rs '' ipv4/conf ipv4/neigh ipv6/conf ipv6/neigh | grep -v -e _nonce "
+    "-e stable_secret -e base_reachable; cd /; ls /run/v6t 2>/dev/null; true"
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from v6t.core.config.explain import settings_of
+from v6t.core.config.explain import as_yaml, settings_of
 from v6t.core.runs.dut import plan_text
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
@@ -62,9 +62,21 @@ def generated(name: str) -> str:
         lines.append("None.")
     base = "Linux devices" if linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
-    lines += ["", f"Besides: [those of all {base}]({page}).", "", "## The plan", ""]
+    lines += ["", f"Besides: [those of all {base}]({page}).", *_suited(name), "", "## The plan", ""]
     lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```", "", END]
     return "\n".join(lines)
+
+
+def _suited(name: str) -> list[str]:
+    kind = driver_type(name)
+    rows = [
+        f"| `{technology}` | `{parameter}` | {_code(as_yaml(own.value))} | {_cell(own.why)} |"
+        for technology in kind.technologies
+        for parameter, own in kind({}).suited(technology).items()
+    ]
+    head = ["", "## Parameters that it sets where none are given", ""]
+    table = ["| technology | parameter | value | why |", "|---|---|---|---|"]
+    return [*head, *table, *rows] if rows else []
 
 
 def shared(model: type[DutOptions]) -> str:

@@ -113,7 +113,7 @@ def test_a_route_cut_in_the_middle_of_apply(device):
     assert v6t.returncode == 4
     assert f"it undoes everything by itself {LIMIT_S} s after it last heard of us" in said
     assert "may still be there; it undoes that by itself after 3 s of silence" in said
-    assert "`v6t dut restore" in said
+    assert f"`v6t dut restore --testbed {path}`" in said
     device.mend()
     assert "put back by its own timer; nobody was heard of for 3 s: undid everything" in device.v6t(
         "dut", "status", "--testbed", path, *PLUGIN

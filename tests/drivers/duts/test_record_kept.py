@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import re
 import time
 
@@ -308,6 +309,38 @@ class Deaf:
 def test_lines_that_nobody_answers_are_silence():
     beats = Beats(Deaf(), 0.05)
     until(lambda: beats.silent_s > 0.5, "silence")
+    assert not beats.await_sign(0.2)
+    beats.stop()
+
+
+class Answering(Deaf):
+    """Answers every line at once, for as long as it lives."""
+
+    def __init__(self):
+        self.said = queue.Queue()
+        self.number = 0
+
+    def send(self, text):
+        self.number += 1
+        self.said.put(str(self.number))
+
+    def line(self, deadline_s):
+        try:
+            return self.said.get(timeout=min(deadline_s, 0.2))
+        except queue.Empty as exc:
+            raise DutError("nothing came") from exc
+
+
+def test_a_sign_of_life_is_had_at_once():
+    """Nobody waits for the next line's turn, and what was said before proves nothing."""
+    far = Answering()
+    beats = Beats(far, 3600.0)
+    for number in (1, 2, 3):
+        assert beats.await_sign(60.0)
+        assert far.number == number
+    far.ended = True
+    far.send = lambda text: None
+    assert not beats.await_sign(60.0)
     beats.stop()
 
 

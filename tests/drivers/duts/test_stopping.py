@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from v6t.core.cli import dut_command
 from v6t.core.cli.stopping import of_campaign, of_device, of_run
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve
@@ -230,6 +232,41 @@ def test_words_of_a_chain_name_its_devices(tmp_path):
         update={"dut": remote(tmp_path).dut.model_copy(update={"options": {"parts": parts}})}
     )
     assert "putting a.example.net, b.example.net back" in of_device(run, "--testbed x").first
+
+
+DIRECT = {"driver": "nftables", "options": {"ssh": {"host": "dut.example.net"}}}
+PARTS = {"parts": {"nat": {"options": {"ssh": {"host": "b.example.net"}}}}}
+
+
+@pytest.mark.parametrize(
+    ("dut", "words", "expected"),
+    [
+        (DIRECT, ["--plugin", "nat44"], []),
+        (
+            DIRECT,
+            ["--plugin", "nat44", "--set-dut", "ssh.config=/a b"],
+            ["--set-dut", "ssh.config=/a b"],
+        ),
+        (DIRECT, ["--plugin", "nat44", "--driver", "nftables"], ["--driver", "nftables"]),
+        (
+            {"driver": "chain", "options": PARTS},
+            ["--plugin", "dslite-aftr"],
+            ["--plugin", "dslite-aftr"],
+        ),
+    ],
+)
+def test_the_command_that_restores_is_whole(dut, words, expected, tmp_path):
+    """It names the device as the command did that has configured it, for any shell."""
+    path = tmp_path / "a bed.json"
+    path.write_text(json.dumps({"tester": {"kind": "trex"}, "dut": dut}))
+    words = ["--testbed", str(path), *words]
+    given = dut_command.apply.make_context("apply", words).params
+    bound = dut_command.resolve_device(given)
+    command = shlex.split(bound.again)
+    assert command[:3] == ["v6t", "dut", "restore"]
+    assert command[3:] == ["--testbed", str(path), *expected]
+    again = dut_command.restore.make_context("restore", command[3:]).params
+    assert dut_command._resolve(again, any_technology=True).settings.dut == bound.settings.dut
 
 
 def audit(device, path, out):

@@ -48,6 +48,7 @@ class NatDevice:
     block: int = 0
     room: tuple[int, int] = (1024, 65535)
     udp_s: float = 0.0
+    limit: int = 0
     now: float = 0.0
     maps: list[Mapping] = field(default_factory=list)
     parts: dict[bytes, list[tuple[int, bytes]]] = field(default_factory=dict)
@@ -139,6 +140,8 @@ class NatDevice:
         if self.block and protocol == UDP:
             low += 0 if self._is("one block") else (inside[3] % 8) * self.block
             high = low + self.block - 1
+        if 0 < self.limit <= len(self.maps) and not self._is("table grows"):
+            return self._full(protocol, inside, port, to, prefix, 0, 65535)
         used = {m.number for m in self.maps if m.public == public and m.protocol == protocol}
         if self._is(f"{prefix}overloads"):
             used = set()
@@ -178,7 +181,7 @@ class NatDevice:
     def _full(
         self, protocol: int, inside: bytes, port: int, to: bytes, prefix: str, low: int, high: int
     ) -> Mapping | None:
-        if not self._is("oldest replaced"):
+        if not self._is("table makes room" if self.limit else "oldest replaced"):
             return None
         oldest = next(m for m in self.maps if m.protocol == protocol and low <= m.number <= high)
         self.maps.remove(oldest)
@@ -217,7 +220,8 @@ class NatDevice:
         m = self._mapping(protocol, p[12:16], port, to)
         if m is None:
             told = 3 if self._is("told wrongly") else 1
-            return [] if self._is("not told") else [("left", self._told(p, 3, told))]
+            silent = self._is("table not told" if self.limit else "not told")
+            return [] if silent else [("left", self._told(p, 3, told))]
         self._used(m, "left")
         if protocol == TCP and not self._segment(m, p, "left", to):
             return []
@@ -268,6 +272,8 @@ class NatDevice:
             m.lives_s = LIVES_S[TCP]
         if flags & FIN and self._is("tcp FIN forgets"):
             m.lives_s = -1
+        if flags & FIN and self._is("closing short"):
+            m.lives_s = 60
         if m.lives_s < 0:
             self.maps.remove(m)
         return True
@@ -305,6 +311,8 @@ class NatDevice:
             if not self._segment(m, p, "right", who):
                 return []
         self._used(m, "right")
+        if protocol == UDP and self._is("answered short"):
+            m.lives_s = 100
         return [("left", moved(p, destination=m.inside, dport=m.port))]
 
     # errors

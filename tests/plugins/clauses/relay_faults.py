@@ -7,6 +7,7 @@ from typing import Any
 
 from v6t.plugins.clauses.relay_rules import OVERLAP, PREFIX
 from v6t.plugins.map.whole import WholeMapE, WholeMapT
+from v6t.plugins.translation.whole import TranslatingDevice
 from v6t.plugins.tunnel import whole as tunnel_whole
 from v6t.plugins.tunnel.whole import RelayDevice
 from v6t.tests.plugins.clauses.faulty import Fault, Octets, added, header_summed, version
@@ -100,7 +101,25 @@ def mapt() -> list[Fault]:
     )
     edge = Fault("last port of a range dropped", "edges-up",
                  arriving=_drop(lambda p: version(p) == 6 and p[6] == UDP and p[41] & 0x1F == 0x1F))  # fmt: skip
-    return [silent, port, later, echo, edge]
+    alone = Fault(
+        "CEs do not reach each other",
+        "hairpin",
+        patch=(WholeMapT, "beyond", lambda _: TranslatingDevice.beyond),
+    )
+    named = Fault("CEs reach each other by wrong names", "hairpin", leaving=_renamed)
+    return [silent, port, later, echo, edge, alone, named]
+
+
+def _renamed(came: bytes, left: bytes) -> bytes:
+    """What goes from CE to CE keeps its source; its checksum is right."""
+    if version(came) != 6 or version(left) != 6 or left[6] != UDP:
+        return left
+    packet = Octets(left)
+    packet[8:24] = came[8:24]
+    packet[46:48] = b"\0\0"
+    pseudo = bytes(packet[8:40]) + packet[4:6].rjust(4, b"\0") + bytes([0, 0, 0, UDP])
+    packet[46:48] = (0xFFFF - added(pseudo + bytes(packet[40:]))).to_bytes(2, "big")
+    return bytes(packet)
 
 
 def relay() -> Iterator[Fault]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from v6t.plugins.clauses.base import Clause
 from v6t.plugins.clauses.nat_ends import NatEnds, nat
-from v6t.plugins.clauses.nat_limits import BLOCKS, FEW, ROOM
+from v6t.plugins.clauses.nat_limits import BLOCKS, FEW, ROOM, SMALL, TABLE
 from v6t.plugins.clauses.nat_timers import SHORT, SHORT_S
 from v6t.plugins.clauses.nats import Nat
 from v6t.plugins.dslite.aftr import DsLiteAftr
@@ -22,6 +22,7 @@ SUITE = Nat()
 CONFIGURED: dict[str, dict[str, Any]] = {
     BLOCKS: {"block": ROOM},
     FEW: {"room": (1024, 1023 + ROOM)},
+    SMALL: {"limit": TABLE},
     SHORT: {"udp_s": SHORT_S},
 }
 """What the device is told in further configurations."""
@@ -62,7 +63,7 @@ def judged(fault: str = "") -> dict[str, str]:
 def test_a_right_nat_conforms() -> None:
     found = judged()
     assert [name for name, verdict in found.items() if verdict != "conforms"] == []
-    assert len(found) == 75
+    assert len(found) == 80
 
 
 def test_it_conforms_to_one_clause_after_the_other() -> None:

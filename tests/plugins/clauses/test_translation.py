@@ -8,6 +8,9 @@ from v6t.plugins.clauses.translation import Translation
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.siit.clat import Clat, ClatParams
 from v6t.plugins.siit.siit import Siit, SiitParams
+from v6t.plugins.siit.whole import WholeTranslator
+from v6t.plugins.translation.whole import TranslatingDevice
+from v6t.plugins.whole import Leaves, SideName
 from v6t.tests.plugins.clauses.faulty import Fault, FaultyDevice, outcomes
 from v6t.tests.plugins.clauses.translation_faults import faults
 
@@ -44,7 +47,7 @@ def test_it_conforms_behind_every_prefix(technology: Technology) -> None:
         assert found
         assert {o.judgement.verdict for o in found} == {"conforms"}
         words.append(variant)
-    assert len(words) == 7 + 2 * isinstance(technology, Siit)
+    assert len(words) == 7 + 3 * isinstance(technology, Siit)
 
 
 @pytest.mark.parametrize("fault", faults(), ids=lambda fault: fault.name)
@@ -87,6 +90,44 @@ def test_faults_of_address_tables_are_found(words: str, believed: str) -> None:
     assert [o.judgement.verdict for o in right] == ["conforms"] * 2
     found = outcomes(device.whole_device(), clauses)
     assert [o.judgement.verdict for o in found] == ["deviates"] * 2
+
+
+def by_the_mapping(right: object) -> object:
+    """Back through a translator that knows nothing of hairpins."""
+    del right
+
+    def beyond(self: WholeTranslator, side: SideName, came: bytes, packet: bytes) -> Leaves:
+        del came
+        return [(side, p) for p in self._translator.four_to_six(packet)]
+
+    return beyond
+
+
+@pytest.mark.parametrize("wrong", ["none", "by the mapping", "of errors only"])
+def test_faults_of_hairpins_are_found(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets that leave as IPv4, that come from another address than was asked, errors that are lost."""
+    words = "a prefix beside mappings"
+    technology = Siit(SiitParams(**dict(SUITE.variants(Siit()))[words]))  # type: ignore[arg-type]
+    clauses = list(SUITE.varied(technology, words))
+    right = WholeTranslator.beyond
+    if wrong == "none":
+        monkeypatch.setattr(WholeTranslator, "beyond", TranslatingDevice.beyond)
+    elif wrong == "by the mapping":
+        monkeypatch.setattr(WholeTranslator, "beyond", by_the_mapping(right))
+    else:
+        monkeypatch.setattr(
+            WholeTranslator,
+            "beyond",
+            lambda self, side, came, packet: (
+                [] if came[6] == 58 else right(self, side, came, packet)
+            ),
+        )
+    found = outcomes(technology.whole_device(), clauses)
+    lost = [
+        o.clause.name[len("rfc7757-4.2-") :] for o in found if o.judgement.verdict == "deviates"
+    ]
+    everything = ["hairpin", "hairpin-answer", "hairpin-error"]
+    assert lost == (everything[2:] if wrong == "of errors only" else everything)
 
 
 def test_nothing_is_told_of_a_dead_device() -> None:

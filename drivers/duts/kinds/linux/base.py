@@ -19,6 +19,10 @@ SHOWN_ROUTES = 64
 """Up to so many routes are looked up one by one before they are added."""
 
 
+OWN_TIMEOUT_S = 30
+"""The kernel's own, of a UDP connection that nobody has answered (nf_conntrack_udp_timeout)."""
+
+
 class LinuxDriver(Driver):
     """A device with iproute2; subclasses add their implementation's steps."""
 
@@ -30,7 +34,7 @@ class LinuxDriver(Driver):
 
     def timeout_s(self, intent: Intent) -> float | None:
         """Of UDP connections."""
-        return float(self.options.timeout_s)
+        return float(self.options.timeout_s or OWN_TIMEOUT_S)
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""

@@ -62,7 +62,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
         UsageError: the addresses are not consecutive, or there is a limit that the device has not.
     """
     settings = Nat.of(intent)
-    for name in ("port_block", "udp_timeout_s"):
+    for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
             raise UsageError(
                 f"{name} cannot be told to this device",
@@ -107,12 +107,15 @@ def conntrack(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]
         DutError: the table is too small, and this device cannot enlarge it.
     """
     told = Nat.of(intent).udp_timeout_s
+    lives_s = told or options.timeout_s
     values: dict[str, str | int] = {
-        "net.netfilter.nf_conntrack_udp_timeout": told or options.timeout_s,
-        "net.netfilter.nf_conntrack_udp_timeout_stream": told or options.timeout_s,
+        "net.netfilter.nf_conntrack_udp_timeout": lives_s,
+        "net.netfilter.nf_conntrack_udp_timeout_stream": lives_s,
     }
     why = "connections live longer than any test: expiry would look like loss"
-    steps = [sysctl(values, f"idle connections live for {told} s" if told else why)]
+    steps: list[Step] = []
+    if lives_s:
+        steps.append(sysctl(values, f"idle connections live for {told} s" if told else why))
     wanted, room = sessions_wanted(options, intent), facts.number("conntrack_max")
     if wanted and (room is None or room < wanted * MARGIN):
         size = 1 << (int(wanted * MARGIN) - 1).bit_length()

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
 from pydantic import Field
-from v6t.drivers.duts.driver import Reading
+from v6t.drivers.duts.driver import Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
@@ -27,6 +27,9 @@ REFUSED = tuple(
     )
 )
 """IPv4 addresses TAYGA does not translate behind the well-known prefix (RFC 6052 section 3.1)."""
+
+PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix"}
+"""What a technology's parameters call it."""
 
 
 class TaygaOptions(LinuxOptions):
@@ -64,6 +67,13 @@ class Tayga(LinuxDriver):
         """The well-known prefix with addresses TAYGA refuses."""
         super().refuse(intent, facts)
         refuse_well_known(intent, addresses.other_side(addresses.ipv6_side(intent)))
+
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """A PLAT's prefix that TAYGA takes the test addresses behind."""
+        if technology != "clat":
+            return {}
+        why = "TAYGA translates no test addresses behind the well-known prefix"
+        return {"plat_prefix": Suited("2001:db8:64::/96", why)}
 
     def profile(self, intent: Intent) -> ExpectProfile:
         """The packet is routed into the TUN device, translated, and routed again."""
@@ -127,7 +137,8 @@ def refuse_well_known(intent: Intent, ipv4_side: str) -> None:
             raise UsageError(
                 f"TAYGA does not translate {net} behind the well-known prefix 64:ff9b::/96, as "
                 "RFC 6052 section 3.1 demands",
-                "use a prefix of your own, e.g. prefix=2001:db8:64::/96",
+                "use a prefix of your own, for example 2001:db8:64::/96",
+                params={PREFIX_OF[intent.technology]: "2001:db8:64::/96"},
             )
 
 

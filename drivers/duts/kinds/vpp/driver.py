@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
-from v6t.drivers.duts.driver import Driver, Reading
+from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
@@ -24,8 +24,8 @@ from v6t.profiles.intent_settings import (
     settings_of,
 )
 
-NAT64_TIMEOUT_S = 300.0
-"""Of UDP; no command changes it."""
+OWN_TIMEOUT_S = 300.0
+"""VPP's own, of UDP; no command changes that of NAT64."""
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
 _NO_CHECKSUM = "VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it"
 _TUNNEL = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
@@ -36,6 +36,13 @@ _DSLITE = ExpectProfile(
     tunnel_keeps_ttl=True,
     why=f"{_NO_CHECKSUM}; {_ROUTED}, whose TTL it leaves as it was",
 )
+
+_MAPT = {
+    "rule_ipv6": Suited(
+        "2001:db8:ce::/48", "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix"
+    ),
+    "dmr": Suited("64:ff9b::/64", "VPP loses one direction of MAP-T behind a DMR other than /64"),
+}
 
 
 class Vpp(Driver):
@@ -106,6 +113,12 @@ class Vpp(Driver):
                         f"the {side} interface {name} is not touched: {untouchable[name]}"
                     )
 
+    def suited(self, technology: str) -> Mapping[str, Suited]:
+        """Prefixes of MAP-T whose packets VPP does not lose; B4s enough for the connections."""
+        if technology == "dslite-aftr":
+            return dslite.SUITED
+        return _MAPT if technology == "mapt-br" and not self.options.known_losses else {}
+
     def profile(self, intent: Intent) -> ExpectProfile:
         """What RFCs leave to the implementation, as seen on v26.06."""
         match settings_of(intent):
@@ -136,18 +149,17 @@ class Vpp(Driver):
         """Only NAT44's can be set; DS-Lite's sessions never expire."""
         match settings_of(intent):
             case Nat64():
-                return NAT64_TIMEOUT_S
+                return OWN_TIMEOUT_S
             case DsLite():
                 return None
             case _:
-                return float(self.options.timeout_s)
+                return float(self.options.timeout_s or OWN_TIMEOUT_S)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         version, o, settings = facts.version, self.options, settings_of(intent)
-        steps: list[Step] = []
-        if o.started:
-            steps += start.steps(o, intent, self.cli)
+        first = start.steps(o, intent, self.cli) if o.started else []
+        steps: list[Step] = list(first)
         ports: dict[str, str] = {}
         for side in ("left", "right"):
             link, whole = getattr(intent.links, side), self.port(side)
@@ -174,6 +186,8 @@ class Vpp(Driver):
             case Nat():
                 steps += nat.steps(intent, version, self.cli, ports, o)
                 flush = nat.flush(intent, version, self.cli, ports, o)
+        if o.started:
+            steps = [*first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
 
     def beside(self, intent: Intent, facts: Facts) -> Change | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Network, ip_interface
 from typing import Any
 
+from v6t.drivers.duts.driver import Suited
 from v6t.drivers.duts.kinds.vpp.nat import pool_words
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Check, Intent, Step, checked, contains
@@ -15,6 +16,12 @@ from v6t.profiles.intent_settings import DsLite
 Cli = Callable[[str], str]
 PER_B4 = 1000
 """Sessions of one B4; a further one silently replaces the oldest (dslite_in2out.c)."""
+_WHY = f"VPP keeps {PER_B4} sessions of a B4, and drops the oldest of more without a word"
+SUITED = {
+    "initiator_count": Suited(100, _WHY),
+    "initiator_ports": Suited({"min": 4096, "max": 4607}, "so many B4s share the public ports"),
+}
+"""Room for as many connections as a run makes unless it is told otherwise."""
 
 
 def refuse(intent: Intent, options: VppOptions) -> None:
@@ -43,8 +50,8 @@ def refuse(intent: Intent, options: VppOptions) -> None:
         raise UsageError(
             f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest without a word: "
             f"{wanted} connections need more than {b4s} B4s",
-            f"set initiator_count={-(-wanted // PER_B4)}, or use at most {PER_B4 * b4s} "
-            "connections",
+            f"measure more B4s, or at most {PER_B4 * b4s} connections",
+            params={"initiator_count": -(-wanted // PER_B4)},
         )
 
 

@@ -33,43 +33,69 @@ def refuse(intent: Intent, version: str, *, losses: bool = False) -> None:
     relay = settings_of(intent)
     if not isinstance(relay, MapRelay):
         return
-    translation = relay.translates
-    if not losses:
-        _refuse_dmr(relay.dmr)
-    if translation and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
+    instead = nearest(relay, version)
+    if relay.dmr is not None and "dmr" in instead and not losses:
+        raise UsageError(
+            f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
+            "loses one direction",
+            f"the nearest DMR that works is {instead['dmr']}",
+            params=instead,
+        )
+    if relay.translates and len(relay.rules) > 1 and syntax.key(version) < BITWISE_SINCE:
         raise UsageError(
             f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR",
             "use one rule, or VPP 24.06 or newer",
         )
     for rule in relay.rules:
         net, ea_len = rule.ipv6_prefix, rule.ea_len
+        near = f"the nearest rule that works has rule_ipv6={_nearest_rule(rule, relay, version)}"
         if net.prefixlen + ea_len > 64:
             raise UsageError(
                 f"VPP has no EA bits beyond bit 64, and those of {net} end at bit "
                 f"{net.prefixlen + ea_len}: it would refuse the domain without a word",
-                f"the nearest rule that works has rule_ipv6={net.supernet(new_prefix=64 - ea_len)}"
-                if ea_len < 64
-                else "",
+                near if ea_len < 64 else "",
+                params=instead,
             )
-        if losses:
-            continue
-        if translation and net.prefixlen % 8 and syntax.key(version) >= BITWISE_SINCE:
-            near = net.supernet(new_prefix=net.prefixlen // 8 * 8)
+        if not losses and _loses(net, relay, version):
             raise UsageError(
                 f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
                 f"is a multiple of 8; {net} is not",
-                f"the nearest rule that works has rule_ipv6={near}; or use VPP 24.02",
+                f"{near}; or use VPP 24.02",
+                params=instead,
             )
 
 
-def _refuse_dmr(dmr: IPv6Network | None) -> None:
+def nearest(relay: MapRelay, version: str) -> dict[str, object]:
+    """Parameters by which a relay of one rule becomes one that VPP is; none: it can be this one.
+
+    Args:
+        relay: asked for.
+        version: of VPP.
+    """
+    found: dict[str, object] = {}
+    dmr = relay.dmr
     if dmr is not None and dmr.prefixlen != 64:
-        near = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
-        raise UsageError(
-            f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {dmr} "
-            "loses one direction",
-            f"the nearest DMR that works is {near}",
-        )
+        net = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
+        found["dmr"] = str(net)
+    if len(relay.rules) == 1:
+        (rule,) = relay.rules
+        near = _nearest_rule(rule, relay, version)
+        if near != rule.ipv6_prefix:
+            found["rule_ipv6"] = str(near)
+    return found
+
+
+def _nearest_rule(rule: Rule, relay: MapRelay, version: str) -> IPv6Network:
+    length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
+    near = rule.ipv6_prefix.supernet(new_prefix=length)
+    if not _loses(near, relay, version):
+        return near
+    return near.supernet(new_prefix=length // 8 * 8)
+
+
+def _loses(net: IPv6Network, relay: MapRelay, version: str) -> bool:
+    """VPP looks domains up by whole octets of their prefix since 24.06 (ip6_map_t.c)."""
+    return bool(relay.translates and net.prefixlen % 8 and syntax.key(version) >= BITWISE_SINCE)
 
 
 def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> list[Step]:

@@ -16,6 +16,8 @@ from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
 PORTS = (1024, 65535)
+_CAN = {"nat44": ("udp_timeout_s", "session_limit"), "nat64": ("session_limit",)}
+"""Limits that can be told, by the names of the settings."""
 
 
 def steps(
@@ -89,10 +91,13 @@ def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
 def _nat44(
     intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> list[Step]:
-    wanted = options.sessions or Nat.of(intent).sessions
-    sessions = max(wanted, DEFAULT_SESSIONS)
-    timeout = Nat.of(intent).udp_timeout_s or options.timeout_s
+    told = Nat.of(intent)
+    wanted = options.sessions or told.sessions
+    sessions = told.session_limit or max(wanted, DEFAULT_SESSIONS)
+    timeout = told.udp_timeout_s or options.timeout_s
     enable = syntax.enable_nat44(version, sessions)
+    if told.session_limit and not enable:
+        raise _by_start_up(version)
     found = []
     if enable:
         found.append(
@@ -106,10 +111,14 @@ def _nat44(
                 silent=True,
             )
         )
-    return [
-        *found,
+    found += [
         *_addresses(intent, cli, "nat44", "nat44 add address", "show nat44 addresses"),
         _sides(cli, ports, "nat44"),
+    ]
+    if not timeout:
+        return found
+    return [
+        *found,
         Step(
             cli(f"set nat timeout udp {timeout}"),
             "sessions live longer than any test: expiry would look like loss",
@@ -145,14 +154,21 @@ def beside(intent: Intent, cli: Cli) -> Change:
     )
 
 
+def _by_start_up(version: str) -> UsageError:
+    return UsageError(
+        f"VPP {version} takes the number of its sessions from its start-up file only",
+        "leave session_limit at 0",
+    )
+
+
 def _nat64(
     intent: Intent, version: str, cli: Cli, ports: Mapping[str, str], options: VppOptions
 ) -> list[Step]:
-    prefix = Nat64.of(intent).prefix
-    sessions = options.sessions or Nat.of(intent).sessions
+    told = Nat64.of(intent)
+    prefix, sessions = told.prefix, options.sessions or told.sessions
     found = []
     if syntax.key(version) >= (21, 1):
-        enable, room = syntax.enable_nat64(sessions)
+        enable, room = syntax.enable_nat64(sessions, told.session_limit)
         found.append(
             Step(
                 cli(enable),
@@ -163,6 +179,8 @@ def _nat64(
                 silent=True,
             )
         )
+    elif told.session_limit:
+        raise _by_start_up(version)
     return [
         *found,
         Step(
@@ -199,7 +217,7 @@ def _addresses(
     A NAT64 address that is removed by itself leaves its count of ports in use behind, for the next
     one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left.
     """
-    pool = pool_words(intent, ("udp_timeout_s",) if what == "nat44" else ())
+    pool = pool_words(intent, _CAN[what])
     first = str(IPv4Address(pool.partition(" ")[0]))
     return [
         Step(

@@ -26,8 +26,8 @@ class VppOptions(DutOptions):
     """Directory of plugins of a VPP that v6t starts; empty: its default."""
     sessions: int = Field(default=0, ge=0, le=1 << 30)
     """Sessions per worker; 0: what the technology says."""
-    timeout_s: int = Field(default=3600, ge=1, le=864_000)
-    """Timeout of UDP sessions, longer than any test [s]."""
+    timeout_s: int = Field(default=3600, ge=0, le=864_000)
+    """Timeout of UDP sessions, longer than any test [s]; 0: what VPP has by itself."""
 
     known_losses: bool = False
     """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from v6t.drivers.duts.kinds.linux.base import write_file
@@ -50,6 +51,13 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
             )
         )
     return found
+
+
+def within(steps: Sequence[Step], options: Any) -> Iterator[Step]:
+    """Steps in the process, which are gone where it has ended, as if by a crash."""
+    ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
+    for step in steps:
+        yield replace(step, gone=ended) if step.undo else step
 
 
 def again(plan: Sequence[Step], check: Check) -> Step:

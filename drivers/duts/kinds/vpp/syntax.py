@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from v6t.profiles.errors import UsageError
+
 VERSIONS = ("19.08", "20.05", "21.06", "22.06", "24.02", "24.06", "25.02", "26.06")
 """One of each group whose commands differ."""
 
@@ -52,11 +54,26 @@ def clear_nat44(version: str) -> str:
     return "" if key(version) >= (21, 1) else "clear nat44 sessions"
 
 
-def enable_nat64(sessions: int) -> tuple[str, int]:
-    """The command, and the sessions it makes room for: ten for each bucket (nat64_db.c)."""
+def enable_nat64(sessions: int, limit: int = 0) -> tuple[str, int]:
+    """The command, and the sessions it makes room for: ten for each bucket (nat64_db.c).
+
+    Args:
+        sessions: there must be room for.
+        limit: so many and no more; 0: more are welcome.
+
+    Raises:
+        UsageError: that limit cannot be had.
+    """
     buckets = 1024
     while 10 * buckets < sessions:
         buckets *= 2
+    if limit:
+        buckets = limit // 10
+        if 10 * buckets != limit:
+            raise UsageError(
+                f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}",
+                "choose a session_limit that ends with 0",
+            )
     if buckets == 1024:
         return "nat64 plugin enable", 10 * buckets
     memory = max(256 << 20, 2048 * buckets)

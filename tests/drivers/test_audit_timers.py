@@ -1,0 +1,105 @@
+"""``v6t audit --timers hours`` of the kernel's NAT44 from end to end: hours pass in its table alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from v6t.core.audit import device as audited
+from v6t.core.audit.device import ProbedDevice
+from v6t.drivers.lab.privilege import available
+from v6t.plugins.clauses.base import Frame, Send
+from v6t.tests.core.support import v6t
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+]
+LONG_S = 5.0
+"""Pauses from this on pass in the table; shorter ones are waited."""
+_ENTRY = re.compile(
+    r"^(\w+)\s+\d+\s+(\d+)\s.*?src=(\S+) dst=(\S+) "
+    r"(?:sport=(\d+) dport=(\d+)|type=(\d+) code=(\d+) id=(\d+))"
+)
+
+
+def later(table: str, pause_s: float) -> Iterator[str]:
+    """Commands after which a table is what it would be after a pause.
+
+    Args:
+        table: of ``conntrack -L``.
+        pause_s: that long.
+    """
+    for line in table.splitlines():
+        found = _ENTRY.match(line)
+        if found is None:
+            continue
+        protocol, left, source, destination, *more = found.groups()
+        ports = (
+            f"--sport {more[0]} --dport {more[1]}"
+            if more[0]
+            else f"--icmp-type {more[2]} --icmp-code {more[3]} --icmp-id {more[4]}"
+        )
+        entry = f"-p {protocol} -s {source} -d {destination} {ports}"
+        rest = int(left) - round(pause_s)
+        yield f"conntrack -D {entry}" if rest <= 0 else f"conntrack -U {entry} -t {rest}"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses that passed in the device's table; its open connections live for half an hour."""
+    passed: list[float] = []
+    carry = ProbedDevice.carry
+    since = [time.monotonic()]
+
+    def carried(self: ProbedDevice, send: Send) -> list[Frame]:
+        session = self._session
+        assert session is not None
+        run = session.transport.run  # type: ignore[attr-defined]
+        if not passed:
+            run("sysctl -qw net.netfilter.nf_conntrack_tcp_timeout_established=1800")
+            passed.append(0.0)
+
+        def sleep(seconds: float) -> None:
+            if seconds < LONG_S:
+                time.sleep(seconds)
+                return
+            passed.append(seconds)
+            # what the machine took since the last pause has passed already
+            rest = max(0.0, seconds - (time.monotonic() - since[0]))
+            done = run("; ".join([*later(run("conntrack -L 2>/dev/null").out, rest), "true"]))
+            assert done.status == 0, done
+            since[0] = time.monotonic()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(audited, "time", type("Clock", (), {"sleep": staticmethod(sleep)}))
+            return list(carry(self, send))
+
+    monkeypatch.setattr(ProbedDevice, "carry", carried)
+    return passed
+
+
+def test_hours_of_waiting_and_what_they_tell(tmp_path: Path, clock: list[float]) -> None:
+    """The kernel's own timers: 30 s, 120 s, 1 minute; a connection of half an hour is found out."""
+    done = v6t(
+        *("audit", "--plugin", "nat44", "--dut", "nftables", "--set-dut", "timeout_s=0"),
+        *("--clause", "timer-", "--timers", "hours", "--no-variants"),
+        *("-o", tmp_path / "made"),
+    )
+    assert done.status == 6, done.err
+    made = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
+    found = {f["clause"].partition("timer-")[2]: (f["verdict"], f["got"]) for f in made}
+    gone = "nothing after {} s; after {} s it arrived"
+    assert found == {
+        "udp": ("deviates", gone.format(38, 13)),
+        "udp-answered": ("conforms", "as expected"),
+        "query": ("deviates", gone.format(55, 18)),
+        "tcp-transitory": ("deviates", gone.format(235, 78)),
+        "tcp-closing": ("deviates", gone.format(78, 26)),
+        "tcp-established": ("deviates", gone.format(2478, 826)),
+    }
+    assert sum(clock) > 2478
