@@ -66,7 +66,7 @@ def searched(true_rate, target, seed, search_s=60.0):
     [(log_stretch, 1e-3, 527560), (log_erf, 1e-3, 567335), (log_erf, 1e-5, 533888)],
 )
 def test_the_interval_holds_the_truth(shape, target, truth):
-    """In 95 of 100 searches: of 8 none or one misses."""
+    """Of 8 searches none or one misses."""
 
     def lost(load):
         m, a = 6e5, 2e4 if shape is log_stretch else 3e4
