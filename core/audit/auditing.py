@@ -74,9 +74,12 @@ class _Findings:
             seen,
         )
 
-    def untold(self, clause: Clause, variant: str, why: str) -> None:
-        """A clause that could not be tried."""
-        self._append(clause, variant, UNTOLD, "nothing", "to be configured", why, 0, [])
+    def rest_untold(self, clauses: Iterable[Clause], variant: str, why: str) -> None:
+        """Clauses that could not be tried: those of which nothing was found yet."""
+        asked = {row.clause for row in self.rows if row.variant == variant}
+        for clause in clauses:
+            if clause.name not in asked:
+                self._append(clause, variant, UNTOLD, "nothing", "to be configured", why, 0, [])
 
     def _append(
         self,
@@ -178,8 +181,7 @@ def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
             if not found.rows:
                 raise
             trouble = exc  # what was asked until then is not thrown away
-            for clause in clauses[len(found.rows) :]:
-                found.untold(clause, "", UNASKED)
+            found.rest_untold(clauses, "", UNASKED)
     for suite, words, params in further:
         try:
             if isinstance(trouble, KeyboardInterrupt) or (trouble and wanted.interfaces):
@@ -259,10 +261,8 @@ def _with(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
 
 def _leave_out(bound: BoundRun, suite: Suite, words: str, wanted: Wanted, found: _Findings) -> None:
     """A further configuration of which nothing more is asked."""
-    asked = {row.clause for row in found.rows if row.variant == words}
-    for clause in suite.varied(bound.technology, words):
-        if wanted.keeps(clause) and clause.name not in asked:
-            found.untold(clause, words, UNASKED)
+    clauses = [c for c in suite.varied(bound.technology, words) if wanted.keeps(c)]
+    found.rest_untold(clauses, words, UNASKED)
 
 
 def _vary(
@@ -286,11 +286,9 @@ def _vary(
         with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
             _ask(device, clauses, words, changed, found, say)
     except UsageError as exc:
-        for clause in clauses:
-            found.untold(clause, words, f"not with this device: {exc.message}")
+        found.rest_untold(clauses, words, f"not with this device: {exc.message}")
     except DutError as exc:
-        for clause in clauses:
-            found.untold(clause, words, f"the device was not configured: {exc.message}")
+        found.rest_untold(clauses, words, f"the device was not configured: {exc.message}")
 
 
 def _ask(
@@ -303,13 +301,12 @@ def _ask(
 ) -> None:
     for clause in clauses:
         outcome = carry_out(clause, device.carry)
-        if outcome.judgement.verdict == DEVIATES:
-            # one that undid its configuration meanwhile deviates from nothing
-            device.check()
+        # one that undid its configuration meanwhile, or was started anew, deviates from nothing and
+        # conforms to nothing: who is off drops all that must be dropped
+        device.check()
         finding = found.add(outcome, variant, bound.technology.links)
         if finding.verdict != "conforms":
             say(f"{clause.name}: {finding.verdict}: {finding.got}")
-    device.check()
 
 
 def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:

@@ -109,6 +109,8 @@ def as_yaml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, BaseModel):
+        return as_yaml(value.model_dump(mode="json"))
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(as_yaml(item) for item in value) + "]"
     if isinstance(value, Mapping):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import RFC_DURATION_S, Phase
+from v6t.core.config.explain import as_yaml
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
 from v6t.procedures.search import mlr
 from v6t.profiles.mixes import parts
@@ -116,9 +117,9 @@ def _of_the_device(bound: BoundRun) -> Iterator[str]:
     run, own = bound.settings, bound.driver.suited(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in run.suited:
-        usual = f", not {defaults[name].get_default()}" if name in defaults else ""
+        usual = f", not {as_yaml(defaults[name].get_default())}" if name in defaults else ""
         why = f": {own[name].why}" if name in own else ""
-        yield f"{name} is {run.params[name]}{usual}{why}"
+        yield f"{name} is {as_yaml(run.params[name])}{usual}{why}"
 
 
 def _of_mixes(bound: BoundRun) -> Iterator[str]:

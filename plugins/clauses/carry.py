@@ -42,7 +42,9 @@ def carry_out(clause: Clause, carrier: Carrier) -> Outcome:
     tries = TRIES if clause.lasts_s <= LONG_S else 1
     while outcome.judgement.verdict != "conforms" and outcome.tries < tries:
         again = _tried(clause, carrier, RARE_PAUSE_S if clause.rare else 0.0)
-        outcome = Outcome(clause, again.judgement, again.turns, outcome.tries + 1)
+        if (outcome.judgement.verdict, again.judgement.verdict) == ("deviates", "cannot be told"):
+            again = outcome  # it has deviated, and may have ended by it
+        outcome = replace(again, tries=outcome.tries + 1)
     return outcome
 
 

@@ -148,6 +148,7 @@ def refused(
     expected: str,
     *,
     silently: bool = False,
+    unanswered: bool = False,
     to: SideName | None = None,
 ) -> Exchange:
     """The packet must not pass; nothing is said by that where a right one beside it does not, either.
@@ -159,12 +160,15 @@ def refused(
         control: one that differs only in being right.
         expected: in words.
         silently: nothing may come back, either.
+        unanswered: only of what comes back is something said: whether it may pass is another question.
         to: the link it must not leave on; None: the other one.
     """
     heard = yield from sent(ends, side, packet)
     beyond = ends.packets(to or other(side), heard)
     passed = [p for p in beyond if not p.error] if to == side else beyond
     back = ends.packets(side, heard)
+    if passed and unanswered:
+        return untold(expected, f"it passed: {passed[0]}")
     if passed:
         return deviates(expected, f"it passed: {passed[0]}")
     broken = ends.unreadable(heard)

@@ -97,7 +97,11 @@ def filled(n: NatEnds, host: int = 0, most: int = ROOM) -> Generator[Send, Seque
     while len(mapped) + len(refused) < most + _MORE and len(refused) < _MORE:
         port = next(n.ports)
         heard = yield Send([n.frame("left", n.up(host, port, server))])
-        came = [who for who, p in n.outside(heard) if p.destination == server.ipv4]
+        came = [
+            who
+            for who, p in n.outside(heard)
+            if p.destination == server.ipv4 and p.summed and p.sound
+        ]
         if came:
             mapped[port] = came[0]
         else:
@@ -218,6 +222,36 @@ def _blocks(n: NatEnds) -> Iterator[Clause]:
 
 def emptied(n: NatEnds) -> Iterator[Clause]:
     """What remains of sessions after the device's table was emptied, and after it was made anew."""
+    said = "a mapping and its answer for the second host, and nothing of the first one's in common"
+
+    def again() -> Steps:
+        port, server = next(n.ports), n.server(0)
+        before = yield from n.mapped(0, port, server)
+        if before is None:
+            return untold(said, NO_MAPPING)
+        yield Send((), first="configure")
+        after = yield from n.mapped(1, port, server)
+        if after is None:
+            return deviates(said, "nothing passes afterwards")
+        heard = yield Send([n.frame("right", n.down(server, after))])
+        hosts = [h for h, p in n.inside(heard) if p.ports[1] == port]
+        if hosts != [1]:
+            return deviates(said, n.seen(heard))
+        heard = yield Send([n.frame("right", n.down(server, before))])
+        left = [h for h, _ in n.inside(heard)]
+        words = f"{before} before, {after} afterwards; the old one " + (
+            "still reaches its host" if left == [0] else "is gone"
+        )
+        return deviates(said, words) if before == after and left == [0] else conforms(said, words)
+
+    yield clause(
+        "RFC 4787",
+        "REQ-3",
+        "configured-again",
+        "MUST",
+        "a device that is configured anew serves hosts, and gives away no endpoint that is still used",
+        again,
+    )
     nothing = "nothing inside"
 
     def gone(steps: Callable[[], Generator[Send, Sequence[Frame], bytes | None]]) -> Steps:
@@ -262,33 +296,3 @@ def emptied(n: NatEnds) -> Iterator[Clause]:
             f"no {words} is left of a table that was emptied",
             lambda s=steps: gone(s),  # type: ignore[misc]
         )
-    said = "a mapping and its answer for the second host, and nothing of the first one's in common"
-
-    def again() -> Steps:
-        port, server = next(n.ports), n.server(0)
-        before = yield from n.mapped(0, port, server)
-        if before is None:
-            return untold(said, NO_MAPPING)
-        yield Send((), first="configure")
-        after = yield from n.mapped(1, port, server)
-        if after is None:
-            return deviates(said, "nothing passes afterwards")
-        heard = yield Send([n.frame("right", n.down(server, after))])
-        hosts = [h for h, p in n.inside(heard) if p.ports[1] == port]
-        if hosts != [1]:
-            return deviates(said, n.seen(heard))
-        heard = yield Send([n.frame("right", n.down(server, before))])
-        left = [h for h, _ in n.inside(heard)]
-        words = f"{before} before, {after} afterwards; the old one " + (
-            "still reaches its host" if left == [0] else "is gone"
-        )
-        return deviates(said, words) if before == after and left == [0] else conforms(said, words)
-
-    yield clause(
-        "RFC 4787",
-        "REQ-3",
-        "configured-again",
-        "MUST",
-        "a device that is configured anew serves hosts, and gives away no endpoint that is still used",
-        again,
-    )

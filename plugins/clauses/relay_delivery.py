@@ -142,7 +142,8 @@ def _errors(r: RelayEnds) -> Iterator[Clause]:
 
 def _hairpin(r: RelayEnds) -> Iterator[Clause]:
     """Between two customers; of MAP in hub-and-spoke mode, where CEs know no rule but their own."""
-    if (partner := r.sibling or r.other) is None:
+    # MAP-T's packets between CEs name both by their IPv4 addresses, so those are to differ
+    if (partner := (r.sibling if r.tunnels else None) or r.other) is None:
         return
     me = r.mine
     packet = r.up(me, me.port, to=partner.ipv4, ports=partner.port)

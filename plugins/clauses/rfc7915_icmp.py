@@ -195,7 +195,9 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
         "no-error-about-error",
         "MUST",
         "no ICMP error is sent about an ICMP error",
-        not_from_four(t, lambda w: error4(t, w, 3, 1, ttl=1), "nothing", silently=True),
+        not_from_four(
+            t, lambda w: error4(t, w, 3, 1, ttl=1), "nothing", silently=True, unanswered=True
+        ),
     )
 
 

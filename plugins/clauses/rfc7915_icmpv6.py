@@ -229,7 +229,7 @@ def _up(t: TranslatorEnds) -> Iterator[Clause]:
         "no-error-about-error",
         "MUST",
         "no ICMPv6 error is sent about an ICMPv6 error",
-        not_from_six(t, error6(t, 1, 0, hop_limit=1), "nothing", silently=True),
+        not_from_six(t, error6(t, 1, 0, hop_limit=1), "nothing", silently=True, unanswered=True),
     )
 
 

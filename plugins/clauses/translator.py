@@ -192,10 +192,17 @@ def from_four(
 
 
 def not_from_six(
-    t: TranslatorEnds, packet: Made, expected: str, *, silently: bool = False
+    t: TranslatorEnds,
+    packet: Made,
+    expected: str,
+    *,
+    silently: bool = False,
+    unanswered: bool = False,
 ) -> Callable[[], Exchange]:
     """Packets from the IPv6 side that must not pass."""
-    return lambda: refused(t, t.six_side, packet, t.up(), expected, silently=silently)
+    return lambda: refused(
+        t, t.six_side, packet, t.up(), expected, silently=silently, unanswered=unanswered
+    )
 
 
 def not_from_four(
@@ -204,6 +211,7 @@ def not_from_four(
     expected: str,
     *,
     silently: bool = False,
+    unanswered: bool = False,
     protocol: int = UDP,
 ) -> Callable[[], Exchange]:
     """Packets from the IPv4 side that must not pass."""
@@ -215,7 +223,15 @@ def not_from_four(
             return untold(expected, "nothing comes from inside, so nobody can be reached there")
         control = t.down(reached)
         return (
-            yield from refused(t, t.four_side, make(place), control, expected, silently=silently)
+            yield from refused(
+                t,
+                t.four_side,
+                make(place),
+                control,
+                expected,
+                silently=silently,
+                unanswered=unanswered,
+            )
         )
 
     return exchange

@@ -70,7 +70,9 @@ class WholeMapT(TranslatingDevice):
         return self._fragments.ipv4(packet)
 
     def beyond(self, side: SideName, came: bytes, packet: bytes) -> Leaves:
-        """A packet for another CE goes back (hub-and-spoke mode, RFC 7599 section 12.2)."""
+        """A packet for a CE with another address goes back (hub-and-spoke mode, RFC 7599 section 12.2)."""
+        if packet[12:16] == packet[16:20]:
+            return []
         if any(IPv4Address(packet[16:20]) in rule.ipv4_prefix for rule in self._rules):
             return self._from_four("right", packet)
         return super().beyond(side, came, packet)

@@ -148,6 +148,8 @@ def test_silence_is_tried_again() -> None:
     assert tried(["deviates", "conforms"]) == (2, "conforms")
     assert tried(["deviates"] * TRIES) == (TRIES, "deviates")
     assert tried(["cannot be told", "deviates", "deviates"]) == (TRIES, "deviates")
+    assert tried(["deviates", "cannot be told", "cannot be told"]) == (TRIES, "deviates")
+    assert tried(["deviates", "cannot be told", "conforms"]) == (TRIES, "conforms")
 
 
 def test_suites_of_other_distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,6 +327,26 @@ def test_a_device_that_is_no_longer_configured_deviates_from_nothing(
     bound = bind(resolve(flags=Flags(plugin="siit")))
     with pytest.raises(DutError, match="undid its configuration"):
         auditing.audit(bound, auditing.Wanted(variants=False), None, lambda text: None)
+
+
+class _Dying(_Deaf):
+    """Deaf, and gone from its fifth exchange on."""
+
+    def check(self) -> None:
+        if self.asked >= 5:
+            raise self.ends
+
+
+def test_nothing_counts_of_a_device_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even that it drops what must be dropped; and no clause is told of twice."""
+    _probed_by(monkeypatch, _Dying(DutError("it was started anew")))
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    done = auditing.audit(bound, auditing.Wanted(), None, lambda text: None)
+    assert isinstance(done.trouble, DutError)
+    asked = [f for f in done.record.findings if f.tries]
+    assert sum(f.tries for f in asked) < 5
+    names = [(f.clause, f.variant) for f in done.record.findings]
+    assert len(names) == len(set(names))
 
 
 def test_a_device_that_somebody_holds_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ with an audit that was made; ``python -m v6t.tests.drivers.audits`` writes the p
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,12 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from v6t.tests.drivers.matrix import Row, lacking, vpp
+from v6t.tests.drivers.matrix import Row, lacking
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
 RECORD = Path(__file__).parent / "recorded" / "audits.json"
 BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
 SIGNS = {"conforms": "+", "deviates": "**-**", "cannot be told": "?"}
+PROGRAMS = {"vpp": ("V6T_VPP", "vpp"), "snabb-lwaftr": ("V6T_SNABB", "snabb")}
+"""Programs that may be anywhere: variables that name them, and what they are called."""
 SOFTWIRES = {"initiator_count": 16}
 
 
@@ -74,6 +78,7 @@ ROWS = (
     ),
     Audited("vpp", "mape-br", "VPP MAP-E", "VPP, MAP-E BR"),
     Audited("vpp", "lwaftr", "VPP lw4o6", "VPP, lwAFTR"),
+    Audited("snabb-lwaftr", "lwaftr", "Snabb lw4o6", "Snabb, lwAFTR"),
     Audited("vpp", "dslite-aftr", "VPP DS-Lite", "VPP, DS-Lite AFTR", SOFTWIRES),
     Audited("nftables", "nat44", "nft NAT44", "nftables, NAT44"),
     Audited("iptables", "nat44", "iptables NAT44", "iptables, NAT44"),
@@ -94,11 +99,23 @@ def record(names: list[str]) -> None:
     for row in ROWS:
         if row.name not in names if names else row.machine:
             continue
-        missing = "" if row.machine else lacking("embedded", Row(row.device, row.plugin, row.words))
+        missing = "" if row.machine else _lacking(row)
         if missing:
             print(f"{row.name}: {missing}")
             continue
         note(row, _audit(row))
+
+
+def _lacking(row: Audited) -> str:
+    if row.device in PROGRAMS and not program(row.device):
+        return f"no such program in PATH; {PROGRAMS[row.device][0]} may name one"
+    return lacking("embedded", Row(row.device, row.plugin, row.words))
+
+
+def program(device: str) -> str:
+    """Where a device's program is that may be anywhere; empty: nowhere."""
+    variable, name = PROGRAMS[device]
+    return os.environ.get(variable) or shutil.which(name) or ""
 
 
 def note(row: Audited, found: Mapping[str, Any]) -> None:
@@ -132,8 +149,8 @@ def _audit(row: Audited) -> dict[str, Any]:
         for name, value in row.params.items():
             command += ["--set", f"{name}={value}"]
         options = dict(row.options)
-        if row.device == "vpp":
-            options["program"] = vpp()
+        if row.device in PROGRAMS:
+            options["program"] = program(row.device)
         for name, value in options.items():
             command += ["--set-dut", f"{name}={value}"]
         if row.machine:

@@ -156,17 +156,30 @@ LINES = (
 )
 
 
+FEW = 6
+
+
 @cache
 def run_files() -> tuple[dict[str, Any], ...]:
-    """Run files of every technology, with its parameters where they have a default."""
+    """Run files of every technology, each with a few of its parameters that have a default.
+
+    Short ones: a text takes its time to be read, and a change in a long one mostly falls on what
+    has nothing to do with the rest.
+    """
     made = []
     for name in names():
+        try:
+            resolve(None, None, Flags(plugin=name))
+        except UsageError:
+            continue
         own: dict[str, Any] = {}
         for key, info in load_plugin(name).params_model.model_fields.items():
             if not info.is_required():
                 value = info.get_default(call_default_factory=True)
                 own[key] = json.loads(json.dumps(value, default=_plain))
-        for params in ({}, own):
+        listed = list(own.items())
+        several = [dict(listed[n : n + FEW]) for n in range(0, len(listed), FEW)]
+        for params in ({}, *several):
             run = {
                 "plugin": name,
                 "params": params,
@@ -178,10 +191,6 @@ def run_files() -> tuple[dict[str, Any], ...]:
                 "seed": 1,
                 "label": "x",
             }
-            try:
-                resolve(None, None, Flags(plugin=name))
-            except UsageError:
-                continue
             made.append({k: v for k, v in run.items() if v not in (None, {})})
     return tuple(made)
 

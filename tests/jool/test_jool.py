@@ -129,7 +129,7 @@ def test_a_machine_that_is_reset_while_it_is_measured(made, monkeypatch, tmp_pat
     finger = threading.Thread(target=press)
     finger.start()
     what = ["--plugin", "siit", "--dut", "jool", "--set-dut", "ssh.lab=vm", "--mode", "forward"]
-    how = ["--frame-size", "84", "--reps", "9", "--resolution", "100", "--duration", "2"]
+    how = ["--frame-size", "84", "--reps", "2", "--resolution", "500", "--duration", "2"]
     done = v6t("run", *what, *how, "--output", path, "--no-report")
     finger.join()
     print(done.err)

@@ -89,13 +89,12 @@ class SnabbLwAftr(LinuxDriver):
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = (
             f"nohup {self.options.program} lwaftr run --name v6t --conf {file}{cpus} "
-            f"--v4 {self.options.right} --v6 {self.options.left} "
             f"</dev/null >{place}/snabb.log 2>&1 & echo $! >{pid}"
         )
         stop = (
             f"p=$(cat {pid} 2>/dev/null) || exit 0; kill $p 2>/dev/null; "
             "for i in 1 2 3 4 5 6 7 8 9 10; do [ -d /proc/$p ] || break; sleep 0.3; done; "
-            f"rm -f {pid} {place}/snabb.log; [ ! -d /proc/$p ]"
+            f"rm -f {pid} {place}/snabb.log {place}/lwaftr.o; [ ! -d /proc/$p ]"
         )
         up = (
             f"for i in 1 2 3 4 5 6 7 8 9 10; do {self._state} >/dev/null 2>&1 && break; sleep 1; "
@@ -169,7 +168,8 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
     four = _address(intent.right, 4)
     lines = [
         "softwire-config {",
-        f"  instance {{ device {options.right};",
+        # named here and not by --v4 and --v6: 2024.08 forgets the second one of the kernel's interfaces
+        f"  instance {{ device {options.left}; external-device {options.right};",
         "    queue {",
         "      id 0;",
     ]

@@ -144,9 +144,14 @@ def do(site, fault, session):
     elif fault == "the disk is full":
         site.device.shell(f"head -c 2m /dev/zero >{DISK}/filler 2>/dev/null; true")
     elif fault == "the disk is read-only":
-        site.device.shell(
-            f"for i in $(seq 50); do mount -o remount,ro {DISK} && exit 0; sleep 0.1; done; exit 1"
+        line = f"mount -o remount,ro {DISK} 2>&1"
+        said = site.device.shell(
+            f"for i in $(seq 20); do said=$({line}) && exit 0; sleep 0.1; done; echo $said"
         )
+        if "busy" in said:
+            session.restore()
+            site.clean = state(site) == site.before
+            pytest.skip("this device has a log there, which it writes to")
     else:
         with pytest.raises(DutError, match="is in use by"):
             another(site, fault, session.intent, session.driver.name).open()
@@ -255,7 +260,8 @@ def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch
         if fault in CUTS:
             until(lambda: settled(site), "the device's own timer, which is at work", 60)
         last = another(site, fault, DEVICES[name], name)
-        last.open()
+        # a router that has just come back may say for a moment that there is no way
+        until(lambda: attempt(last.open) == "", "a login", 30)
         try:
             done = attempt(last.restore)
         finally:

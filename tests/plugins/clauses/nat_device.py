@@ -50,6 +50,7 @@ class NatDevice:
     udp_s: float = 0.0
     limit: int = 0
     now: float = 0.0
+    dead: bool = False
     maps: list[Mapping] = field(default_factory=list)
     parts: dict[bytes, list[tuple[int, bytes]]] = field(default_factory=dict)
     strangers: set[bytes] = field(default_factory=set)
@@ -65,7 +66,7 @@ class NatDevice:
 
     def receive(self, side: SideName, frame: bytes) -> Leaves:
         packet = self._whole(side, cut(frame[ETHERNET:]))
-        if packet is None:
+        if packet is None or self.dead:
             return []
         self.maps = [m for m in self.maps if self.now - m.used <= m.lives_s]
         found: Leaves = []
@@ -101,8 +102,10 @@ class NatDevice:
 
     # mappings
 
-    def _of(self, protocol: int, inside: bytes, port: int) -> list[Mapping]:
-        return [m for m in self.maps if (m.protocol, m.inside, m.port) == (protocol, inside, port)]
+    def _of(self, protocol: int, inside: bytes, port: int = 0) -> list[Mapping]:
+        """A host's, by its port; 0: of all its ports."""
+        mine = [m for m in self.maps if (m.protocol, m.inside) == (protocol, inside)]
+        return [m for m in mine if port in (0, m.port)]
 
     def _at(self, protocol: int, public: bytes, number: int) -> Mapping | None:
         found = [
@@ -144,14 +147,13 @@ class NatDevice:
             return self._full(protocol, inside, port, to, prefix, 0, 65535)
         used = {m.number for m in self.maps if m.public == public and m.protocol == protocol}
         if self._is(f"{prefix}overloads"):
-            used = set()
+            used = {m.number for m in self._of(protocol, inside)}
         if self._is(f"{prefix}overloads by server"):
             used = {
                 m.number
                 for m in self.maps
                 if m.protocol == protocol
-                and m.inside != inside
-                and to[:4] in {s[:4] for s in m.servers}
+                and (m.inside == inside or to[:4] in {s[:4] for s in m.servers})
             }
         number = port + self._is("parity lost")
         if self._is("out of range") and protocol == UDP:
@@ -168,7 +170,7 @@ class NatDevice:
         lives = LIVES_S[protocol] if protocol != TCP else SYN_S
         lives = (self.udp_s or lives) if protocol == UDP else lives
         lives = {
-            "udp short": 60 if protocol == UDP else lives,
+            "udp short": 60 if protocol == UDP and not self.udp_s else lives,
             "query short": 30 if protocol == ICMP else lives,
             "syn short": 60 if protocol == TCP else lives,
             "timer ignored": 300,
@@ -289,14 +291,13 @@ class NatDevice:
         port = p[24:26] if protocol == ICMP else p[22:24]
         m = self._at(protocol, p[16:20], int.from_bytes(port, "big"))
         if m is None:
+            self.dead = self._is("ends by an unknown reply") and protocol == ICMP
             return []
         who = p[12:16] + (b"\0\0" if protocol == ICMP else p[20:22])
         strict = self._is({UDP: "strict filter", TCP: "tcp strict filter"}.get(protocol, "-"))
         by_address = self._is(
-            {UDP: "address filter", TCP: "tcp address filter"}.get(protocol, "-"),
-            "tcp answers strangers",
-            "tcp remembers strangers",
-        )
+            {UDP: "address filter", TCP: "tcp address filter"}.get(protocol, "-")
+        ) or (protocol == TCP and self._is("tcp answers strangers", "tcp remembers strangers"))
         known = who in m.servers or (
             not strict and (not by_address or who[:4] in {s[:4] for s in m.servers})
         )

@@ -66,6 +66,7 @@ FAULTS = {
     "flush keeps UDP": "flush-udp",
     "flush keeps TCP": "flush-tcp",
     "flush keeps ICMP": "flush-icmp",
+    "ends by an unknown reply": "flush-icmp",
     "given away by restart": "configured-again",
     "timer halved": "timer-lasts",
     "timer ignored": "timer-ends",

@@ -265,7 +265,7 @@ def tunnel() -> Iterator[Fault]:
     yield Fault("tunnel hop limit from the TTL", "tunnel-hop-limit",
                 leaving=lambda c, p: p[:7] + c[8:9] + p[8:] if version(p) == 6 and version(c) == 4 else p)  # fmt: skip
     yield Fault("DSCP not carried over", "dscp-into", leaving=_into(0, lambda v: 0x60, inner=False))
-    yield Fault("ECN not copied", "ecn-into-2", leaving=_into(1, lambda v: v & 0x0F, inner=False))
+    yield Fault("ECN not copied", "ecn-into-2", leaving=_into(1, lambda v: v & 0xCF, inner=False))
     yield Fault(
         "inner data changed",
         "decapsulated",
@@ -279,12 +279,12 @@ def tunnel() -> Iterator[Fault]:
     yield Fault(
         "time exceeded not told",
         "ttl-1",
-        leaving=lambda c, p: None if version(c) == 4 == version(p) else p,
+        leaving=lambda c, p: None if version(c) == 4 == version(p) and p[20] == 11 else p,
     )
     yield Fault(
         "too big not told",
         "df-too-big",
-        leaving=lambda c, p: None if version(c) == 4 == version(p) else p,
+        leaving=lambda c, p: None if version(c) == 4 == version(p) and p[20] == 3 else p,
     )
     yield Fault("MTU of the link told", "df-too-big",
                 leaving=lambda c, p: p[:26] + b"\x05\xdc" + p[28:] if version(c) == 4 == version(p) else p)  # fmt: skip

@@ -25,6 +25,10 @@ def faults() -> list[Fault]:
     return [*_headers(), *_drops(), *_fragments(), *_messages(), *_inner()]
 
 
+def _untold(of: int) -> Callable[[bytes, bytes], bytes | None]:
+    return lambda c, p: p if version(c) != of else untold(c, p)
+
+
 def _protocol4(number: int) -> Callable[[bytes], bool]:
     return lambda p: p[9] == number
 
@@ -77,7 +81,7 @@ def _headers() -> Iterator[Fault]:
                 leaving=forward(6, _set(46, b"\0\0"), lambda p: p[6] == UDP and p[46:48] == b"\xff\xff"))  # fmt: skip
     yield Fault("UDP without checksum forwarded so", "4.5-udp-no-checksum",
                 leaving=lambda c, p: p[:46] + b"\0\0" + p[48:]
-                if version(c) == 4 and c[9] == UDP and c[26:28] == b"\0\0" and p[6] == UDP else p)  # fmt: skip
+                if c[0] == 0x45 and c[9] == UDP and c[26:28] == b"\0\0" and p[6] == UDP else p)  # fmt: skip
     yield Fault("UDP without checksum dropped", "4.5-udp-checksum-made",
                 arriving=lambda p: None if version(p) == 4 and p[0] == 0x45 and p[9] == UDP
                 and p[6:8] == b"\0\0" and p[26:28] == b"\0\0" else p)  # fmt: skip
@@ -154,8 +158,8 @@ def _reforwarded(source: bytes, at: int, instead: bytes) -> Callable[[bytes], by
 
 
 def _drops() -> Iterator[Fault]:
-    yield Fault("no ICMPv6 errors of its own", "5.1-hop-limit-1", leaving=untold)
-    yield Fault("no ICMP errors of its own", "4.1-ttl-1", leaving=untold)
+    yield Fault("no ICMPv6 errors of its own", "5.1-hop-limit-1", leaving=_untold(6))
+    yield Fault("no ICMP errors of its own", "4.1-ttl-1", leaving=_untold(4))
     yield Fault("hop limit 1 forwarded", "5.1-hop-limit-1", arriving=_lifted)
     yield Fault("TTL 1 forwarded", "4.1-ttl-1", arriving=_lifted4)
     yield Fault(
