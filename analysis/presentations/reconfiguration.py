@@ -65,6 +65,6 @@ class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
         for way, found in record.changes.get(NOTHING, {}).items():
             if any(found.lost):
                 yield (
-                    f"{way}: up to {max(found.lost):,} frames were lost without any change: the rate is "
-                    "one at which the device loses by itself"
+                    f"up to {max(found.lost):,} frames were lost {way} without any change: the rate is one "
+                    "at which the device loses by itself"
                 )

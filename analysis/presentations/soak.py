@@ -221,8 +221,8 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
 
     def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
         """Where the model does not fit, or too little was seen."""
-        if not record.lossless:
-            yield "every trial lost frames: the critical load is below all that was offered, and extrapolated"
+        if record.estimate < record.lowest:
+            yield "the critical load is below all that was offered: it is extrapolated"
         if record.lossless == len(record.trials) - len(record.invalid_trials):
             yield "no trial lost frames: the critical load is above all that was offered"
 

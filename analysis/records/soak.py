@@ -97,8 +97,10 @@ class CriticalLoadRecord(Record):
     """length of all valid trials together [s]"""
     lossless: int
     """valid trials without loss"""
+    lowest: Number
+    """smallest rate offered in a valid trial"""
     upper_bound: Number
-    """highest rate offered"""
+    """highest rate that could be offered"""
     upper_bound_reason: str
     """`media` or `tester`"""
     tester_ceiling: Number | None = None
@@ -207,6 +209,7 @@ def critical_load_record(
         },
         searched_s=sum(s.duration_s for s in result.steps),
         lossless=sum(not s.offered.lost for s in result.steps),
+        lowest=min(s.offered.rate_fps for s in result.steps),
         upper_bound=bound[0],
         upper_bound_reason=bound[1],
         tester_ceiling=capacity_fps,
