@@ -66,7 +66,7 @@ def searched(true_rate, target, seed, search_s=60.0):
     [(log_stretch, 1e-3, 527560), (log_erf, 1e-3, 567335), (log_erf, 1e-5, 533888)],
 )
 def test_the_interval_holds_the_truth(shape, target, truth):
-    """Of 8 searches none or one misses."""
+    """In most of 8 short searches; by how much of them is in docs/method.md. Nowhere is it far off."""
 
     def lost(load):
         m, a = 6e5, 2e4 if shape is log_stretch else 3e4
@@ -74,7 +74,7 @@ def test_the_interval_holds_the_truth(shape, target, truth):
 
     assert lost(truth) == pytest.approx(target * truth, rel=0.01)
     found = [searched(lost, target, seed).estimate for seed in range(8)]
-    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 7
+    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 6
     assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in found)
     assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in found)
 
