@@ -143,6 +143,34 @@ def tried(answers: Iterable[str]) -> tuple[int, str]:
     return outcome.tries, outcome.judgement.verdict
 
 
+def test_a_device_that_dies_is_made_again_for_the_other_clauses() -> None:
+    class Mortal:
+        alive = True
+
+        def carry(self, send: Send) -> Sequence[Frame]:
+            self.alive = self.alive and send.listen_s == 0
+            return [Frame("left", b"")] if self.alive else []
+
+        def revive(self) -> None:
+            self.alive = True
+
+        def check(self) -> None:
+            pass
+
+    def asking(deadly: bool) -> Iterator[Send]:
+        heard = yield Send((), listen_s=float(deadly))
+        said = ("conforms", "", "") if heard else ("deviates", "", "", deadly)
+        return Judgement(*said)  # type: ignore[arg-type]
+
+    clauses = [
+        Clause(name, "RFC 1", "1", "MUST", "it does", lambda d=name == "two": asking(d))  # type: ignore[misc]
+        for name in ("one", "two", "three")
+    ]
+    found, bound = auditing._Findings(), bind(resolve(flags=Flags("siit")))
+    auditing._ask(Mortal(), clauses, "", bound, found, lambda text: None)  # type: ignore[arg-type]
+    assert [row.verdict for row in found.rows] == ["conforms", "deviates", "conforms"]
+
+
 def test_silence_is_tried_again() -> None:
     assert tried(["conforms"]) == (1, "conforms")
     assert tried(["deviates", "conforms"]) == (2, "conforms")
@@ -184,6 +212,7 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
     [
         (["--plugin", "ipv6-router"], "no clause is known for ipv6-router"),
         (["--plugin", "siit", "--suite", "nothing"], "no suite 'nothing'"),
+        (["--plugin", "siit", "-o", "/dev/null/here"], "cannot be written: Not a directory"),
         (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
@@ -327,6 +356,20 @@ def test_a_device_that_is_no_longer_configured_deviates_from_nothing(
     bound = bind(resolve(flags=Flags(plugin="siit")))
     with pytest.raises(DutError, match="undid its configuration"):
         auditing.audit(bound, auditing.Wanted(variants=False), None, lambda text: None)
+
+
+def test_what_was_found_is_noted_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed writes nothing more."""
+    monkeypatch.setattr(auditing, "NOTED_S", 0.0)
+    _probed_by(monkeypatch, _Deaf(KeyboardInterrupt()))
+    noted: list[int] = []
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    wanted = auditing.Wanted(clauses=("4.1-",))
+    auditing.audit(
+        bound, wanted, None, lambda text: None, lambda record: noted.append(len(record.findings))
+    )
+    assert noted
+    assert noted == list(range(1, len(noted) + 1))
 
 
 class _Dying(_Deaf):
