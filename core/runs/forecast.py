@@ -192,22 +192,24 @@ class Forecast:
                 self._bracket = progress.low_fps, progress.high_fps
 
     def counted(self, trial: Trial) -> None:
-        """A trial is over, or was known already."""
+        """A trial is over, or was known already; what is tried again is a part of the pace."""
+        if _attempt(trial) > 1:
+            return
         own_s = _own_s(trial)
         self._known_s += own_s
         self._repetitions[-1] += own_s
 
     def now(self, trial: Trial, before: TrialResult | None) -> Now:
         """What is said of a trial that is about to begin."""
-        ending = trial.key.rpartition("/")[2]
-        attempt = int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
+        attempt = _attempt(trial)
         left_s, spread_s = self._left()
         off_s = _EIGHT_OF_TEN * spread_s
         between_s = None
         if off_s > _SHARP * (self._clock() - self._start + left_s):
             between_s = max(0.3 * left_s, left_s - off_s), left_s + off_s
-        self._tally.trials += 1
-        self._tally.own_s += _own_s(trial)
+        if attempt == 1:
+            self._tally.trials += 1
+            self._tally.own_s += _own_s(trial)
         return Now(self.stage, trial, attempt, before, left_s, between_s)
 
     def left_s(self) -> float:
@@ -397,6 +399,12 @@ class Forecast:
 def _keys(stage: Stage) -> tuple[str, str]:
     """Under which its pace is known: in this mode, and in any."""
     return f"{stage.name}/{stage.mode}", f"{stage.name}/"
+
+
+def _attempt(trial: Trial) -> int:
+    """How often it has been tried, this time included."""
+    ending = trial.key.rpartition("/")[2]
+    return int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
 
 
 def _own_s(trial: Trial) -> float:
