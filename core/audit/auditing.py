@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -325,6 +326,26 @@ def _ask(
         finding = found.add(outcome, variant, bound.technology.links)
         if finding.verdict != "conforms":
             say(f"{clause.name}: {finding.verdict}: {finding.got}")
+        if outcome.judgement.ended:
+            device.revive()
+
+
+@contextmanager
+def reserved(out: Path) -> Iterator[None]:
+    """A directory that files can be put into, seen to before minutes are spent; gone if none come of it.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise UsageError(f"{out} cannot be written: {exc.strerror}") from exc
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            out.rmdir()
 
 
 def write_record(record: Audit, out: Path) -> None:

@@ -79,11 +79,20 @@ class ProbedDevice:
             if what == "flush":
                 session.flush()
                 return
-            session.restore()
-            session.apply()
-            session.verify()
+            self.revive()
         except DutError as exc:
             raise CannotBeDone(exc.message) from exc
+
+    def revive(self) -> None:
+        """Make it again what it was: it seems to be dead.
+
+        Raises:
+            DutError: it stays so.
+        """
+        if self._session is not None:
+            self._session.restore()
+            self._session.apply()
+            self._session.verify()
 
     def check(self) -> None:
         """See that it was configured all the time.

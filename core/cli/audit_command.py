@@ -111,7 +111,7 @@ def command(
     if listed:
         _list(bound, suites, as_json)
         return 0
-    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, write, write_record
+    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, reserved, write, write_record
     from v6t.core.audit.device import Listening
     from v6t.core.cli.stopping import of_device, signals
 
@@ -125,9 +125,10 @@ def command(
         with contextlib.suppress(OSError):  # said at the end, if it is so then
             write_record(record, out)
 
-    with signals(lambda: of_device(bound.settings, bound.again)):
-        done = audit(bound, wanted, None, _say, note)
-    write(done.record, done.frames, out)
+    with reserved(out):
+        with signals(lambda: of_device(bound.settings, bound.again)):
+            done = audit(bound, wanted, None, _say, note)
+        write(done.record, done.frames, out)
     _show(done.record, out, every, as_json)
     if done.trouble is not None:
         raise done.trouble

@@ -509,7 +509,7 @@ class JournaledTester:
         state.watch.now(state.forecast.now(trial, state.before))
         wanted = state.run.procedure.watch_device
         with (
-            DuringTrial(trial, state.bound.driver.hooks),
+            DuringTrial(trial, state.bound.driver.hooks, self._bench.actions),
             Watching(trial, self._bench.session if wanted else None) as watching,
             Stolen() as kept,
         ):

@@ -63,11 +63,13 @@ class Judgement:
         verdict: of it.
         expected: what had to come, in words.
         got: what came, in words.
+        ended: the device seems to be dead by it: nothing passes any more that did before.
     """
 
     verdict: Verdict
     expected: str
     got: str
+    ended: bool = False
 
 
 Exchange: TypeAlias = Generator[Send, "Sequence[Frame]", Judgement]
@@ -153,9 +155,9 @@ def conforms(expected: str, got: str = "as expected") -> Judgement:
     return Judgement("conforms", expected, got)
 
 
-def deviates(expected: str, got: str) -> Judgement:
+def deviates(expected: str, got: str, *, ended: bool = False) -> Judgement:
     """It does not."""
-    return Judgement("deviates", expected, got)
+    return Judgement("deviates", expected, got, ended)
 
 
 def untold(expected: str, got: str) -> Judgement:

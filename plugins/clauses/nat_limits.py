@@ -268,7 +268,7 @@ def emptied(n: NatEnds) -> Iterator[Clause]:
         if n.inside(heard):
             return deviates(nothing, n.seen(heard))
         if (yield from n.mapped(0, next(n.ports), n.server(0))) is None:
-            return deviates(nothing, "nothing, and nothing else passes any more")
+            return deviates(nothing, "nothing, and nothing else passes any more", ended=True)
         return conforms(nothing)
 
     def datagram() -> Generator[Send, Sequence[Frame], bytes | None]:

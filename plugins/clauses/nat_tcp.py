@@ -22,6 +22,8 @@ from v6t.plugins.clauses.nat_delivery import Steps
 from v6t.plugins.clauses.nat_ends import Endpoint, NatEnds, overlapping
 from v6t.plugins.clauses.packets import ICMP, PAYLOAD, TCP, icmp, ip4, tcp
 
+_RATIONED_S = 1.5
+"""After such a pause a device that rations its errors has one left: silence shall not come of that."""
 UNSOLICITED_S = 6.0
 """So long a NAT keeps silent about a SYN that nobody asked for."""
 
@@ -239,7 +241,8 @@ def _unasked(n: NatEnds) -> Iterator[Clause]:
         if not (yield from c.opened()):
             return untold(said, NO_CONNECTION)
         stranger = Connection(n, 0, c.port, n.server(1, 4322), public=c.public)
-        heard = yield Send([n.frame("right", stranger.back(SYN))], listen_s=UNSOLICITED_S - 0.1)
+        frame = n.frame("right", stranger.back(SYN))
+        heard = yield Send([frame], pause_s=_RATIONED_S, listen_s=UNSOLICITED_S - 0.1)
         answers = n.packets("right", heard)
         if answers:
             return deviates(said, n.seen(heard))
@@ -260,7 +263,7 @@ def _unasked(n: NatEnds) -> Iterator[Clause]:
         if not (yield from c.opened()):
             return untold(late, NO_CONNECTION)
         stranger = Connection(n, 0, c.port, n.server(1, 4323), public=c.public)
-        heard = yield Send([n.frame("right", stranger.back(SYN))])
+        heard = yield Send([n.frame("right", stranger.back(SYN))], pause_s=_RATIONED_S)
         if n.packets("right", heard):
             return deviates(late, n.seen(heard))
         stranger.answer -= 1

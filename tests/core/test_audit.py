@@ -143,6 +143,34 @@ def tried(answers: Iterable[str]) -> tuple[int, str]:
     return outcome.tries, outcome.judgement.verdict
 
 
+def test_a_device_that_dies_is_made_again_for_the_other_clauses() -> None:
+    class Mortal:
+        alive = True
+
+        def carry(self, send: Send) -> Sequence[Frame]:
+            self.alive = self.alive and send.listen_s == 0
+            return [Frame("left", b"")] if self.alive else []
+
+        def revive(self) -> None:
+            self.alive = True
+
+        def check(self) -> None:
+            pass
+
+    def asking(deadly: bool) -> Iterator[Send]:
+        heard = yield Send((), listen_s=float(deadly))
+        said = ("conforms", "", "") if heard else ("deviates", "", "", deadly)
+        return Judgement(*said)  # type: ignore[arg-type]
+
+    clauses = [
+        Clause(name, "RFC 1", "1", "MUST", "it does", lambda d=name == "two": asking(d))  # type: ignore[misc]
+        for name in ("one", "two", "three")
+    ]
+    found, bound = auditing._Findings(), bind(resolve(flags=Flags("siit")))
+    auditing._ask(Mortal(), clauses, "", bound, found, lambda text: None)  # type: ignore[arg-type]
+    assert [row.verdict for row in found.rows] == ["conforms", "deviates", "conforms"]
+
+
 def test_silence_is_tried_again() -> None:
     assert tried(["conforms"]) == (1, "conforms")
     assert tried(["deviates", "conforms"]) == (2, "conforms")
@@ -184,6 +212,7 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
     [
         (["--plugin", "ipv6-router"], "no clause is known for ipv6-router"),
         (["--plugin", "siit", "--suite", "nothing"], "no suite 'nothing'"),
+        (["--plugin", "siit", "-o", "/dev/null/here"], "cannot be written: Not a directory"),
         (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),

@@ -157,8 +157,11 @@ def _audit(row: Audited) -> dict[str, Any]:
             command = [sys.executable, "-m", "v6t.tests.jool.audits", row.plugin, place]
         else:
             command += ["-o", place]
-        subprocess.run(command, capture_output=True, check=False)
-        made: dict[str, Any] = json.loads((Path(place) / "audit.json").read_text())
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        file = Path(place) / "audit.json"
+        if not file.exists():
+            raise SystemExit(f"{row.name}: {done.stderr or done.stdout}")
+        made: dict[str, Any] = json.loads(file.read_text())
         return made
 
 
