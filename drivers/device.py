@@ -86,6 +86,16 @@ class DeviceSession(Protocol):
     def flush(self) -> None:
         """Empty its connections."""
 
+    def reconfigure(self, action: Any) -> None:
+        """Add, change or remove what is beside the traffic (``add``, ``change``, ``remove``).
+
+        Raises:
+            DutError: it could not be done.
+        """
+
+    def ready_for(self, action: Any) -> None:
+        """What goes before an action, without traffic."""
+
     def keep(self) -> None:
         """The configuration stays, whatever becomes of this session."""
 

@@ -39,7 +39,9 @@ class TesterKind(ABC):
     sending_error_s: ClassVar[float] = 0.0
     """How closely it knows the time a stream took to send, usually [s]."""
     setup_s: ClassVar[float] = 0.0
-    """What it takes until the first frame of a size, usually [s]: of plans only."""
+    """What it takes until the first frame of a run, usually [s]: of plans only."""
+    load_s: ClassVar[float] = 0.0
+    """What it takes until the first frame of each further size, usually [s]: of plans only."""
     overhead_s: ClassVar[float] = 0.0
     """What a trial takes beyond its pause, its stream and its wait, usually [s]: of plans only."""
     stamps: ClassVar[str] = ""

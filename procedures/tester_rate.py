@@ -214,6 +214,20 @@ def tester_capacity(
     return TesterCapacity(spec.mode, found, tuple(keys), tuple(faults))
 
 
+def trials_until(spec: CapacitySpec, capacity_fps: float) -> int:
+    """How many short trials find a capacity where nothing disturbs them."""
+    count = 0
+
+    def passes(rate_fps: float) -> bool:
+        nonlocal count
+        passed = rate_fps <= capacity_fps
+        count += 1 if passed else spec.attempts
+        return passed
+
+    _looked_for(spec, passes)
+    return count
+
+
 def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Trial:
     return Trial(
         benchmark=BENCHMARK,

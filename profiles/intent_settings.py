@@ -29,6 +29,8 @@ class IntentSettings(BaseModel):
     """Octets of IP packet on the link that decides."""
     sessions: int = 0
     """Connections the device must hold; 0: nobody says."""
+    reconfigures: bool = False
+    """Something of it is added, changed and removed under traffic."""
 
     @classmethod
     def of(cls: type[_Own], intent: DutIntent) -> _Own:

@@ -47,7 +47,7 @@ _ADDRESSES: dict[type, str] = {
 class StrictModel(Described):
     """Unknown names and infinite numbers are errors; neither values nor their types ever change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
     former_names: ClassVar[Mapping[str, str]] = {}
     """Settings by names they once had; files with those are still read."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 from v6t.analysis.figures.canvas import (
@@ -18,6 +19,8 @@ from v6t.analysis.statistics import median
 from v6t.analysis.trend import Series
 
 MOST_NAMES = 40
+_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
+"""Nobody tells runs by the second."""
 
 
 def trend_figure(series: Series, name: str) -> str:
@@ -42,7 +45,7 @@ def trend_figure(series: Series, name: str) -> str:
             at.axvline(change.place - 0.5, color=VERMILLION, linestyle="--",
                        label=f"{change.percent:+.1f} %")  # fmt: skip
         step = -(-len(values) // MOST_NAMES)
-        names = [v.when or v.run for v in series.values]
+        names = [_TIME.sub(r"\1 \2", v.when or v.run) for v in series.values]
         at.set_xticks(range(0, len(values), step), names[::step], rotation=40, ha="right",
                       fontsize=7)  # fmt: skip
         at.set_ylabel(f"{series.quantity}, {series.unit}")

@@ -36,6 +36,8 @@ CAPTURE = "frames.pcap"
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
 """How long a clause may wait for a timer, by what the user calls it."""
 UNASKED = "not asked: the audit ended before"
+NOTED_S = 10.0
+"""What was found is on disk after so long: a process that is killed writes nothing more."""
 _FPS = 1000.0
 """Frames of the capture are so close: when each was sent matters to no clause."""
 
@@ -44,8 +46,10 @@ _FPS = 1000.0
 class _Findings:
     """What was found until now, and the frames of the capture."""
 
+    note: Callable[[list[Finding]], None] = lambda rows: None
     rows: list[Finding] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)
+    noted: float = field(default_factory=time.monotonic)
 
     def add(self, outcome: Outcome, variant: str, links: Any) -> Finding:
         """A clause that was tried."""
@@ -64,7 +68,7 @@ class _Findings:
                     )
         clause, judgement = outcome.clause, outcome.judgement
         first = outcome.turns[0].sent if outcome.turns else ()
-        return self._append(
+        made = self._append(
             clause,
             variant,
             judgement.verdict,
@@ -74,6 +78,10 @@ class _Findings:
             outcome.tries,
             seen,
         )
+        if time.monotonic() > self.noted + NOTED_S:
+            self.note(self.rows)
+            self.noted = time.monotonic()
+        return made
 
     def rest_untold(self, clauses: Iterable[Clause], variant: str, why: str) -> None:
         """Clauses that could not be tried: those of which nothing was found yet."""
@@ -153,7 +161,13 @@ class Done:
     trouble: DutError | KeyboardInterrupt | None
 
 
-def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
+def audit(
+    bound: BoundRun,
+    wanted: Wanted,
+    keep: Path | None,
+    say: Say,
+    note: Callable[[Audit], None] = lambda record: None,
+) -> Done:
     """Ask everything, in minutes.
 
     Args:
@@ -161,6 +175,7 @@ def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
         wanted: what is asked.
         keep: directory for a copy of the device's undo record.
         say: told what happens.
+        note: given what was found so far, every few seconds.
 
     Raises:
         UsageError: no suite applies.
@@ -169,8 +184,24 @@ def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
     began = time.monotonic()
     bound, asked = asked_of(bound, wanted.suites)
     clauses = [c for c in asked.clauses if wanted.keeps(c)]
-    found = _Findings()
     about = bound.driver.name
+
+    def record(rows: list[Finding]) -> Audit:
+        return Audit(
+            schema=SCHEMA,
+            version=version("v6t"),
+            source_commit=commit(),
+            made=now(),
+            plugin=bound.settings.plugin,
+            params=json.loads(bound.technology.params.model_dump_json()),
+            driver=bound.driver.name,
+            device=about,
+            suites=[s.name for s in asked.suites],
+            seconds=round(time.monotonic() - began, 1),
+            findings=rows,
+        )
+
+    found = _Findings(lambda rows: note(record(rows)))
     trouble: DutError | KeyboardInterrupt | None = None
     further = list(asked.variants(bound.technology)) if wanted.variants else []
     if clauses:
@@ -196,20 +227,7 @@ def audit(bound: BoundRun, wanted: Wanted, keep: Path | None, say: Say) -> Done:
             _leave_out(bound, suite, words, wanted, found)
     if not found.rows:
         raise UsageError("no clause has such a name", "`v6t audit --list` shows them")
-    record = Audit(
-        schema=SCHEMA,
-        version=version("v6t"),
-        source_commit=commit(),
-        made=now(),
-        plugin=bound.settings.plugin,
-        params=json.loads(bound.technology.params.model_dump_json()),
-        driver=bound.driver.name,
-        device=about,
-        suites=[s.name for s in asked.suites],
-        seconds=round(time.monotonic() - began, 1),
-        findings=found.rows,
-    )
-    return Done(record, found.frames, trouble)
+    return Done(record(found.rows), found.frames, trouble)
 
 
 def precheck(bound: BoundRun, say: Say) -> list[Finding]:
@@ -330,6 +348,16 @@ def reserved(out: Path) -> Iterator[None]:
             out.rmdir()
 
 
+def write_record(record: Audit, out: Path) -> None:
+    """The record alone.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    replace_text(out / FILES["json"], json.dumps(record.to_json(), indent=1) + "\n")
+
+
 def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
     """All files of an audit into a directory.
 
@@ -338,13 +366,12 @@ def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
     """
     made = document(record)
     texts = {
-        "json": json.dumps(record.to_json(), indent=1) + "\n",
         "html": to_html(made),
         "md": to_markdown(made),
         "junit": to_junit(record),
     }
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        write_record(record, out)
         for kind, text in texts.items():
             replace_text(out / FILES[kind], text)
         write_pcap(out / CAPTURE, frames, _FPS, overwrite=True)

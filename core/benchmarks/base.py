@@ -70,6 +70,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         incremental: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
         exchange: of the technologies it is for.
         one_size: it counts connections: a mix of frame sizes means nothing to it.
+        reconfigures: its trials change the device while traffic goes on.
         alone: it cannot stand beside others in one run.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
     """
@@ -89,6 +90,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     fills_table: ClassVar[bool] = True
     incremental: ClassVar[bool] = False
     one_size: ClassVar[bool] = False
+    reconfigures: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
 

@@ -114,7 +114,8 @@ def search_cost(spec: ThroughputSpec) -> Cost:
     else:
         probing = replace(at, pause_s=min(at.pause_s, PROBE_PAUSE_S))
         probe = cost_of(probing, 1, spec.duration_s / 20)
-        search, least = probe * USUAL_PROBES + full * USUAL_FULL, probe + full
+        probes = min(USUAL_PROBES, 2 + spec.steps // 2)  # a coarse search is soon over
+        search, least = probe * probes + full * USUAL_FULL, probe + full
     each = (search + standing).or_only(least + standing)
     return each * (spec.adaptive.most if spec.adaptive else spec.repetitions)
 

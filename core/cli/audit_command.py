@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -110,7 +111,7 @@ def command(
     if listed:
         _list(bound, suites, as_json)
         return 0
-    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, reserved, write
+    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, reserved, write, write_record
     from v6t.core.audit.device import Listening
     from v6t.core.cli.stopping import of_device, signals
 
@@ -119,9 +120,14 @@ def command(
     lasting_s = LASTING_S[timers]
     wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait), lasting_s)
     out = output or Path(f"audit-{bound.settings.plugin}-{bound.driver.name}")
+
+    def note(record: Audit) -> None:
+        with contextlib.suppress(OSError):  # said at the end, if it is so then
+            write_record(record, out)
+
     with reserved(out):
         with signals(lambda: of_device(bound.settings, bound.again)):
-            done = audit(bound, wanted, None, _say)
+            done = audit(bound, wanted, None, _say, note)
         write(done.record, done.frames, out)
     _show(done.record, out, every, as_json)
     if done.trouble is not None:

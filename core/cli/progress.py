@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
+from v6t.core.cli.stopping import drawing, tell
 from v6t.core.runs.wording import happening, outcome
 from v6t.procedures.conditions import Progress
 from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
+    from rich.live import Live as Drawing
     from rich.text import Text
     from v6t.core.runs.forecast import Now
 
@@ -48,6 +50,10 @@ class Plain:
         """Nothing: a line for each trial is enough."""
 
 
+_EVERY_S = 0.1
+"""How often the live line is drawn anew."""
+
+
 class Live:
     """What is being done now, with rate, bracket and time left; finished trials above it."""
 
@@ -60,10 +66,14 @@ class Live:
         """
         self._console = console
         self._of = of
-        self._status: Status | None = None
+        self._drawing: Drawing | None = None
+        # one writes at a time: rich's own ticker may draw between another's erasing and writing
+        self._turn = threading.RLock()
+        self._ended = threading.Event()
         self._progress: Progress | None = None
         self._now: Now | None = None
         self._since = 0.0
+        self._stopping = ""
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -86,29 +96,54 @@ class Live:
         """Show it, until the next trial."""
         self._now, self._since = now, time.monotonic()
         with contextlib.suppress(OSError):
-            if self._status is None:
-                self._status = self._console.status(self)
-                self._status.start()
+            if self._drawing is None:
+                self._start()
+
+    def _start(self) -> None:
+        from rich.live import Live as Drawing
+        from rich.spinner import Spinner
+
+        spinner = Spinner("dots", text=self)  # type: ignore[arg-type]  # whatever can be drawn
+        self._drawing = Drawing(spinner, console=self._console, auto_refresh=False, transient=True)
+        self._drawing.start(refresh=True)
+        self._ended.clear()
+        threading.Thread(target=self._tick, name="v6t-live-line", daemon=True).start()
+        drawing.append(self.stopping)
+
+    def _tick(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            with self._turn, contextlib.suppress(OSError):
+                if self._drawing is not None:
+                    self._drawing.refresh()
+
+    def stopping(self, text: str) -> None:
+        """Show this from now on: a line beside the live one would be drawn over."""
+        self._stopping = text
 
     def __rich__(self) -> Text:
         """The live line as it is at this moment: whoever draws it asks several times a second."""
         from rich.text import Text
 
-        if self._now is None:
-            return Text("")
+        if self._now is None or self._stopping:
+            return Text(self._stopping)
         return Text(visible(happening(self._now, self._progress, self._passed_s()) + self._of))
 
     def close(self) -> None:
         """Remove the live line."""
-        status, self._status = self._status, None
-        if status is not None:
-            with contextlib.suppress(OSError):
-                status.stop()
+        self._ended.set()
+        with self._turn:
+            shown, self._drawing = self._drawing, None
+            if shown is not None:
+                drawing.remove(self.stopping)
+                with contextlib.suppress(OSError):
+                    shown.stop()
+                if self._stopping:
+                    tell(self._stopping)
 
     def _passed_s(self) -> float:
         return time.monotonic() - self._since
 
     def _line(self, text: str, style: str) -> None:
         """Nobody need hear it: a terminal that is gone ends no run."""
-        with contextlib.suppress(OSError):
+        with self._turn, contextlib.suppress(OSError):
             self._console.print(visible(text), style=style, highlight=False, markup=False)

@@ -22,6 +22,9 @@ from v6t.core.config.settings import ResolvedRun
 CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"
 """A live line hides it."""
+CLEAR_LINE = "\r\x1b[2K"
+drawing: list[Callable[[str], None]] = []
+"""Whoever draws on the terminal again and again, over what others write there: it says what is to be said."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def signals(means: Callable[[], Stop]) -> Iterator[None]:
             signal.signal(name, second)
         if number == signal.SIGHUP:
             _forget_the_terminal()
-        tell(means().first)
+        (drawing[-1] if drawing else tell)(means().first)
         raise KeyboardInterrupt
 
     def second(number: int, _frame: FrameType | None) -> None:
@@ -135,7 +138,7 @@ def signals(means: Callable[[], Stop]) -> Iterator[None]:
 
 def tell(text: str) -> None:
     """A line on standard error, whatever is being drawn there; nobody need hear it."""
-    _write(f"\r{text}\n".encode() if os.isatty(2) else f"{text}\n".encode())
+    _write(f"{CLEAR_LINE if os.isatty(2) else ''}{text}\n".encode())
 
 
 def _write(octets: bytes) -> None:

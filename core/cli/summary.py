@@ -23,6 +23,8 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     """A table per benchmark, flags, remarks, caveats and the directory."""
     console.print(title, highlight=False)
     known = presentations()
+    # a terminal breaks lines anywhere, in figures, too; whoever reads a pipe wants each line whole
+    whole = not console.is_terminal
     for table in known.sheets(outcome.records):
         print_table(console, table)
     console.print("`v6t explain WORD` says what a word of these tables means", highlight=False)
@@ -40,10 +42,10 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     if any(r.limited for r in outcome.records):
         console.print(f"* {LIMITED}", highlight=False)
     for remark in remarks(outcome.records, known):
-        console.print(remark, highlight=False, soft_wrap=True)
+        console.print(remark, highlight=False, soft_wrap=whole)
     for failure in known.failures:
         console.print(
-            f"shown as it stands, since {failure}", highlight=False, soft_wrap=True, markup=False
+            f"shown as it stands, since {failure}", highlight=False, soft_wrap=whole, markup=False
         )
     if _shares_oracle(outcome):
         console.print(
@@ -52,7 +54,7 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
             highlight=False,
         )
     for line in _bottleneck(outcome):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        console.print(line, highlight=False, soft_wrap=whole, markup=False)
     for caveat in outcome.caveats:
         console.print(f"[yellow]{caveat}[/yellow]", highlight=False)
     console.print(f"Results: {outcome.directory}", highlight=False, soft_wrap=True)

@@ -24,8 +24,9 @@ def print_table(console: Console, sheet: Sheet) -> None:
         _print_rows(console, narrow)
     else:
         console.print(_table(narrow))
-    for note in sheet.notes:
-        console.print(visible(note), highlight=False, markup=False, soft_wrap=True)
+    for note in sheet.notes:  # a terminal would break them anywhere, in figures, too
+        whole = not console.is_terminal
+        console.print(visible(note), highlight=False, markup=False, soft_wrap=whole)
 
 
 def _widths(sheet: Sheet) -> Iterator[int]:

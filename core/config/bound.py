@@ -69,10 +69,17 @@ class BoundRun:
     def intent(self) -> DutIntent:
         """What the device must be; with the number of connections it must hold (ST-02)."""
         run, intent = self.settings, self.technology.dut_intent()
+        if self.reconfigures:
+            intent = replace(intent, settings={**intent.settings, "reconfigures": True})
         if not any(registry.load(name).fills_table for name in run.benchmarks) or not run.connects:
             return intent
         sessions = {"sessions": run.procedure.connections.count}
         return replace(intent, settings={**intent.settings, **sessions})
+
+    @property
+    def reconfigures(self) -> bool:
+        """Something of the device is added, changed and removed under traffic."""
+        return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
 
     @cached_property
     def oracle(self) -> Oracle:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from v6t.core.benchmarks import registry
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.device import lab_device, remote_session, state_of
-from v6t.core.runs.hooks import run_hook
+from v6t.core.runs.hooks import Action, run_hook
 from v6t.drivers.device import DeviceSession, quiet
+from v6t.drivers.duts.plan import ACTIONS
+from v6t.drivers.duts.plan import Action as ChangeAction
 from v6t.drivers.tester import Tester
 from v6t.plugins.base import Technology
+from v6t.procedures.reconfiguration import event_of
 from v6t.procedures.trial import TIMING, Trial, TrialResult
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.errors import DutError
 from v6t.profiles.intent import played
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import DIRECTIONS, Direction, Traffic
@@ -189,6 +194,28 @@ class Bench:
         if self._device is not None or self._tester is None:
             return self._device
         return self._tester.device_session()
+
+    @property
+    def actions(self) -> dict[str, Action]:
+        """What the driver can do to the device while traffic goes on, by the names of events."""
+        if self._loopback or not (self._bound.driven and self._bound.reconfigures):
+            return {}
+        return {
+            event_of(action): Action(
+                partial(self._drive, "reconfigure", action),
+                partial(self._drive, "ready_for", action),
+            )
+            for action in ACTIONS
+        }
+
+    def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:
+        self.open()
+        if self.session is None:
+            raise DutError("nobody drives the device that is to be changed")
+        if what == "reconfigure":
+            self.session.reconfigure(action)
+        else:
+            self.session.ready_for(action)
 
     def verify_device(self) -> list[str]:
         """Read the device's configuration back; one line per read-back, none without a driver.

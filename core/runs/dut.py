@@ -30,6 +30,7 @@ def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
 
 def plan_text(driver: Driver, plan: Plan) -> str:
     """A plan as one reads it: every command with its reason, its undo and its check."""
+    from v6t.drivers.duts.plan import ACTIONS
     from v6t.drivers.duts.undo_record import here_document
 
     lines = [f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")]
@@ -53,12 +54,23 @@ def plan_text(driver: Driver, plan: Plan) -> str:
                 lines += _commented("check", f"{step.check.command}  -> {step.check.says}")
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
+    if plan.beside is not None:
+        lines += [
+            "",
+            f"# under traffic: {plan.beside.what} beside it"
+            + (plan.beside.how and f" ({plan.beside.how})"),
+        ]
+        for action in ACTIONS:
+            lines += [f"#    {action}", plan.beside.command(action)]
+        lines += _commented("check", plan.beside.look)
     text = "\n".join(lines)
     return text.replace("{old}", "<as it was>").replace("{words}", "<as it was>")
 
 
 def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
     """The same for programs."""
+    from v6t.drivers.duts.plan import ACTIONS
+
     return {
         "driver": plan.driver,
         "version": plan.version,
@@ -77,6 +89,11 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
             for s in plan.steps
         ],
         "flush": [s.command for s in plan.flush],
+        **(
+            {"beside": {"what": plan.beside.what, **{a: plan.beside.command(a) for a in ACTIONS}}}
+            if plan.beside
+            else {}
+        ),
         "notes": list(plan.notes),
     }
 

@@ -9,21 +9,30 @@ kind of stage counting most, and what stays open makes the interval.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from v6t.core.runs.plan import PlannedStage, Stage
+from v6t.core.runs.experience import Experience, Shown, Tally, recalled
+from v6t.core.runs.plan import LOADING, SELFTEST, SETUP, PlannedStage, Stage, stages
 from v6t.procedures.conditions import Progress
 from v6t.procedures.trial import Trial, TrialResult
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
 
 _USUAL_TRIALS = 3
 """What is assumed of a trial beyond its own seconds counts as much as so many trials."""
 _ELSEWHERE = 0.8
 """Weight of what other kinds of stages showed of it."""
-_NEAR, _SIBLING, _SIZE, _MODE, _FAR = 12.0, 6.0, 3.0, 1.5, 0.5
-"""Weights of a stage that is over for one to come: the same at another size, another benchmark at
-the same point, one at another size, the same in another mode, and all others."""
+_SAME, _NEAR, _SIBLING, _SIZE, _MODE, _FAR = 24.0, 12.0, 6.0, 3.0, 1.5, 0.5
+"""Weights of a stage that is over for one to come: the very same in an earlier run, the same at
+another size, another benchmark at the same point, one at another size, the same in another mode, and
+all others."""
+_EARLIER_TRIALS = 20
+"""Trials of earlier runs count as so many at most."""
 _UNKNOWN = (0.6, 0.5)
 """Before a search has shown it: how likely the bound is carried at once, and that guess's weight.
 A little more likely than not: of two equally likely totals the shorter one is missed by a larger
@@ -32,6 +41,8 @@ _OWN = 4.0
 """Weight of what the first trial of a repetition showed, for those after it."""
 _EASY = 0.9
 """From here on a search says nothing of how long a hard one would have taken."""
+_STEEP = 3.0
+"""How fast what is more likely is taken for what will be, once something was shown."""
 _ERROR = 1.03
 """A device's rate is found, and carried, to about this factor."""
 BOTH = "bidirectional"
@@ -64,25 +75,6 @@ class Now:
     between_s: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """What a search that is over showed.
-
-    Attributes:
-        stage: it was.
-        ease: 1: the device carried the bound at once; 0: every search took all its steps.
-        excess: seconds that all steps take over those of the plan, which knew no limit but the medium.
-        bracket: between these the device's rate is [fps]; None: unknown.
-        limit_fps: offered at most.
-    """
-
-    stage: Stage
-    ease: float
-    excess: float
-    bracket: tuple[float, float] | None
-    limit_fps: float
-
-
 @dataclass
 class _Sums:
     """What searches that are over say of a stage to come, each by its nearness."""
@@ -93,7 +85,7 @@ class _Sums:
     counted: float = 1.0
     shown: int = 0
 
-    def add(self, shown: _Shown, planned: PlannedStage) -> None:
+    def add(self, shown: Shown, planned: PlannedStage) -> None:
         """One more search."""
         near = _nearness(planned.stage, shown.stage)
         self.total += near * _expected(shown, planned)
@@ -113,19 +105,13 @@ class _Rest:
     made_s: float
 
 
-@dataclass
-class _Tally:
-    """Trials of one kind, and the seconds beside their own."""
-
-    trials: int = 0
-    own_s: float = 0.0
-    spent_s: float = 0.0
-
-    def add(self, other: _Tally) -> None:
-        """Those of another."""
-        self.trials += other.trials
-        self.own_s += other.own_s
-        self.spent_s += other.spent_s
+def expected(bound: BoundRun) -> tuple[float, str] | None:
+    """Seconds of a run as earlier ones with its device and tester went, and when; None: there was none."""
+    earlier = recalled(bound)
+    if not earlier.when:
+        return None
+    forecast = Forecast(stages(bound), overhead_s=bound.tester.overhead_s, earlier=earlier)
+    return forecast.left_s(), earlier.when
 
 
 class Forecast:
@@ -136,6 +122,7 @@ class Forecast:
         planned: Iterable[PlannedStage],
         clock: Callable[[], float] = time.monotonic,
         overhead_s: float = 0.0,
+        earlier: Experience | None = None,
     ) -> None:
         """Begin.
 
@@ -143,16 +130,25 @@ class Forecast:
             planned: all stages, in any order.
             clock: seconds that pass.
             overhead_s: what the plan assumes for each trial beyond its own seconds.
+            earlier: what earlier runs learned.
         """
-        self._to_come = {p.stage: p for p in planned}
+        self._planned_first = {p.stage: p for p in planned}
+        self._to_come = dict(self._planned_first)
         self._assumed_s = overhead_s
         self._clock, self._start = clock, clock()
-        self._tallies: dict[str, _Tally] = {}
-        self._ratios: dict[tuple[str, str], tuple[float, float]] = {}
-        self._shown: list[_Shown] = []
+        earlier = earlier or Experience()
+        self._tallies = {n: t.at_most(_EARLIER_TRIALS) for n, t in earlier.tallies.items()}
+        self._ratios = {key: self._as_one(key, *known) for key, known in earlier.ratios.items()}
+        self._shown = list(earlier.shown)
+        self._learned = Experience()
         self._sums: dict[PlannedStage, _Sums] = {}
         self._rest: _Rest | None = None
         self.begin(Stage("", "", ""))
+
+    def ended(self) -> Experience:
+        """The run is over: what its stages took and showed."""
+        self.begin(Stage("", "", ""))
+        return self._learned
 
     def begin(self, stage: Stage, sharper: PlannedStage | None = None) -> None:
         """The stage before is over; this one may be one that nobody planned.
@@ -167,8 +163,11 @@ class Forecast:
         planned = self._to_come.pop(stage, None)
         self._meant = planned or sharper or PlannedStage(stage, 0.0)
         self._planned = sharper or self._meant
+        if stage.name not in (SELFTEST, SETUP, LOADING):
+            self._search = self._planned
+        self._again: PlannedStage | None = None
         self._began = self._clock()
-        self._tally, self._known_s = _Tally(), 0.0
+        self._tally, self._known_s = Tally(), 0.0
         self._repetitions: list[float] = [0.0]
         self._progress: Progress | None = None
         self._firsts: list[bool] = []
@@ -176,9 +175,35 @@ class Forecast:
         self._bracket: tuple[float, float] | None = None
         self._rest = None
 
+    def known(self, sharper: Iterable[PlannedStage]) -> None:
+        """More is known of stages: of those that are planned, and of the one that is about to end."""
+        for planned in sharper:
+            if planned.stage == self.stage:
+                self._meant = planned
+            if planned.stage in self._planned_first:
+                self._planned_first[planned.stage] = planned
+            if planned.stage in self._to_come:
+                self._to_come[planned.stage] = planned
+        self._rest = None
+
     def found(self, rate_fps: float) -> None:
         """The rate that the stage found."""
         self._bracket = rate_fps, rate_fps * _ERROR
+
+    def repeated(self, *, search: bool) -> None:
+        """The self-test that is going on is made once more.
+
+        Args:
+            search: and so is, after it, the search before it.
+        """
+        once = self._planned_first.get(self.stage)
+        if once is not None:
+            self._planned = replace(
+                self._planned,
+                seconds=self._planned.seconds + once.seconds,
+                trials=self._planned.trials + once.trials,
+            )
+        self._again = self._search if search else None
 
     def progress(self, progress: Progress) -> None:
         """How far the stage is."""
@@ -226,6 +251,8 @@ class Forecast:
         by_mode = dict(rest.by_mode)
         by_mode[self.stage.mode] = by_mode.get(self.stage.mode, 0.0) + open_s
         known_s = left_s + rest.known_s
+        if self._again is not None:
+            known_s += self._of(self._again)[0]
         return known_s, math.hypot(_UNSHARP * known_s, *by_mode.values())
 
     def _of_rest(self) -> _Rest:
@@ -254,8 +281,9 @@ class Forecast:
             return full_s * self._ratio(planned.stage), 0.0
         full_s *= excess
         least_s = self._real(planned, planned.least[1], planned.least[0])
+        likely = self._likely(ease)
         return (
-            ease * least_s + (1 - ease) * full_s,
+            likely * least_s + (1 - likely) * full_s,
             (full_s - least_s) * math.sqrt(ease * (1 - ease)),
         )
 
@@ -277,18 +305,24 @@ class Forecast:
             return max(spent_s / taken_s, 1e-6)
         return 1 + (spent_s - taken_s) / trials / own_s if own_s > 0 else 1.0
 
-    def _running(self) -> _Tally:
+    def _running(self) -> Tally:
         """The trials of this stage that are over."""
         tally = self._tally
-        return _Tally(tally.trials, tally.own_s, self._clock() - self._began)
+        return Tally(tally.trials, tally.own_s, self._clock() - self._began)
 
     def _ratio(self, stage: Stage) -> float:
         """How much longer stages of this kind took than planned: in this mode, or in any."""
-        for key in ((stage.name, stage.mode), (stage.name, "")):
+        for key in _keys(stage):
             if key in self._ratios:
                 meant, took = self._ratios[key]
                 return took / meant
         return 1.0
+
+    def _as_one(self, key: str, meant: float, took: float) -> tuple[float, float]:
+        """What earlier runs learned of a kind of stages, with the weight of one of them."""
+        planned = [p.seconds for p in self._planned_first.values() if key in _keys(p.stage)]
+        part = min(1.0, statistics.mean(planned) / meant) if planned else 1.0
+        return part * meant, part * took
 
     def _ease(self, planned: PlannedStage) -> tuple[float, float]:
         """How easily the device will carry the bound, and how much longer a search takes if not."""
@@ -301,12 +335,17 @@ class Forecast:
             sums.add(showing, planned)
         return sums.total / sums.weight, sums.excess / sums.counted
 
-    def _showing(self, other: Stage) -> _Shown | None:
+    def _likely(self, ease: float) -> float:
+        """The same, further from the middle: of two totals a run has one, and never their mean."""
+        steep = _STEEP if self._shown or self._firsts else 1.0
+        return float(ease**steep / (ease**steep + (1 - ease) ** steep))
+
+    def _showing(self, other: Stage) -> Shown | None:
         """What the search that is going on shows of other stages."""
         if other == self.stage or not self._firsts:
             return None
         ease = sum(self._firsts) / len(self._firsts)
-        return _Shown(self.stage, ease, 1.0, self._bracket, self._planned.limit_fps)
+        return Shown(self.stage, ease, 1.0, self._bracket, self._planned.limit_fps)
 
     def _left_of_stage(self) -> tuple[float, float]:
         """Seconds of the stage that is going on, and how unsure they are."""
@@ -342,7 +381,8 @@ class Forecast:
             easy_s = self._own(planned.least[1], planned.least[0]) / count
             firsts = self._firsts if self._firsts else [False] * len(over)
             hard_s = _mean(each_s, [s for s, easy in zip(over, firsts, strict=False) if not easy])
-            guess_s = ease * easy_s + (1 - ease) * hard_s
+            likely = self._likely(ease)
+            guess_s = likely * easy_s + (1 - likely) * hard_s
             this_s = guess_s if self._first is None else easy_s if self._first else hard_s
             open_s = (hard_s - easy_s) * math.sqrt(ease * (1 - ease))
         rest_s = max(this_s - running_s, 0.0)
@@ -356,17 +396,20 @@ class Forecast:
         """Learn from the stage."""
         planned, running = self._meant, self._running()
         if running.trials and planned.trials:
-            self._tallies.setdefault(self.stage.name, _Tally()).add(running)
+            for tallies in (self._tallies, self._learned.tallies):
+                tallies.setdefault(self.stage.name, Tally()).add(running)
         meant = self._own(planned.seconds, planned.trials)
         took = self._known_s if planned.trials else running.spent_s
         if planned.least is not None:
             self._shown.append(self._of_search(meant, took))
+            self._learned.shown.append(self._shown[-1])
         elif took and meant:
-            for key in ((self.stage.name, self.stage.mode), (self.stage.name, "")):
-                before = self._ratios.get(key, (0.0, 0.0))
-                self._ratios[key] = before[0] + meant, before[1] + took
+            for ratios in (self._ratios, self._learned.ratios):
+                for key in _keys(self.stage):
+                    before = ratios.get(key, (0.0, 0.0))
+                    ratios[key] = before[0] + meant, before[1] + took
 
-    def _of_search(self, meant_s: float, took_s: float) -> _Shown:
+    def _of_search(self, meant_s: float, took_s: float) -> Shown:
         """What it showed, measured by what was known when it began."""
         sharp = self._planned if self._planned.least is not None else self._meant
         full_s = self._own(sharp.seconds, sharp.trials)
@@ -374,11 +417,16 @@ class Forecast:
         ease = min(1.0, max(0.0, (full_s - took_s) / max(full_s - least_s, 1e-9)))
         hard_s = (took_s - ease * least_s) / (1 - ease) if ease < _EASY else full_s
         excess = hard_s / meant_s if meant_s else 1.0
-        return _Shown(self.stage, ease, excess, self._bracket, sharp.limit_fps)
+        return Shown(self.stage, ease, excess, self._bracket, sharp.limit_fps)
 
     def _own(self, seconds: float, trials: int) -> float:
         """Planned seconds without what is assumed beyond the trials' own."""
         return seconds - trials * self._assumed_s
+
+
+def _keys(stage: Stage) -> tuple[str, str]:
+    """Under which its pace is known: in this mode, and in any."""
+    return f"{stage.name}/{stage.mode}", f"{stage.name}/"
 
 
 def _own_s(trial: Trial) -> float:
@@ -394,12 +442,12 @@ def _nearness(one: Stage, other: Stage) -> float:
     """How much the one tells of the other."""
     if one.mode == other.mode:
         if one.name == other.name:
-            return _NEAR
+            return _SAME if one.octets == other.octets else _NEAR
         return _SIBLING if one.octets == other.octets else _SIZE
     return _MODE if one.name == other.name else _FAR
 
 
-def _expected(shown: _Shown, planned: PlannedStage) -> float:
+def _expected(shown: Shown, planned: PlannedStage) -> float:
     """How easily a bound will be carried after what was shown at another size or in another mode.
 
     Frames per second hardly depend on their size, but what the medium carries of them does; one

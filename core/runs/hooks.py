@@ -7,7 +7,9 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from v6t.drivers.duts.options import Hook
 from v6t.procedures.trial import Trial
@@ -57,23 +59,47 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
     return done.stdout
 
 
-class DuringTrial:
-    """Runs a trial's hook while the tester sends; the end of the ``with`` waits for it."""
+@dataclass(frozen=True)
+class Action:
+    """Something done to the device.
 
-    def __init__(self, trial: Trial, hooks: Mapping[str, Hook]) -> None:
-        """Remember; a trial without an event, or without a command for it, needs nothing.
+    Attributes:
+        carried_out: while the tester sends.
+        before: what goes before, without traffic.
+    """
+
+    carried_out: Callable[[], object]
+    before: Callable[[], object] = lambda: None
+
+
+class DuringTrial:
+    """Does what a trial's event asks for while the tester sends; the end of the ``with`` waits for it."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        hooks: Mapping[str, Hook],
+        actions: Mapping[str, Action] | None = None,
+    ) -> None:
+        """Remember; a trial without an event, or without anything to do for it, needs nothing.
 
         Args:
             trial: about to run.
-            hooks: commands by name.
+            hooks: commands by the names of events.
+            actions: what else is done to the device, by the names of events.
         """
         self._trial = trial
-        self._hook = hooks.get(trial.event.hook) if trial.event else None
+        name = trial.event.hook if trial.event else ""
+        found = (actions or {}).get(name)
+        if found is None and name in hooks:
+            found = Action(partial(run_hook, name, hooks[name]))
+        self._action = found
         self._timer: threading.Timer | None = None
         self._failure: DutError | None = None
 
     def __enter__(self) -> DuringTrial:
-        if self._hook is not None and self._trial.event is not None:
+        if self._action is not None and self._trial.event is not None:
+            self._action.before()
             delay_s = self._trial.pause_s + self._trial.event.at_s
             first = self._trial.connections
             if first is not None:  # phase 1 goes before the stream
@@ -92,9 +118,9 @@ class DuringTrial:
             raise self._failure
 
     def _run(self) -> None:
-        if self._trial.event is None or self._hook is None:
+        if self._action is None:
             return
         try:
-            run_hook(self._trial.event.hook, self._hook)
+            self._action.carried_out()
         except DutError as exc:
             self._failure = exc

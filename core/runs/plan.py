@@ -15,11 +15,12 @@ from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.tester_capacity import capacity_spec
-from v6t.procedures.tester_rate import CapacitySpec
+from v6t.procedures.tester_rate import CapacitySpec, trials_until
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
 
-SELFTEST, SETUP, CONNECTIONS, QUERIES = "self-test", "set-up", "connections", "queries"
+SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
+CONNECTIONS, QUERIES = "connections", "queries"
 """Stages of a run beside its benchmarks, and the mode of what has no direction."""
 _FRAMES = {
     "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
@@ -171,11 +172,12 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
     for size in run.frame_sizes:
         sizes = bound.technology.sizes_of(size)
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
-        setup_s = bound.tester.setup_s
+        first = size == run.frame_sizes[0]
+        setup_s = bound.tester.setup_s if first else bound.tester.load_s
         for benchmark, point, cost, selftest_s in _costs(bound, sizes, media):
             mode = mode_of(benchmark.phase, point.mode)
             taken = [
-                PlannedStage(Stage(SETUP, sizes.label, ""), setup_s),
+                PlannedStage(beginning(sizes.label, first=first), setup_s),
                 PlannedStage(
                     Stage(SELFTEST, sizes.label, mode), selftest_s, ASSUMED_CAPACITY_TRIALS
                 ),
@@ -194,6 +196,11 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
                 taken,
             )
             setup_s = 0.0
+
+
+def beginning(octets: str, *, first: bool) -> Stage:
+    """What goes before everything else at a frame size: setting all up, or only other streams."""
+    return Stage(SETUP if first else LOADING, octets, "")
 
 
 def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
@@ -215,6 +222,22 @@ def mode_of(phase: Phase, mode: str) -> str:
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
+
+
+def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
+    """What self-tests take that find a capacity: sizes and modes change it little."""
+    run = bound.settings
+    for size in run.frame_sizes:
+        sizes = bound.technology.sizes_of(size)
+        media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
+        for mode in run.modes:
+            spec = capacity_spec(run, sizes, mode, media)
+            trials = trials_until(spec, capacity_fps)
+            yield PlannedStage(
+                Stage(SELFTEST, sizes.label, mode),
+                _selftest_s(spec, bound.tester.overhead_s, trials, 1),
+                trials + (spec.confirmation_s > 0),
+            )
 
 
 def _costs(
@@ -243,7 +266,12 @@ def _costs(
             selftest_s = 0.0
 
 
-def _selftest_s(spec: CapacitySpec, each_s: float) -> float:
+def _selftest_s(
+    spec: CapacitySpec,
+    each_s: float,
+    trials: int = ASSUMED_CAPACITY_TRIALS,
+    confirmations: int = ASSUMED_CONFIRMATIONS,
+) -> float:
     short_s = spec.pause_s + spec.duration_s + spec.residual_wait_s + each_s
     confirmed_s = spec.confirmation_s + each_s if spec.confirmation_s else 0.0
-    return ASSUMED_CAPACITY_TRIALS * short_s + ASSUMED_CONFIRMATIONS * confirmed_s
+    return trials * short_s + confirmations * confirmed_s

@@ -25,6 +25,7 @@ from v6t.core.runs import rundir as names
 from v6t.core.runs.bench import Bench, make_tester, streams_of
 from v6t.core.runs.certificates import of_run
 from v6t.core.runs.continuing import check_order, finished, journal_of
+from v6t.core.runs.experience import keep, recalled
 from v6t.core.runs.forecast import Forecast, Now
 from v6t.core.runs.frame_diff import render
 from v6t.core.runs.hooks import DuringTrial
@@ -34,10 +35,11 @@ from v6t.core.runs.manifest import machine, manifest, now
 from v6t.core.runs.plan import (
     CONNECTIONS,
     SELFTEST,
-    SETUP,
     PlannedStage,
     Stage,
+    beginning,
     planned_stage,
+    selftests,
     stages,
     whole_cost,
 )
@@ -192,12 +194,14 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
         watch.say("the last line of the journal was incomplete; its trial is measured again")
     bench = Bench(bound, keep=directory.path, say=watch.say)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
-    tables, forecast = Tables(journal), Forecast(stages(bound), overhead_s=bound.tester.overhead_s)
+    tables = Tables(journal)
+    forecast = Forecast(stages(bound), overhead_s=bound.tester.overhead_s, earlier=recalled(bound))
     state = _State(bound, directory, results, journal, bench, loopback, watch, tables, forecast)
     try:
         _write_results(state)
         _measure_all(state)
         state.status = COMPLETE
+        keep(bound, replace(forecast.ended(), when=now()))
     except TranslationError:
         state.status = INCORRECT
         raise
@@ -226,7 +230,7 @@ def _measure_all(state: _State) -> None:
     benchmarks = registry.wanted(state.bound)
     for size in run.frame_sizes:
         sizes = plugin.sizes_of(size)
-        _begin(state, Stage(SETUP, sizes.label, ""))
+        _begin(state, beginning(sizes.label, first=size == run.frame_sizes[0]))
         streams = _load(state, sizes)
         state.watch.say(f"{sizes.label} octets: checking the translation")
         try:
@@ -381,7 +385,7 @@ def _point(
         _begin(state, Stage(SELFTEST, octets, mode))
         found = found_again(
             state.bound, streams, spec, loopback, at.tester_capacity, number,
-            lambda text: state.watch.say(f"{octets} octets, {text}"),
+            lambda text: _repeat(state, f"{octets} octets, {text}", search=True),
         )  # fmt: skip
         if found is None:
             return None
@@ -434,11 +438,13 @@ def _find_capacity(
         tester,
         state.directory,
         least_fps=0.0 if of_phase_one else least_plausible_fps(spec.mode, others),
-        say=lambda text: state.watch.say(f"{octets} octets, {text}"),
+        say=lambda text: _repeat(state, f"{octets} octets, {text}", search=False),
         of_phase_one=of_phase_one,
     )
     if not of_phase_one:
         others[spec.mode] = capacity.rate_fps
+        if capacity.keys:
+            state.forecast.known(selftests(state.bound, capacity.rate_fps))
     if source != THIS_RUN:
         state.watch.say(f"{what}: the tester's own capacity: {source}")
     if not capacity.rate_fps:
@@ -459,6 +465,12 @@ def _told(state: _State, progress: Progress) -> None:
 def _begin(state: _State, stage: Stage, sharper: PlannedStage | None = None) -> None:
     state.forecast.begin(stage, sharper)
     state.before = None
+
+
+def _repeat(state: _State, why: str, *, search: bool) -> None:
+    """A self-test is made again."""
+    state.forecast.repeated(search=search)
+    state.watch.say(why)
 
 
 class JournaledTester:
@@ -497,7 +509,7 @@ class JournaledTester:
         state.watch.now(state.forecast.now(trial, state.before))
         wanted = state.run.procedure.watch_device
         with (
-            DuringTrial(trial, state.bound.driver.hooks),
+            DuringTrial(trial, state.bound.driver.hooks, self._bench.actions),
             Watching(trial, self._bench.session if wanted else None) as watching,
             Stolen() as kept,
         ):

@@ -11,11 +11,12 @@ from pydantic import BaseModel
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Intent, Plan
+from v6t.drivers.duts.plan import Change, Intent, Plan
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent import Port
+from v6t.profiles.intent_settings import IntentSettings
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,28 @@ class Commands(ABC):
         self.check_technology(intent.technology)
         self.refuse(intent, facts)
         plan = self.steps(intent, facts)
+        if IntentSettings.of(intent).reconfigures:
+            plan = self._reconfigured(intent, facts, plan)
         if self.options.ssh is not None and facts.way is not None:
             check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
         return plan
+
+    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+        """What can be added, changed and removed under traffic that has nothing to do with it.
+
+        None: nothing of this device, or not for this technology.
+        """
+        return None
+
+    def _reconfigured(self, intent: Intent, facts: Facts, plan: Plan) -> Plan:
+        change = self.beside(intent, facts)
+        if change is None:
+            raise UsageError(
+                f"the {self.name} driver has nothing of {intent.technology} that it could change "
+                "under traffic",
+                "leave reconfiguration out of --measure, or choose another driver",
+            )
+        return replace(plan, steps=(*plan.steps, change.kept), beside=change)
 
     @classmethod
     def check_technology(cls, technology: str) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from v6t.profiles.intent import DutIntent
 
@@ -76,6 +77,58 @@ class Step:
     reboots: bool = False
 
 
+Action = Literal["add", "change", "remove"]
+ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
+"""What is done to a configured device under traffic, in this order."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something beside the traffic that is added, changed and removed while traffic goes on.
+
+    Attributes:
+        what: it is, in words (``a route``, ``a MAP domain``).
+        add, change, remove: shell lines; ``remove`` is harmless where there is nothing.
+        look: a shell line that prints it; nothing where it is not there.
+        added, changed: what ``look`` then prints, among other things.
+        how: what changing it means where the device has no command for that.
+        deadline_s: how long each may take [s].
+    """
+
+    what: str
+    add: str
+    change: str
+    remove: str
+    look: str
+    added: str
+    changed: str
+    how: str = ""
+    deadline_s: float = 60.0
+
+    def command(self, action: Action) -> str:
+        """The shell line of an action."""
+        return {"add": self.add, "change": self.change, "remove": self.remove}[action]
+
+    def wrong(self, action: Action, output: str) -> str | None:
+        """What ``look`` says against an action that was carried out; None: nothing."""
+        if action == "remove":
+            return f"it is still there: {shown(output)}" if output.strip() else None
+        wanted = self.added if action == "add" else self.changed
+        seen = " ".join(output.split())
+        return None if wanted in seen else f"'{wanted}' is not there; it says {shown(output)}"
+
+    @property
+    def kept(self) -> Step:
+        """The plan's step that has it removed when the device is restored, whatever happened."""
+        return Step(
+            "true",
+            f"{self.what} beside the traffic is added, changed and removed under it",
+            undo=self.remove,
+            before=self.look,
+            was=Was.FOREIGN,
+        )
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything a device needs, in order.
@@ -87,6 +140,7 @@ class Plan:
         flush: what empties its state between trials; none: it has no state.
         checks: read-backs beyond those of the steps.
         notes: what a reader should know: defaults that matter, deviations.
+        beside: what is changed under traffic; None: nothing is.
     """
 
     driver: str
@@ -95,6 +149,7 @@ class Plan:
     flush: tuple[Step, ...] = ()
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
+    beside: Change | None = None
 
     @property
     def all_checks(self) -> tuple[Check, ...]:

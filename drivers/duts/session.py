@@ -20,7 +20,7 @@ from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.lock import BEAT_S, SILENCE_S, Lock
 from v6t.drivers.duts.manifest import described, standing
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, shown
+from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, Undo, undo_of
@@ -206,6 +206,36 @@ class Session:
                 raise DutError(f"{self.name}: {step.why}: '{step.command}' failed: {done.words}")
             if step.check is not None:
                 self._await(step.check)
+
+    def reconfigure(self, action: Action) -> None:
+        """Add, change or remove what the plan has beside the traffic, and read it back.
+
+        Raises:
+            DutError: it could not be done, or is not as it should be.
+        """
+        with self._telling():
+            change = self._beside
+            done = self.transport.run(change.command(action), "", change.deadline_s)
+            if done.status:
+                raise DutError(f"{self.name}: {action} {change.what} failed: {done.words}")
+            trouble = change.wrong(action, self.transport.run(change.look).out)
+            if trouble is not None:
+                raise DutError(f"{self.name}: {action} {change.what}: {trouble}")
+
+    def ready_for(self, action: Action) -> None:
+        """Make the device what it must be before an action, whatever was done to it before."""
+        there = bool(self.transport.run(self._beside.look).out.strip())
+        if there and action != "remove":
+            self.reconfigure("remove")
+        if action == "change" or (action == "remove" and not there):
+            self.reconfigure("add")
+
+    @property
+    def _beside(self) -> Change:
+        change = (self.plan or self.make_plan()).beside
+        if change is None:
+            raise DutError(f"{self.name}: nothing of it is changed under traffic")
+        return change
 
     def _reboot(self, step: Step) -> None:
         """Start the device anew, wait for a login, configure it again."""

@@ -30,7 +30,8 @@ class Embedded(TesterKind):
     title = "real frames through network namespaces of this machine; builds its lab itself"
     in_lab = True
     shared = THIS_MACHINE
-    setup_s = 3.0
+    setup_s = 5.0
+    load_s = 0.6
     overhead_s = 0.1
     stamps = (
         "from the moment the tester hands the frame to the kernel, read for each frame, to the "

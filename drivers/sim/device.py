@@ -44,6 +44,8 @@ class SimOptions(StrictModel):
     loss_curve: tuple[tuple[_Amount, _Amount], ...] = ()
     """Pairs (share of capacity, lost share), ascending, interpolated; replaces the plain limit.
     ``[[0.9, 0.0], [1.0, 0.001], [1.2, 0.2]]`` starts to lose early."""
+    random_loss: bool = False
+    """That share is the mean of what is lost: how much each trial loses is random (Poisson)."""
     capacity_noise: _Amount = 0.0
     """Capacity varies by this share from trial to trial (standard deviation)."""
     loss_probability: _Share = 0.0
@@ -76,6 +78,8 @@ class SimOptions(StrictModel):
     """How long it forwards nothing when it is reset during a trial."""
     reset_keeps: bool = False
     """A reset leaves the table of connections as it is (RST-03)."""
+    reconfigure_s: _Amount = 0.0
+    """How long it forwards nothing when something of it is changed during a trial."""
     surplus: _Count = 0
     """Frames the device sends twice in every trial."""
     late: _Count = 0
@@ -168,6 +172,8 @@ class Device:
         o, chance = self._options, self._chance
         share = self._loss_share(rate_fps / self.capacity_fps if self.capacity_fps else math.inf)
         lost = math.ceil(frames * share - 1e-9)
+        if o.random_loss:
+            lost = _poisson(chance, frames * share)
         if not o.loss_curve:
             lost = max(0, lost - o.buffer_frames)
         if any(low <= rate_fps <= high for low, high in o.dead_zones):
@@ -211,6 +217,13 @@ class Device:
                 return before[1] + part * (point[1] - before[1])
             before = point
         return max(before[1], 1.0 - 1.0 / load)
+
+
+def _poisson(chance: random.Random, mean: float) -> int:
+    """A Poisson number, however large its mean."""
+    import numpy as np
+
+    return int(np.random.default_rng(chance.getrandbits(64)).poisson(mean))
 
 
 def _drawn(chance: random.Random, count: int) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, Phase
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.distribution import Distribution
+from v6t.procedures.reset import HOOKS as RESETS
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -300,9 +301,11 @@ class SimTester:
             if round(more):
                 end = trial.duration_s + (round(more) - 1) / second.rate_fps
                 lost += round(more)
-        if trial.event is not None and o.reset_s:
-            until = min(trial.event.at_s + o.reset_s, trial.duration_s)
-            if trial.connections is not None and trial.mode == way == "reverse":
+        resets = trial.event is not None and trial.event.hook in RESETS
+        away_s = o.reset_s if resets else o.reconfigure_s
+        if trial.event is not None and away_s:
+            until = min(trial.event.at_s + away_s, trial.duration_s)
+            if resets and trial.connections is not None and trial.mode == way == "reverse":
                 # nothing but frames from inside makes a lost connection again
                 until = until if o.reset_keeps else trial.duration_s
             gone = round((until - trial.event.at_s) * trial.rate_fps)

@@ -29,6 +29,7 @@ class Trex(TesterKind):
     options_model = TrexOptions
     sending_error_s = LOOK_S
     setup_s = 10.0
+    load_s = 3.0
     overhead_s = 0.5
     stamps = (
         "from the moment TRex's core finishes the frame for its port's queue to the moment a core of "

@@ -21,7 +21,7 @@ def rehearse(path, sizes):
     flags = Flags(
         plugin="siit", preset="rfc", tester="sim", frame_sizes=sizes,
         benchmarks=("throughput", "frame-loss", "latency", "ipdv"),
-        procedure={"repetitions": 5, "latency": {"tags": 1000}},
+        procedure={"repetitions": 5, "latency": {"tags": 100}},
     )  # fmt: skip
     execute(bind(resolve(flags=flags)), path, Silent())
     # figures are as many as points, and would be three quarters of all calls

@@ -8,6 +8,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +23,10 @@ RUN_FILES = [
 ]
 """What a finished run of one benchmark leaves in its directory."""
 
-_PR_CAPBSET_DROP = 24
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
+_CAPABILITY_VERSION_3 = 0x20080522
+_PR_GET_SECUREBITS, _PR_SET_SECUREBITS = 27, 28
+_NO_SETUID_FIXUP = 1 << 2
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def v6t(*arguments: object) -> Done:
     return Done(status, out.getvalue(), err.getvalue())
 
 
-def v6t_process(*arguments: object, preexec=None, **environment: str) -> Done:
+def v6t_process(*arguments: object, **environment: str) -> Done:
     """``v6t ARGUMENTS`` in a process of its own, with changes to the environment."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],
@@ -55,18 +58,33 @@ def v6t_process(*arguments: object, preexec=None, **environment: str) -> Done:
         text=True,
         check=False,
         env={**os.environ, **environment},
-        preexec_fn=preexec,
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def bound_by_permissions() -> None:
-    """In a child before it starts: root, too, meets the permissions of files."""
-    if os.geteuid():
-        return
-    for capability in (_CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH):
-        if ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0):
-            raise OSError("this root may not give up capabilities")
+@contextlib.contextmanager
+def bound_by_permissions() -> Iterator[None]:
+    """Root, too, meets the permissions of files, in this thread and for a while."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    # effective, permitted, inheritable: of the first 32 capabilities, then of the others
+    held = (ctypes.c_uint32 * 6)()
+    if libc.capget(header, held):
+        raise OSError(ctypes.get_errno(), "capget")
+    bound = (ctypes.c_uint32 * 6)(*held)
+    bound[0] &= ~(1 << _CAP_DAC_OVERRIDE | 1 << _CAP_DAC_READ_SEARCH)
+    bits = libc.prctl(_PR_GET_SECUREBITS, 0, 0, 0, 0)
+    root = os.geteuid() == 0
+    # else access(2) tells root by what it could take back
+    if root and libc.prctl(_PR_SET_SECUREBITS, bits | _NO_SETUID_FIXUP, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+    try:
+        if libc.capset(header, bound):
+            raise OSError(ctypes.get_errno(), "capset")
+        yield
+    finally:
+        if libc.capset(header, held) or (root and libc.prctl(_PR_SET_SECUREBITS, bits, 0, 0, 0)):
+            raise OSError(ctypes.get_errno(), "capset, prctl")
 
 
 def tree(directory: Path) -> dict[str, bytes | None]:

@@ -358,6 +358,20 @@ def test_a_device_that_is_no_longer_configured_deviates_from_nothing(
         auditing.audit(bound, auditing.Wanted(variants=False), None, lambda text: None)
 
 
+def test_what_was_found_is_noted_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed writes nothing more."""
+    monkeypatch.setattr(auditing, "NOTED_S", 0.0)
+    _probed_by(monkeypatch, _Deaf(KeyboardInterrupt()))
+    noted: list[int] = []
+    bound = bind(resolve(flags=Flags(plugin="siit")))
+    wanted = auditing.Wanted(clauses=("4.1-",))
+    auditing.audit(
+        bound, wanted, None, lambda text: None, lambda record: noted.append(len(record.findings))
+    )
+    assert noted
+    assert noted == list(range(1, len(noted) + 1))
+
+
 class _Dying(_Deaf):
     """Deaf, and gone from its fifth exchange on."""
 

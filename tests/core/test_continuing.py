@@ -22,7 +22,7 @@ from v6t.profiles.errors import TesterError, UsageError
 from v6t.profiles.model import Role
 from v6t.profiles.streams import ORDER, Stream, StreamSet
 
-from .support import bound_by_permissions, complaint, tree, v6t, v6t_process
+from .support import bound_by_permissions, complaint, tree, v6t
 from .test_run import comparable, journal_keys, results, simulated
 
 EARLIER = Path(__file__).parents[1] / "earlier"
@@ -82,7 +82,8 @@ def test_a_complete_run_that_may_not_be_written_can_be_read(complete):
         if path.name != ".lock":
             path.chmod(0o400)
     complete.chmod(0o500)
-    done = v6t_process("resume", complete, "--json", preexec=bound_by_permissions)
+    with bound_by_permissions():
+        done = v6t("resume", complete, "--json")
     assert done.status == 0, done.err
     assert json.loads(done.out)["status"] == "complete"
 

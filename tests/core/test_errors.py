@@ -196,7 +196,9 @@ def test_permissions(arguments, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shut").mkdir(mode=0o500)
     (tmp_path / "secret.yaml").touch(mode=0o000)
-    assert expected in complaint(v6t_process(*arguments, preexec=bound_by_permissions))
+    with bound_by_permissions():
+        done = v6t(*arguments)
+    assert expected in complaint(done)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["secret.yaml", "shut"]
 
 
@@ -207,7 +209,8 @@ def test_a_run_whose_journal_may_not_be_written_is_not_resumed(tmp_path):
     (out / "results.json").write_text(json.dumps({**content, "status": "running"}))
     (out / "journal.jsonl").chmod(0o400)
     before = tree(out)
-    done = v6t_process("resume", out, preexec=bound_by_permissions)
+    with bound_by_permissions():
+        done = v6t("resume", out)
     assert "journal.jsonl cannot be opened: Permission denied" in complaint(done)
     assert tree(out) == before
 

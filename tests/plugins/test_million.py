@@ -17,6 +17,7 @@ import pytest
 from v6t.core.config.plugins import load_plugin
 from v6t.plugins.base import Links
 from v6t.profiles.compiler.compile import compile_traffic
+from v6t.profiles.distinct import distinct
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import DIRECTIONS
 
@@ -242,8 +243,8 @@ def test_a_million_frames_are_what_they_should_be(name, direction):
             told = [known[a] for a in seen]
             if None not in told:
                 assert np.array_equal(owners, np.array(told)[whose])
-            pairs = np.unique(np.stack([whose, owners]), axis=1).T
-            customers |= {(seen[a], int(psid)) for a, psid in pairs}
+            pairs = distinct(whose.astype(np.int64) << 16 | owners)
+            customers |= {(seen[pair >> 16], pair & 0xFFFF) for pair in pairs.tolist()}
         elif sender.senders:
             customers |= set(seen)
     if sender.senders and FRAMES >= 1_000_000:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from v6t.drivers.duts.chain.parts import Part
+from v6t.drivers.duts.plan import Action
 from v6t.drivers.duts.session import Session
-from v6t.profiles.errors import V6tError
+from v6t.profiles.errors import DutError, V6tError
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,22 @@ class ChainSession:
         """Empty what keeps state."""
         for each in self.driven:
             each.session.flush()
+
+    def reconfigure(self, action: Action) -> None:
+        """Nothing of several devices is changed; see :meth:`v6t.drivers.duts.commands.Commands.beside`.
+
+        Raises:
+            DutError: always.
+        """
+        raise DutError(f"{self.name}: nothing of several devices is changed under traffic")
+
+    def ready_for(self, action: Action) -> None:
+        """The same.
+
+        Raises:
+            DutError: always.
+        """
+        self.reconfigure(action)
 
     def keep(self) -> None:
         """The configuration stays, whatever becomes of the sessions."""

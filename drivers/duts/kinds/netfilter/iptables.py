@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
-from v6t.drivers.duts.plan import Step, Was, contains
+from v6t.drivers.duts.kinds.spare import spare4
+from v6t.drivers.duts.plan import Change, Intent, Step, Was, contains
 
 COMMENT = "-m comment --comment v6t"
 SAVED = "iptables -t nat -S POSTROUTING"
@@ -32,6 +34,29 @@ class Iptables(NetfilterNat):
             for pool in pools
             for net in pool.inside
         ]
+
+    def beside(self, intent: Intent, facts: Facts) -> Change:
+        """A rule for clients that are not there, from other ports when it is changed."""
+        pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
+        chain = "iptables -w -t nat"
+        number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '/v6t-beside/ {{print $1}}')"
+
+        def rule(low: int) -> str:
+            target = f"{pool.span}:{low}-{pool.high}"
+            return (
+                f"-s {spare4(intent)} -o {port} -p udp -m comment --comment v6t-beside "
+                f"-j SNAT --to-source {target}"
+            )
+
+        return Change(
+            "a NAT rule",
+            add=f"{chain} -A POSTROUTING {rule(pool.low)}",
+            change=f"{chain} -R POSTROUTING {number} {rule(pool.low + 1)}",
+            remove=f"for n in {number}; do {chain} -D POSTROUTING $n; done",
+            look=f"{SAVED} | grep -F v6t-beside || true",
+            added=f":{pool.low}-{pool.high}",
+            changed=f":{pool.low + 1}-{pool.high}",
+        )
 
 
 def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:

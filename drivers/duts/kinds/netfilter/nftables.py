@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
-from v6t.drivers.duts.plan import Check, Step, Was, checked
+from v6t.drivers.duts.kinds.spare import spare4
+from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked
 
 LIST = "nft -j list table ip v6t"
 
@@ -29,6 +31,29 @@ class Nftables(NetfilterNat):
         """See the base class."""
         text = nat.nft_table([rule for pool in pools for rule in nat.nft_rules(pool, port)])
         return table(self.options.state_dir, text, listing(pools, port))
+
+    def beside(self, intent: Intent, facts: Facts) -> Change:
+        """A rule for clients that are not there, from other ports when it is changed."""
+        pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
+        look = "nft -a list chain ip v6t post 2>/dev/null | grep -F v6t-beside || true"
+        handle = "$(nft -a list chain ip v6t post | sed -n '/v6t-beside/s/.*handle //p')"
+
+        def rule(low: int) -> str:
+            return (
+                f'ip saddr {spare4(intent)} oifname "{port}" ip protocol udp counter snat to '
+                f"{pool.span}:{low}-{pool.high} comment '\"v6t-beside\"'"
+            )
+
+        return Change(
+            "a NAT rule",
+            add=f"nft add rule ip v6t post {rule(pool.low)}",
+            change=f"nft replace rule ip v6t post handle {handle} {rule(pool.low + 1)}",
+            remove="for h in $(nft -a list chain ip v6t post 2>/dev/null | "
+            "sed -n '/v6t-beside/s/.*handle //p'); do nft delete rule ip v6t post handle $h; done",
+            look=look,
+            added=f":{pool.low}-{pool.high}",
+            changed=f":{pool.low + 1}-{pool.high}",
+        )
 
 
 def listing(pools: Sequence[nat.Pool], port: str) -> Check:

@@ -12,7 +12,7 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
@@ -189,6 +189,13 @@ class Vpp(Driver):
         if o.started:
             steps = [*first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
+
+    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+        """A domain of MAP or lw4o6, or a public address of NAT44."""
+        settings = settings_of(intent)
+        if isinstance(settings, (MapRelay, BindingTable)):
+            return map_domains.beside(intent, self.cli)
+        return nat.beside(intent, self.cli) if _is_nat44(settings) else None
 
     def port(self, side: str) -> str:
         """VPP's name of an interface."""

@@ -7,8 +7,9 @@ from ipaddress import IPv6Network, ip_network
 from typing import Any
 
 from v6t.drivers.duts.kinds.softwires import Softwire, softwires
+from v6t.drivers.duts.kinds.spare import spare4, spare6
 from v6t.drivers.duts.kinds.vpp import syntax
-from v6t.drivers.duts.plan import Intent, Step, Was, checked
+from v6t.drivers.duts.plan import Change, Intent, Step, Was, checked
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import BindingTable, MapRelay, Rule, settings_of
 
@@ -111,6 +112,51 @@ def steps(intent: Intent, cli: Cli, ports: Mapping[str, str], place: str) -> lis
             for n, rule in enumerate(relay.rules)
         ]
     return [*own, *(_interface(cli, port, kind) for port in ports.values())]
+
+
+def beside(intent: Intent, cli: Cli) -> Change:
+    """A domain of a rule, or of an address with one softwire, that no test packet belongs to."""
+    net, prefix, tag = spare4(intent), spare6(intent), "v6tbeside"
+    add = cli(f"map add domain tag {tag} WORDS")
+    if isinstance(settings_of(intent), BindingTable):
+        row = next(softwires(intent))
+        host = net.network_address + 7
+        index = cli("show map domain") + f" | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
+        words = (
+            f"ip4-pfx {host}/32 ip6-pfx ::/0 ip6-src {row.br} ea-bits-len 0 "
+            f"psid-offset {row.psid_offset} psid-len {row.psid_len}"
+        )
+        rule = cli(f"map add rule index INDEX psid 0 ip6-dst {prefix.network_address + 1}")
+        more = f"i=$({index}); {rule.replace('INDEX', '$i')}"
+        what, first, other = (
+            "a lwB4 with its address",
+            words,
+            words.replace(str(host), str(host + 1)),
+        )
+        added, changed = f"{host}/32", f"{host + 1}/32"
+    else:
+        relay = MapRelay.of(intent)
+        source, more, what = str(relay.dmr or relay.br_address), "true", "a MAP domain"
+
+        def of(ea_len: int) -> str:
+            return (
+                f"ip4-pfx {net} ip6-pfx {prefix} ip6-src {source} ea-bits-len {ea_len} "
+                f"psid-offset 6 psid-len {ea_len - 8}"
+            )
+
+        first, other = of(16), of(14)
+        added, changed = "ea-bits-len 16", "ea-bits-len 14"
+    gone = _delete(cli, tag)
+    return Change(
+        what,
+        add=f"{add.replace('WORDS', first)} && {more}",
+        change=f"{gone}; {add.replace('WORDS', other)} && {more}",
+        remove=gone,
+        look=f"{cli('show map domain')} | grep -F '{{{tag}}}' || true",
+        added=added,
+        changed=changed,
+        how="changed: removed and added anew, VPP has no other way",
+    )
 
 
 def _words(rule: Rule, source: str) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address
 
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.spare import spare4
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
-from v6t.drivers.duts.plan import Check, Intent, Step, Was, checked, contains, matches
+from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked, contains, matches
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 
@@ -130,6 +131,27 @@ def _nat44(
             silent=True,
         ),
     ]
+
+
+def beside(intent: Intent, cli: Cli) -> Change:
+    """A public address of NAT44 that no connection has."""
+    first = spare4(intent).network_address + 77
+    other, show = first + 1, cli("show nat44 addresses")
+
+    def gone(address: IPv4Address) -> str:
+        there = f"{show} | grep -wqF {address}"
+        return f"if {there}; then {cli(f'nat44 add address {address} del')}; fi"
+
+    return Change(
+        "a public address",
+        add=cli(f"nat44 add address {first}"),
+        change=f"{gone(first)}; {cli(f'nat44 add address {other}')}",
+        remove=f"{gone(first)}; {gone(other)}",
+        look=f"{show} | grep -wF -e {first} -e {other} || true",
+        added=str(first),
+        changed=str(other),
+        how="changed: removed and another one added",
+    )
 
 
 def _by_start_up(version: str) -> UsageError:

@@ -1,0 +1,231 @@
+"""What loss counts say of the critical load: Bayesian inference over two shapes of the loss function.
+
+Shapes, likelihood and priors are those that draft-vpolak-bmwg-plrsearch-03 describes (PLRsearch,
+FD.io CSIT); the code is v6t's own. Both shapes are loss rates that grow from nothing at no load and
+run, far above it, parallel to the load at a distance m, the most that the device forwards; a says
+over how wide a range of loads the bend extends. Their second derivative is a logistic density
+("stretch") or a Gaussian ("erf"). A loss count is Poisson distributed around rate times duration.
+
+The posterior over (m, a) is summed over points that close in on where it is. They are no random
+ones: equal trials give equal figures, on every machine and after every resume.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+from v6t.procedures.critical_load import Estimate, Offered, ShapeEstimate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    F64 = NDArray[np.float64]
+
+POINTS = 500
+"""At which the posterior is computed, again and again while they close in on it."""
+ENOUGH = 0.3
+"""Share of the points that must have a say (effective sample size) before they close in further."""
+WIDER = 2.0
+"""Variances of the next points, as multiples of what was found: its edges must be among them."""
+AT_LAST = 2
+"""Rounds with all that the trials say, after which points have followed."""
+MOST_ROUNDS = 80
+HALVINGS = 45
+COVERAGE = 0.95
+"""Of the interval."""
+
+
+def _log_softplus(z: F64) -> F64:
+    """``log(log(1 + e^z))``, exact at both ends."""
+    middle = np.log(np.log1p(np.exp(np.clip(z, -30.0, 30.0))))
+    return np.where(z < -30, z, np.where(z > 30, np.log(np.maximum(z, 1.0)), middle))
+
+
+def log_stretch(load: F64, m: F64, a: F64) -> F64:
+    """Logarithm of the loss rate: the primitive function of a logistic one."""
+    x, c = load / a, m / a
+    grown = x + np.log(-np.expm1(-x))  # log(e^x - 1)
+    return np.log(a) + np.log1p(np.exp(-c)) + _log_softplus(grown - np.logaddexp(0.0, c))
+
+
+_T = np.linspace(-6.0, 6.0, 4801)
+_ERFC = np.array([math.erfc(t) for t in _T])
+_LOG_G = np.log(
+    np.array([math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t) for t in _T[_T <= 4]])
+)
+
+
+def _log_g(t: F64) -> F64:
+    """Logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
+    far = np.maximum(t, 4.0)
+    beyond = (
+        -(far**2)
+        - np.log(2 * math.sqrt(math.pi) * far**2)
+        + np.log1p(-1.5 / far**2 + 3.75 / far**4 - 13.125 / far**6)
+    )
+    near = np.interp(t, _T[_T <= 4], _LOG_G)
+    below = np.log(np.maximum(-2 * t, 1e-300))
+    return np.where(t > 4, beyond, np.where(t < -6, below, near))
+
+
+def log_erf(load: F64, m: F64, a: F64) -> F64:
+    """Logarithm of the loss rate: the double primitive function of a Gaussian."""
+    upper, lower = _log_g((m - load) / a), _log_g(m / a)
+    apart = np.minimum(lower - upper, -1e-15)
+    whole = 2.0 - np.interp(np.minimum(m / a, 6.0), _T, _ERFC)
+    rate: F64 = np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(whole)
+    return rate
+
+
+Shape = Callable[["F64", "F64", "F64"], "F64"]
+"""Loads, m and a to logarithms of loss rates."""
+SHAPES: tuple[tuple[str, Shape], ...] = (
+    ("stretch", log_stretch),
+    ("erf", log_erf),
+)
+
+
+class Inference:
+    """What trials say as they come; each search has one of its own.
+
+    Between two trials the points stay near to where the posterior was: that is quicker, and depends
+    on nothing but the trials so far.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._near: dict[str, tuple[F64, F64]] = {}
+
+    def __call__(self, trials: Sequence[Offered], target: float, most_fps: float) -> Estimate:
+        """The critical load after some trials.
+
+        Args:
+            trials: what was offered and lost: those of the call before, and further ones.
+            target: lost share at the critical load.
+            most_fps: the largest load: the scale of what is thought of the device beforehand.
+        """
+        loads = np.array([t.rate_fps for t in trials])
+        # frames count over all directions: as long as a trial of one direction at this load would be
+        spans = np.array([t.frames / t.rate_fps for t in trials])
+        lost = np.array([t.lost for t in trials], dtype=float)
+        found, values, weights = [], [], []
+        for name, shape in SHAPES:
+            near = self._near.get(name, (np.zeros(2), 4.0 * np.eye(2)))
+
+            def said(m: F64, a: F64, shape: Shape = shape) -> F64:
+                rate = np.maximum(shape(loads[None, :], m[:, None], a[:, None]), -600.0)
+                told = (lost * rate - spans * np.exp(rate)).sum(axis=1)
+                return np.where(np.isfinite(told), told, -1e300)
+
+            m, a, weight, self._near[name] = _posterior(said, most_fps, near)
+            critical = _critical(shape, m, a, target)
+            mean = float(critical @ weight)
+            found.append(ShapeEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight)))
+            values.append(critical)
+            weights.append(weight / len(SHAPES))
+        return _together(tuple(found), np.concatenate(values), np.concatenate(weights))
+
+
+def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> Estimate:
+    mean = float(whole @ share)
+    by_size = np.argsort(whole, kind="stable")
+    reached = np.cumsum(share[by_size])
+    tail = (1 - COVERAGE) / 2
+    low, high = (
+        float(whole[by_size[min(len(whole) - 1, int(np.searchsorted(reached, p)))]])
+        for p in (tail, 1 - tail)
+    )
+    return Estimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
+
+
+def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
+    """Parameters m and a at points ``(n, 2)`` of the plane, and the logarithm of their prior.
+
+    The plane's coordinates are logits of two numbers between 0 and 1 that are even beforehand: m
+    is Lomax distributed with the scale of the largest load, and above 1; a is m to the second.
+    """
+    p, q = (1 / (1 + np.exp(-np.clip(at[:, axis], -35, 35))) for axis in (0, 1))
+    m = 1.0 + most_fps * p / (1.0 - p)
+    prior = np.log(p) + np.log1p(-p) + np.log(q) + np.log1p(-q)
+    return m, m**q, prior
+
+
+@lru_cache(maxsize=1)
+def _spread() -> F64:
+    """Points ``(n, 2)`` spread like a Gaussian, more evenly than random ones: Halton's."""
+    found = np.empty((POINTS, 2))
+    quantile = NormalDist().inv_cdf
+    for axis, base in enumerate((2, 3)):
+        for number in range(POINTS):
+            value, part, left = 0.0, 1.0 / base, number + 1
+            while left:
+                left, digit = divmod(left, base)
+                value += digit * part
+                part /= base
+            found[number, axis] = quantile(value)
+    return found
+
+
+def _posterior(
+    said: Callable[[F64, F64], F64], most_fps: float, near: tuple[F64, F64]
+) -> tuple[F64, F64, F64, tuple[F64, F64]]:
+    """Points (m, a) where the posterior is, and their weights, all ``(n,)``; where to look next.
+
+    Importance sampling with points that follow what they find. What the trials say counts a little
+    first and then more, so that the points are never far from where it leads them.
+    """
+    centre, spread = near
+    power, left = 0.0, AT_LAST
+    proposed = -0.5 * (_spread() ** 2).sum(axis=1)
+    for _ in range(MOST_ROUNDS):
+        at = centre + _spread() @ np.linalg.cholesky(spread).T
+        m, a, prior = _parameters(at, most_fps)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            told = said(m, a)
+        power = _further(prior - proposed, told, power)
+        weight = _weights(prior - proposed + power * told)
+        centre = weight @ at
+        spread = WIDER * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
+        left -= power >= 1.0
+        if not left:
+            break
+    return m, a, weight, (centre, spread)
+
+
+def _weights(logarithms: F64) -> F64:
+    weight: F64 = np.exp(logarithms - logarithms.max())
+    shares: F64 = weight / weight.sum()
+    return shares
+
+
+def _further(base: F64, said: F64, power: float) -> float:
+    """The largest share of what trials say at which enough points count; no less than before."""
+
+    def enough(share: float) -> bool:
+        return bool(1 / (_weights(base + share * said) ** 2).sum() >= ENOUGH * POINTS)
+
+    if enough(1.0):
+        return 1.0
+    low, high = power, 1.0
+    for _ in range(30):
+        middle = math.sqrt(low * high) if low else high / 1000
+        low, high = (middle, high) if enough(middle) else (low, middle)
+        if (low and high / low < 1.05) or high < 1e-12:
+            break
+    return max(low, power)
+
+
+def _critical(shape: Shape, m: F64, a: F64, target: float) -> F64:
+    """Loads at which each loss function is the target share of the load."""
+    low, high = np.zeros(len(m)), m / (1 - target) + 60 * a
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            above = shape(middle, m, a) > math.log(target) + np.log(middle)
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return (low + high) / 2

@@ -1,0 +1,234 @@
+"""Soak tests: loss over hours; critical loads: where random loss reaches a share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from v6t.analysis.blocks import Drawing
+from v6t.analysis.figures.canvas import (
+    BLACK,
+    BLUE,
+    VERMILLION,
+    axes,
+    drawing,
+    legend,
+    look,
+    svg,
+    thousands,
+)
+from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentations.common import POINT, at, marked
+from v6t.analysis.records.soak import CriticalLoadRecord, SoakRecord
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, count, percent, seconds, sheet
+from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
+from v6t.procedures.soak import BENCHMARK as SOAK
+from v6t.procedures.trial import DirectionResult
+
+HOUR_S = 3600.0
+
+
+class SoakPresentation(Presentation[SoakRecord]):
+    """Loss over hours."""
+
+    name = SOAK
+    title = "Soak test"
+    record: ClassVar[type[SoakRecord]] = SoakRecord
+
+    def sheet(self, records: Sequence[SoakRecord]) -> Sheet:
+        """A row for each direction."""
+        names = [
+            *(*POINT, "offered fps\nper direction", "traffic s", "frames", "lost", "lost %"),
+            *("intervals\nwith loss", "episodes", "longest s\nwithout", "worst\ninterval %"),
+            *("1st half %", "2nd half %"),
+        ]
+        rows = [
+            [
+                *(*at(r, way), count(r.rate), count(r.measured_s), count(d.frames), count(d.lost)),
+                *(_share(d.loss_percent), f"{d.lossy} of {d.intervals}", str(d.episodes)),
+                *(seconds(d.longest_s), _share(d.worst_percent), *map(_share, d.halves_percent)),
+            ]
+            for r in records
+            for way, d in r.directions.items()
+        ]
+        return sheet(records[0].title, names, rows)
+
+    def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
+        """Lost share against time, from the trials themselves."""
+        for record in records:
+            name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
+            with drawing(name):
+                figure, (panel,) = axes(height=3.2)
+                for number, way in enumerate(record.directions):
+                    points = list(_over_time(data, record, way))
+                    panel.plot([t / HOUR_S for t, _ in points], [p for _, p in points],
+                               linewidth=0.9, color=look(number).color, label=way)  # fmt: skip
+                for number, trial in enumerate(data.of(record)):
+                    if any(trial.key == t.key for t in record.invalid_trials):
+                        begin = number * record.stretch_s
+                        panel.axvspan(begin / HOUR_S, (begin + record.stretch_s) / HOUR_S,
+                                      color="#dddddd")  # fmt: skip
+                panel.set_xlabel("hours of traffic")
+                panel.set_ylabel("lost frames, %")
+                panel.set_ylim(bottom=0)
+                legend(panel)
+                what = (
+                    f"Loss over {record.measured_s:,.0f} s at {record.rate:,.0f} fps per direction, "
+                    f"{record.point}; grey: the tester faltered, nothing is known."
+                )
+                yield Drawing(svg(figure, name), what, what)
+
+    def quantities(self, record: SoakRecord) -> Iterator[Quantity]:
+        """The lost share of each direction."""
+        for way, found in record.directions.items():
+            yield Quantity(f"lost {way}", "%", [found.loss_percent], False,
+                           at=f"{record.rate:,.0f} fps")  # fmt: skip
+
+    def headlines(self, record: SoakRecord) -> Iterator[Headline]:
+        """The same."""
+        for way, found in record.directions.items():
+            yield Headline(f"soak, lost % {way}", found.loss_percent, None, None)
+
+    def shown(self, value: float | None) -> str:
+        """Small shares."""
+        return _share(value)
+
+    def remarks(self, record: SoakRecord) -> Iterator[str]:
+        """Stretches without a result, and loss that grows."""
+        if record.faltered:
+            yield (
+                f"the tester faltered in {record.faltered} of {record.stretches} stretches: nothing "
+                "is known of them"
+            )
+        for way, found in record.directions.items():
+            first, second = found.halves_percent
+            if second and second > 2 * (first or 0.0) and found.lost > 10:
+                yield f"{way}: more than twice as much was lost in the second half as in the first"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """That there is a number for each second."""
+        records = self.measured(data)
+        whole = all(not r.faltered for r in records)
+        yield clause("v6t, soak test", "every stretch is measured, none is left out",
+                     f"{sum(r.faltered for r in records)} of {sum(r.stretches for r in records)} "
+                     "without a result", whole if records else None)  # fmt: skip
+
+
+def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
+    invalid = {t.key for t in record.invalid_trials}
+    for number, trial in enumerate(data.of(record)):
+        begins_s = number * record.stretch_s
+        counted = trial.result.directions.get(way)
+        if trial.key in invalid or counted is None:
+            yield begins_s, float("nan")
+            continue
+        yield from ((begins_s + t, p) for t, p in _slots(counted, record.stretch_s))
+
+
+def _slots(counted: DirectionResult, stretch_s: float) -> Iterator[tuple[float, float]]:
+    frames, course = counted.total("required"), counted.course
+    lost = frames - counted.total("received")
+    if course is None or sum(course.lost) != lost:
+        yield 0.0, 100 * lost / frames
+        return
+    each = frames * course.slot_s / stretch_s
+    for number, gone in enumerate(course.lost):
+        if number * course.slot_s < stretch_s:
+            yield number * course.slot_s, 100 * gone / each
+
+
+def _share(value: float | None) -> str:
+    return percent(value) if not value or value >= 0.1 else f"{value:.2g}"
+
+
+class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
+    """Where random loss reaches a share."""
+
+    name = CRITICAL_LOAD
+    title = "Critical load"
+    record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
+
+    def sheet(self, records: Sequence[CriticalLoadRecord]) -> Sheet:
+        """The estimate with its interval."""
+        names = [
+            *(*POINT, "target\nloss %", "critical load\nfps per direction", "95 % interval"),
+            *("deviation", "stretch", "erf", "traffic s", "trials", "without\nloss", "bound fps"),
+        ]
+        rows = [
+            [
+                *(*at(r), f"{r.target_percent:g}", marked(count(r.estimate), r.limited)),
+                *(f"{r.low:,.0f} to {r.high:,.0f}", count(r.deviation)),
+                *(count(r.shapes[s].mean) if s in r.shapes else "-" for s in ("stretch", "erf")),
+                *(count(r.searched_s), str(len(r.trials) - len(r.invalid_trials))),
+                *(str(r.lossless), f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
+            ]
+            for r in records
+        ]
+        return sheet(self.title, names, rows)
+
+    def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
+        """What it is."""
+        return (
+            "Critical load: the rate at which the target share of the frames is lost on average, by "
+            "Bayesian inference from the loss counts of all trials (PLRsearch, "
+            "draft-vpolak-bmwg-plrsearch-03)."
+        )
+
+    def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
+        """Lost share of each trial against its load, with the estimate."""
+        for record in records:
+            name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
+            with drawing(name):
+                figure, (panel,) = axes(height=3.4)
+                trials = data.counted([record])
+                loads, shares = [], []
+                for trial in trials:
+                    ways = trial.result.directions.values()
+                    frames = sum(w.total("required") for w in ways)
+                    loads.append(float(trial.asked["rate_fps"]))
+                    shares.append(100 * (1 - sum(w.total("received") for w in ways) / frames))
+                panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
+                           label="trial")  # fmt: skip
+                panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")
+                panel.axvline(record.estimate, color=VERMILLION, label="critical load")
+                panel.axvspan(record.low, record.high, color=VERMILLION, alpha=0.2)
+                panel.set_xlabel("offered, frames per second per direction")
+                panel.set_ylabel("lost frames, %")
+                panel.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
+                thousands(panel, "x")
+                legend(panel)
+                what = (
+                    f"Lost share of each trial against its load, {record.point}: the critical load at "
+                    f"{record.target_percent:g} % is {record.estimate:,.0f} fps, within "
+                    f"{record.low:,.0f} and {record.high:,.0f} (95 %)."
+                )
+                yield Drawing(svg(figure, name), what, what)
+
+    def quantities(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
+        """The estimate."""
+        yield Quantity("critical load", "fps", [record.estimate], True, resolution=record.deviation,
+                       limited=record.limited, at=f"{record.target_percent:g} % loss")  # fmt: skip
+
+    def headlines(self, record: CriticalLoadRecord) -> Iterator[Headline]:
+        """The estimate and its interval."""
+        yield Headline(self.name, record.estimate, record.low, record.high)
+
+    def cards(self, record: CriticalLoadRecord) -> Iterator[Card]:
+        """The estimate."""
+        yield Card(marked(count(record.estimate), record.limited), "fps per direction",
+                   f"critical load at {record.target_percent:g} % loss, {record.point}")  # fmt: skip
+
+    def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
+        """Where the model does not fit, or too little was seen."""
+        if record.estimate < record.lowest:
+            yield "the critical load is below all that was offered: it is extrapolated"
+        if record.lossless == len(record.trials) - len(record.invalid_trials):
+            yield "no trial lost frames: the critical load is above all that was offered"
+
+    def clauses(self, data: RunData) -> Iterator[Clause]:
+        """How long was searched."""
+        records = self.measured(data)
+        least = min((r.searched_s for r in records), default=0)
+        yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
+                     f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip

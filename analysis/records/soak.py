@@ -1,0 +1,230 @@
+"""Records of soak tests and of critical loads for ``results.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+from v6t.analysis.records.base import FPS, Model, Number, Record, Row, head
+from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
+from v6t.procedures.critical_load import CriticalLoadResult
+from v6t.procedures.soak import BENCHMARK as SOAK
+from v6t.procedures.soak import Interval, SoakResult
+from v6t.procedures.trial import directions_of
+
+
+class Soaked(Model):
+    """What became of one direction."""
+
+    frames: int
+    """due in what was measured"""
+    lost: int
+    """of them"""
+    loss_percent: Number | None
+    """lost share [%]; null where nothing was measured"""
+    intervals: int
+    """into which the time is cut"""
+    lossy: int
+    """intervals in which frames were lost"""
+    episodes: int
+    """times in which frames were lost in one interval after the other"""
+    longest_s: Number
+    """longest time without loss [s]"""
+    worst_percent: Number | None
+    """lost share of the worst interval [%]"""
+    worst_at_s: Number | None
+    """when that began, in seconds of traffic; null where nothing was lost [s]"""
+    halves_percent: list[Number | None]
+    """lost share of the first and of the second half of the intervals [%]"""
+
+
+class SoakRecord(Record):
+    """Loss over hours at one rate."""
+
+    unit: Literal["%"]
+    """of lost shares"""
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str
+    """where the rate is from"""
+    duration_s: Number
+    """asked for, all stretches together [s]"""
+    measured_s: Number
+    """of it, without stretches in which the tester faltered [s]"""
+    stretch_s: Number
+    """length of a stretch [s]"""
+    stretches: int
+    """that were sent"""
+    faltered: int
+    """stretches in which the tester faltered: gaps, no loss of the device"""
+    directions: dict[str, Soaked]
+    """loss of each direction"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        """See the base class."""
+        return [self.rate]
+
+
+class ShapeFound(Model):
+    """What one shape of the loss function makes of the trials."""
+
+    mean: Number
+    """of the critical load"""
+    deviation: Number
+    """its standard deviation"""
+
+
+class CriticalLoadRecord(Record):
+    """The load at which a given share is lost on average; rates in the record's `unit`."""
+
+    unit: Literal["frames per second"] = FPS
+    """of rates"""
+    target_percent: Number
+    """lost share at the critical load [%]"""
+    estimate: Number
+    """the critical load"""
+    deviation: Number
+    """its standard deviation, both shapes together"""
+    low: Number
+    """lower end of the interval that holds it with 95 % of the probability"""
+    high: Number
+    """upper end of that interval"""
+    shapes: dict[str, ShapeFound]
+    """the estimates of both shapes; where they differ the shape of the device's loss is not known"""
+    searched_s: Number
+    """length of all valid trials together [s]"""
+    lossless: int
+    """valid trials without loss"""
+    lowest: Number
+    """smallest rate offered in a valid trial"""
+    upper_bound: Number
+    """highest rate that could be offered"""
+    upper_bound_reason: str
+    """`media` or `tester`"""
+    tester_ceiling: Number | None = None
+    """the tester's own capacity"""
+
+    @property
+    def limited(self) -> bool:
+        """The interval reaches what tester or medium carry."""
+        return self.high >= self.upper_bound
+
+
+def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
+    """The record of a soak test."""
+    spec = result.spec
+    ways = directions_of(spec.conditions.mode)
+    good = [s for s in result.stretches if s.intervals]
+    return SoakRecord(
+        **head(spec.conditions, SOAK, "Soak test", result.attempts, conditions),
+        unit="%",
+        not_measured=None if good else "the tester faltered in every stretch",
+        repetitions=1,
+        rate=spec.rate_fps,
+        rate_source=spec.rate_source,
+        duration_s=spec.stretches * spec.stretch_s,
+        measured_s=len(good) * spec.stretch_s,
+        stretch_s=spec.stretch_s,
+        stretches=len(result.stretches),
+        faltered=len(result.stretches) - len(good),
+        directions={way: _soaked(result.intervals(way)) for way in ways},
+    )
+
+
+def _soaked(intervals: Sequence[Interval]) -> dict[str, Any]:
+    lossy = [i for i in intervals if i.lost]
+    worst = max(lossy, key=lambda i: i.lost / max(i.frames, 1), default=None)
+    runs = [(bad, list(some)) for bad, some in groupby(intervals, key=lambda i: i.lost > 0)]
+    half = len(intervals) // 2
+    return {
+        "frames": sum(i.frames for i in intervals),
+        "lost": sum(i.lost for i in intervals),
+        "loss_percent": _percent(intervals),
+        "intervals": len(intervals),
+        "lossy": len(lossy),
+        "episodes": sum(bad for bad, _ in runs),
+        "longest_s": max(
+            (sum(i.length_s for i in some) for bad, some in runs if not bad), default=0
+        ),
+        "worst_percent": _percent([worst]) if worst else (0.0 if intervals else None),
+        "worst_at_s": worst.begins_s if worst else None,
+        "halves_percent": [_percent(intervals[:half]), _percent(intervals[half:])],
+    }
+
+
+def _percent(intervals: Sequence[Interval]) -> float | None:
+    frames = sum(i.frames for i in intervals)
+    return 100 * sum(i.lost for i in intervals) / frames if frames else None
+
+
+def soak_rows(result: SoakResult) -> list[Row]:
+    """A row for each interval and direction, and one for each stretch that says nothing."""
+    rows: list[Row] = []
+    at = result.spec.conditions
+    for stretch in result.stretches:
+        point = {"No": stretch.number, "Size": at.listed, "Dir": at.mode[0]}
+        for way in directions_of(at.mode):
+            intervals = stretch.intervals.get(way, ())
+            rows += [
+                {**point, "started": stretch.started, "direction": way, "begins_s": i.begins_s,
+                 "length_s": i.length_s, "frames": i.frames, "lost": i.lost}
+                for i in intervals
+            ]  # fmt: skip
+            if not intervals:
+                begins_s = (stretch.number - 1) * result.spec.stretch_s
+                rows.append(
+                    {**point, "started": stretch.started, "direction": way, "begins_s": begins_s,
+                     "length_s": result.spec.stretch_s, "frames": None, "lost": None}
+                )  # fmt: skip
+    return rows
+
+
+def critical_load_record(
+    result: CriticalLoadResult,
+    *,
+    bound: tuple[float, str],
+    capacity_fps: float,
+    conditions: Mapping[str, Any],
+) -> CriticalLoadRecord | None:
+    """The record of a search; None: too few of its trials were valid."""
+    found = result.estimate
+    if found is None:
+        return None
+    return CriticalLoadRecord(
+        **head(
+            result.spec.conditions, CRITICAL_LOAD,
+            f"Critical load at {100 * result.spec.target:g} % loss (PLRsearch, no RFC 8219 throughput)",
+            result.attempts, conditions,
+        ),
+        repetitions=1,
+        target_percent=100 * result.spec.target,
+        estimate=found.mean_fps,
+        deviation=found.deviation_fps,
+        low=found.low_fps,
+        high=found.high_fps,
+        shapes={
+            s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps) for s in found.shapes
+        },
+        searched_s=sum(s.duration_s for s in result.steps),
+        lossless=sum(not s.offered.lost for s in result.steps),
+        lowest=min(s.offered.rate_fps for s in result.steps),
+        upper_bound=bound[0],
+        upper_bound_reason=bound[1],
+        tester_ceiling=capacity_fps,
+    )  # fmt: skip
+
+
+def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
+    """A row for each valid trial, with what was known after it."""
+    at, rows = result.spec.conditions, []
+    for number, step in enumerate(result.steps, 1):
+        found = step.estimate
+        rows.append(
+            {"No": number, "Size": at.listed, "Dir": at.mode[0], "rate": step.offered.rate_fps,
+             "duration_s": step.duration_s, "frames": step.offered.frames,
+             "lost": step.offered.lost, "estimate": found and found.mean_fps,
+             "low": found and found.low_fps, "high": found and found.high_fps}
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,88 @@
+"""Soak: hours at a share of the throughput, and loss over their time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+from v6t.analysis.presentations.soak import SoakPresentation
+from v6t.analysis.records.soak import SoakRecord, soak_record, soak_rows
+from v6t.core.benchmarks.base import Benchmark
+from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.core.benchmarks.settings import Flag
+from v6t.procedures.soak import SoakSpec, measure_soak
+from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
+from v6t.profiles.strict_model import StrictModel
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+
+
+class SoakSettings(StrictModel):
+    """Soak test: hours at one rate."""
+
+    duration_s: Annotated[float, Flag("--soak")] = Field(default=7200.0, ge=0.01, le=2_592_000)
+    """Length of all stretches of a soak test together: `4h`, `30min` [s]."""
+    stretch_s: float = Field(default=60.0, ge=0.01, le=3600)
+    """Length of a stretch; an interrupted run measures no more than one of them again [s]."""
+    share: float = Field(default=0.9, gt=0, le=1)
+    """Rate, as a share of the measured throughput."""
+    rate_fps: float | None = Field(default=None, gt=0)
+    """This rate instead [fps]."""
+
+
+class Soak(SoakPresentation, Benchmark[SoakRecord, SoakSettings]):
+    """Loss over hours, interval by interval."""
+
+    summary = "Loss over hours at a share of the throughput, and when it came."
+    order = 110
+    connections = "also"
+    section = "soak"
+    model = SoakSettings
+    quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
+    heeds = frozenset({"rate_from"})
+    in_all = False
+
+    def follows(self, bound: BoundRun) -> tuple[str, ...]:
+        """The throughput, unless the rate is given."""
+        given = self.own(bound).rate_fps is not None
+        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not given)
+
+    def caveats(self, bound: BoundRun) -> Iterator[str]:
+        """What lies between stretches."""
+        wait_s = bound.settings.procedure.residual_wait_s
+        yield (
+            f"soak: stretches of {self.own(bound).stretch_s:g} s with a wait of {wait_s:g} s for late "
+            "frames after each, in which nothing is sent"
+        )
+
+    def cost(self, point: Point) -> Cost:
+        """All stretches."""
+        spec = self._spec(point, point.media_fps, "assumed")
+        return cost_of(spec.conditions, 1, spec.stretch_s) + cost_of(
+            point.conditions(pause_s=0.0), spec.stretches - 1, spec.stretch_s
+        )
+
+    def run(self, point: MeasurementPoint) -> Measured:
+        """One stretch after the other at the same rate."""
+        own = self.own(point.bound)
+        rate_fps, source = point.throughput()
+        rate_fps, source = own.share * rate_fps, f"{own.share:g} of the {source}"
+        if own.rate_fps is not None:
+            rate_fps, source = own.rate_fps, "given"
+        if not rate_fps:
+            return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
+        result = measure_soak(self._spec(point, rate_fps, source), point.measure, point.watch)
+        return Measured(soak_record(result, conditions=point.said), soak_rows(result))
+
+    def _spec(self, point: Point, rate_fps: float, source: str) -> SoakSpec:
+        own = self.own(point.bound)
+        return SoakSpec(
+            conditions=point.conditions(),
+            rate_fps=rate_fps,
+            rate_source=source,
+            stretches=max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9)),
+            stretch_s=own.stretch_s,
+        )

@@ -1,0 +1,59 @@
+"""Networks that nothing of a run uses: what is added and removed under traffic has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from typing import Any
+
+from v6t.drivers.duts.plan import Intent
+from v6t.profiles.errors import UsageError
+
+FOUR = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", "192.88.99.0/24")
+SIX = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
+
+
+def spare4(intent: Intent) -> IPv4Network:
+    """An IPv4 network (RFC 5737 where one is free).
+
+    Raises:
+        UsageError: all are in use.
+    """
+    return IPv4Network(_spare(intent, FOUR))
+
+
+def spare6(intent: Intent) -> IPv6Network:
+    """An IPv6 prefix (RFC 3849 where one is free).
+
+    Raises:
+        UsageError: all are in use.
+    """
+    return IPv6Network(_spare(intent, SIX))
+
+
+def _spare(intent: Intent, candidates: Sequence[str]) -> str:
+    taken = list(_networks([intent.settings, intent.left, intent.right]))
+    for text in candidates:
+        net = ip_network(text)
+        # a default route or a whole block of documentation is no use of a network in it
+        if not any(t.version == net.version and t.prefixlen and t.overlaps(net) for t in taken):
+            return text
+    raise UsageError(
+        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
+        "leave one of them out of the technology's parameters",
+    )
+
+
+def _networks(value: Any) -> Iterator[IPv4Network | IPv6Network]:
+    """Every address and prefix in JSON-like values."""
+    if isinstance(value, Mapping):
+        yield from _networks(list(value))
+        yield from _networks(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _networks(each)
+    elif isinstance(value, str):
+        try:
+            yield ip_interface(value).network
+        except ValueError:
+            return

@@ -1,0 +1,230 @@
+"""Critical load: the load at which a device whose loss is random loses a given share on average.
+
+The method is PLRsearch's (M. Konstantynowicz, V. Polak, draft-vpolak-bmwg-plrsearch-03; FD.io
+CSIT), made anew from its description: trials near the load that is looked for, their loss counts
+weighed by Bayesian inference over two shapes of the loss function. What remains of a trial is how
+much it offered and how much was lost. Differences: the inference uses no random numbers, so that a
+search is repeated exactly from its journal, and every trial counts for the next.
+
+Nothing here integrates: whoever runs a search brings the inference along
+(:mod:`v6t.analysis.posterior`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
+from v6t.procedures.trial import Measure, TrialResult
+
+BENCHMARK = "critical-load"
+COPIES, DRAINED = 4, 3
+"""A load that lost is remembered so often, and so many are forgotten for each trial without loss."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """One trial, over all its directions.
+
+    Attributes:
+        rate_fps: per direction.
+        frames: that were asked for.
+        lost: of them.
+    """
+
+    rate_fps: float
+    frames: int
+    lost: int
+
+    @property
+    def ratio(self) -> float:
+        """Lost share."""
+        return self.lost / self.frames
+
+
+@dataclass(frozen=True)
+class ShapeEstimate:
+    """What one shape of the loss function makes of the trials.
+
+    Attributes:
+        name: of the shape.
+        mean_fps, deviation_fps: of the critical load.
+    """
+
+    name: str
+    mean_fps: float
+    deviation_fps: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What all trials say of the critical load.
+
+    Attributes:
+        shapes: each by itself.
+        mean_fps, deviation_fps: of all shapes together, each with an equal say: where they differ
+            nobody knows which is the device's, so their difference is in here.
+        low_fps, high_fps: ends of the interval in which it is.
+    """
+
+    shapes: tuple[ShapeEstimate, ...]
+    mean_fps: float
+    deviation_fps: float
+    low_fps: float
+    high_fps: float
+
+
+Infer = Callable[[Sequence[Offered], float, float], Estimate]
+"""Trials, target loss ratio and the largest load to an estimate."""
+
+
+@dataclass(frozen=True)
+class CriticalLoadSpec(PointSpec):
+    """One search.
+
+    Attributes:
+        least_fps, most_fps: loads that may be offered, per direction.
+        target: lost share at the load that is looked for.
+        search_s: length of all trials together [s].
+        first_s, longer_s: length of the first trial, and by how much each is longer than the one
+            before [s].
+    """
+
+    least_fps: float
+    most_fps: float
+    target: float
+    search_s: float
+    first_s: float
+    longer_s: float
+
+    @property
+    def benchmark(self) -> str:
+        """Its name."""
+        return BENCHMARK
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            ValueError: bounds or target make no sense.
+        """
+        if not 0 < self.least_fps < self.most_fps or not 0 < self.target < 1:
+            raise ValueError("a critical load lies between two loads, at a share of frames lost")
+
+    @property
+    def durations_s(self) -> tuple[float, ...]:
+        """Lengths of all trials [s]."""
+        found: list[float] = []
+        while not found or sum(found) + (nxt := self.first_s + len(found) * self.longer_s) <= (
+            self.search_s
+        ):
+            found.append(nxt if found else self.first_s)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A valid trial, and what was known after it; None: too little."""
+
+    key: str
+    duration_s: float
+    offered: Offered
+    estimate: Estimate | None
+
+
+@dataclass(frozen=True)
+class CriticalLoadResult:
+    """A search."""
+
+    spec: CriticalLoadSpec
+    steps: tuple[Step, ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The last one; None: no trial was valid."""
+        return next((s.estimate for s in reversed(self.steps) if s.estimate is not None), None)
+
+
+@dataclass
+class _Loads:
+    """Which load comes next."""
+
+    spec: CriticalLoadSpec
+    quiet: int = 0
+    """Trials without loss that followed each other."""
+
+    def __post_init__(self) -> None:
+        self.lossy: list[float] = []
+
+    def seen(self, offered: Offered) -> None:
+        """Remember loads that lost the target share or more."""
+        if offered.ratio >= self.spec.target and offered.lost:
+            self.lossy = sorted([*self.lossy, *[offered.rate_fps] * COPIES])
+            self.quiet = 0
+        elif not offered.lost:
+            self.quiet += 1
+        else:
+            self.quiet = 0
+
+    def following(self, number: int, last: Offered | None, estimate: Estimate | None) -> float:
+        """The middle, the most, two that follow what arrived, then where the estimates are."""
+        spec = self.spec
+        if number == 0 or last is None:
+            return (spec.least_fps + spec.most_fps) / 2
+        if number == 1:
+            return spec.most_fps
+        if (number < 4 and last.lost) or estimate is None:
+            # as much less as would leave the target, if the loss became less by as much
+            return self._within(last.rate_fps * (1 - last.ratio) / (1 - spec.target))
+        rate = estimate.mean_fps
+        if self.quiet and self.lossy:
+            smallest = self.lossy[0]
+            del self.lossy[:DRAINED]
+            if rate < smallest:
+                own = 0.5**self.quiet
+                rate = own * rate + (1 - own) * smallest
+        return self._within(rate)
+
+    def _within(self, rate_fps: float) -> float:
+        return min(self.spec.most_fps, max(self.spec.least_fps, rate_fps))
+
+
+def measure_critical_load(
+    spec: CriticalLoadSpec, measure: Measure, infer: Infer, watch: Watch | None = None
+) -> CriticalLoadResult:
+    """Search for as long as asked; trials in which the tester faltered say nothing."""
+    at = spec.conditions
+    attempts = Attempts(at, spec.point, measure, watch, 1, 1, searched=True)
+    loads = _Loads(spec)
+    seen: list[Offered] = []
+    steps: list[Step] = []
+    durations = spec.durations_s
+    for number, duration_s in enumerate(durations):
+        last = steps[-1] if steps else None
+        estimate = last.estimate if last else None
+        rate = loads.following(number, last.offered if last else None, estimate)
+        low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
+        outcome = attempts.run(
+            at.trial(BENCHMARK, rate, duration_s),
+            f"s{number + 1:03d}",
+            steps=len(durations),
+            bracket=(low, high),
+        )
+        if not outcome.verdict.valid:
+            continue
+        offered = offered_in(rate, outcome.result)
+        seen.append(offered)
+        loads.seen(offered)
+        found = infer(seen, spec.target, spec.most_fps) if len(seen) > 1 else None
+        steps.append(Step(outcome.trial.key, duration_s, offered, found))
+    return CriticalLoadResult(spec, tuple(steps), tuple(attempts.all))
+
+
+def offered_in(rate_fps: float, result: TrialResult) -> Offered:
+    """A trial's frames and losses over all directions."""
+    ways = result.directions.values()
+    frames = sum(way.total("required") for way in ways)
+    back = sum(way.total("received") for way in ways)
+    return Offered(rate_fps, frames, max(0, frames - back))

@@ -1,0 +1,116 @@
+"""Reconfiguration: what traffic loses while something else of the device is changed.
+
+The question is FD.io CSIT's (its methodology calls the effective blocked time lost frames over
+offered rate): traffic runs at a rate that the device forwards without loss, and meanwhile something
+that it has nothing to do with is added, changed or removed. A stream without any change goes first
+and tells what is lost in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
+from v6t.procedures.trial import Event, Measure, directions_of
+
+BENCHMARK = "reconfiguration"
+NOTHING = "nothing"
+CHANGES = (NOTHING, "add", "change", "remove")
+"""What happens in a stream, in this order."""
+
+
+def event_of(change: str) -> str:
+    """The name of the event with which a trial asks for a change."""
+    return f"{BENCHMARK}-{change}"
+
+
+@dataclass(frozen=True)
+class ReconfigurationSpec(PointSpec):
+    """One point.
+
+    Attributes:
+        rate_fps: offered per direction.
+        rate_source: where the rate is from, in words.
+        duration_s: length of each stream [s].
+        at_s: when the device is changed [s].
+        repetitions: times each change is made.
+    """
+
+    rate_fps: float
+    rate_source: str
+    duration_s: float
+    at_s: float
+    repetitions: int
+
+    @property
+    def benchmark(self) -> str:
+        """Its name."""
+        return BENCHMARK
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured.
+
+        Raises:
+            ValueError: the change lies outside the stream.
+        """
+        if not 0 < self.at_s < self.duration_s:
+            raise ValueError("the device is changed within the stream")
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """One direction during one change.
+
+    Attributes:
+        frames: of the stream.
+        lost: of them.
+        blocked_s: lost frames over the offered rate [s].
+        silence_s: longest time without a frame at the receiver [s]; None: not known.
+    """
+
+    frames: int
+    lost: int
+    blocked_s: float
+    silence_s: float | None
+
+
+@dataclass(frozen=True)
+class Changed:
+    """One stream; ``directions`` is empty if the tester faltered every time."""
+
+    change: str
+    number: int
+    directions: Mapping[str, Blocked]
+
+
+@dataclass(frozen=True)
+class ReconfigurationResult:
+    """All streams of one point."""
+
+    spec: ReconfigurationSpec
+    streams: tuple[Changed, ...]
+    attempts: tuple[Attempt, ...]
+
+
+def measure_reconfiguration(
+    spec: ReconfigurationSpec, measure: Measure, watch: Watch | None = None
+) -> ReconfigurationResult:
+    """Each change in a stream of its own; whoever measures makes it while the tester sends."""
+    at, done, attempts = spec.conditions, [], list[Attempt]()
+    for number in range(1, spec.repetitions + 1):
+        trials = Attempts(at, spec.point, measure, watch, number, spec.repetitions)
+        for change in CHANGES:
+            event = None if change == NOTHING else Event(event_of(change), spec.at_s)
+            trial = at.trial(BENCHMARK, spec.rate_fps, spec.duration_s, event=event)
+            outcome = trials.run(trial, change, steps=len(CHANGES))
+            ways = directions_of(at.mode) if outcome.verdict.valid else ()
+            found = {}
+            for way in ways:
+                counted = outcome.result.directions[way]
+                frames = counted.total("required")
+                lost = frames - counted.total("received")
+                found[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
+            done.append(Changed(change, number, found))
+        attempts += trials.all
+    return ReconfigurationResult(spec, tuple(done), tuple(attempts))

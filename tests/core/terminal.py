@@ -1,0 +1,149 @@
+"""A terminal that tests can read: a pseudo-terminal, and what would be seen on it.
+
+``python -m v6t.tests.core.terminal COLUMNS COMMAND...`` prints what a command leaves on such a screen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+
+_TOKEN = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b[^\[]|([\r\n\b\a])|([^\x1b\r\n\b\a]+)")
+ROWS = 50
+
+
+class Screen:
+    """What is seen, scrolled-off lines included; too narrow a line is broken, as terminals do.
+
+    Attributes:
+        cursor: whether it is visible.
+    """
+
+    def __init__(self, columns: int) -> None:
+        """Empty."""
+        self.columns = columns
+        self.cursor = True
+        self._lines = [""]
+        self._row = self._column = 0
+        self._kept = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """Without what is empty at their ends."""
+        return [line.rstrip() for line in self._lines]
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self.lines).rstrip() + "\n"
+
+    def feed(self, octets: str) -> None:
+        """Show what a program writes; an unfinished control sequence waits for its end."""
+        octets = self._kept + octets
+        cut = octets.rfind("\x1b")
+        unfinished = cut >= 0 and not re.match(r"\x1b(\[[?\d;]*[A-Za-z]|[^\[])", octets[cut:])
+        self._kept = octets[cut:] if unfinished else ""
+        for token in _TOKEN.finditer(octets[:cut] if unfinished else octets):
+            arguments, command, control, text = token.groups()
+            if command:
+                self._command(arguments, command)
+            elif control == "\n":
+                self._down()
+            elif control == "\r":
+                self._column = 0
+            elif text:
+                for letter in text:
+                    self._write(letter)
+
+    def _command(self, arguments: str, command: str) -> None:
+        number = int(arguments) if arguments.isdigit() else 1
+        if command == "A":
+            self._row = max(0, self._row - number)
+        elif command == "K":  # only ever the whole line
+            self._lines[self._row] = ""
+        elif command in "lh" and arguments == "?25":
+            self.cursor = command == "h"
+
+    def _down(self) -> None:
+        self._row += 1
+        if self._row == len(self._lines):
+            self._lines.append("")
+
+    def _write(self, letter: str) -> None:
+        if self._column == self.columns:
+            self._down()
+            self._column = 0
+        line = self._lines[self._row].ljust(self._column)
+        self._lines[self._row] = line[: self._column] + letter + line[self._column + 1 :]
+        self._column += 1
+
+
+class Session:
+    """A command on a terminal of its own, which its Ctrl-C reaches as it does a person's."""
+
+    def __init__(self, command: list[str], columns: int) -> None:
+        """Start it."""
+        self.screen = Screen(columns)
+        self._pid, self._terminal = pty.fork()
+        if not self._pid:
+            with contextlib.suppress(OSError):
+                _size(0, columns)
+                for name in ("COLUMNS", "LINES", "NO_COLOR"):
+                    os.environ.pop(name, None)
+                os.environ["TERM"] = "xterm-256color"
+                os.execvp(command[0], command)  # noqa: S606
+            os._exit(127)
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self._terminal, keys.encode())
+
+    def resize(self, columns: int) -> None:
+        """The window is another one: the kernel tells the program."""
+        self.screen.columns = columns
+        _size(self._terminal, columns)
+
+    def read(self, seconds: float) -> bool:
+        """Show what is written within so long; false: the program has ended."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self._terminal], [], [], left)[0]:
+                try:
+                    got = os.read(self._terminal, 65536)
+                except OSError:  # all its writers are gone
+                    return False
+                if not got:
+                    return False
+                self.screen.feed(got.decode(errors="replace"))
+        return True
+
+    def ended(self) -> int:
+        """Its exit status, once all it wrote is shown."""
+        while self.read(1.0):
+            pass
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+def _size(terminal: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+
+
+def main() -> None:
+    """Show a command's screen."""
+    session = Session(sys.argv[2:], int(sys.argv[1]))
+    status = session.ended()
+    print(session.screen.text, end="")
+    raise SystemExit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Reconfiguration: something beside the traffic is added, changed and removed while it goes on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import write
+from v6t.core.runs.dut import plan_text, plan_without_device
+from v6t.core.runs.runner import execute, resume
+from v6t.drivers.duts.kinds.spare import spare4, spare6
+from v6t.drivers.duts.plan import ACTIONS, Change
+from v6t.drivers.lab.privilege import available
+from v6t.profiles.errors import UsageError
+
+LAB, WHY = available()
+DEVICES = [("ipv4-router", "linux-router"), ("ipv6-router", "linux-router"), ("nat44", "nftables"),
+           ("nat44", "iptables"), ("nat44", "vpp"), ("mape-br", "vpp"),
+           ("lwaftr", "vpp")]  # fmt: skip
+
+
+def asked(plugin="siit", dut=None, tester=None, options=None, **own):
+    return resolve(flags=Flags(
+        plugin, tester=tester or "sim", dut=dut, benchmarks=("reconfiguration",),
+        modes=("bidirectional",), tester_options={k: str(v) for k, v in (options or {}).items()},
+        procedure={"reconfiguration": {"rate_fps": 5000, **own}},
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(("plugin", "dut"), DEVICES)
+def test_the_plan_says_what_is_changed_and_takes_it_back(plugin, dut):
+    """What is added is in the undo record from the beginning, and is none of the run's own."""
+    driver, plan = plan_without_device(bind(asked(plugin, dut, "embedded")))
+    assert isinstance(plan.beside, Change)
+    assert plan.steps[-1].undo == plan.beside.remove
+    text = plan_text(driver, plan)
+    for action in ACTIONS:
+        assert plan.beside.command(action) in text
+    bare = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
+    assert bare.beside is None
+    if plugin != "nat44":  # room for the run's connections
+        assert replace(plan, beside=None, steps=plan.steps[:-1]) == bare
+
+
+@pytest.mark.parametrize(("plugin", "dut", "why"), [
+    ("siit", "tayga", "nothing of siit"), ("ipv4aas", "chain", "nothing of ipv4aas"),
+    ("siit", "reference", "needs a device driver"),
+])  # fmt: skip
+def test_devices_that_have_nothing_to_change(plugin, dut, why):
+    with pytest.raises(UsageError, match=why):
+        asked(plugin, dut, "embedded")
+
+
+def test_spare_networks_overlap_nothing_of_the_run():
+    intent = bind(resolve(flags=Flags("mape-br"))).technology.dut_intent()
+    assert str(spare4(intent)) in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
+    taken = replace(intent, settings={"a": ["203.0.113.0/24", {"198.51.100.7": 1}, "192.0.2.0/25"]})
+    assert str(spare4(taken)) == "100.64.113.0/24"
+    assert (
+        str(spare6(replace(intent, settings={"x": "2001:db8:fffe::1/64"}))) == "2001:db8:fffd::/48"
+    )
+    full = ["203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.0.0/10", "192.88.99.0/24"]
+    with pytest.raises(UsageError, match="nothing is left"):
+        spare4(replace(intent, settings={"all": full}))
+
+
+def test_what_a_change_reads_back():
+    change = Change("a route", "a", "c", "r", "l", added="via one", changed="via two")
+    assert change.wrong("add", "x  via   one y") is None
+    assert change.wrong("change", "x via two") is None
+    assert "'via one' is not there" in change.wrong("add", "")
+    assert "'via two' is not there" in change.wrong("change", "x via one")
+    assert "still there" in change.wrong("remove", "x via one")
+    assert change.wrong("remove", " \n") is None
+
+
+def test_a_change_lies_within_the_stream():
+    with pytest.raises(UsageError, match="not within a stream"):
+        asked(at_s=3, duration_s=2)
+
+
+def test_the_blocked_time_of_a_simulated_device(tmp_path):
+    """It forwards nothing for 40 ms when something is changed, and everything otherwise."""
+    run = asked(options={"reconfigure_s": 0.04}, repetitions=3)
+    execute(bind(run), tmp_path / "out", Silent())
+    (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
+    for change, ways in record["changes"].items():
+        for found in ways.values():
+            wanted = 0.0 if change == "nothing" else 0.04
+            assert found["values"] == pytest.approx([wanted] * 3)
+            assert found["lost"] == [round(5000 * wanted)] * 3
+    with (tmp_path / "out" / "reconfiguration.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 3 * 4 * 2
+    write.write(tmp_path / "out", formats=["md"])
+    assert "Reconfiguration under traffic" in (tmp_path / "out" / "report.md").read_text()
+    assert resume(tmp_path / "out", Silent()).status == "complete"
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not LAB, reason=WHY)
+@pytest.mark.parametrize(("plugin", "dut", "program"), [
+    ("ipv4-router", "linux-router", "ip"), ("nat44", "nftables", "nft"),
+    ("nat44", "iptables", "iptables"),
+])  # fmt: skip
+def test_devices_of_the_kernel_are_changed_under_traffic(plugin, dut, program, tmp_path):
+    """Each change is read back by the driver; the device is restored, else the run fails."""
+    if shutil.which(program) is None:
+        pytest.skip(f"needs {program}")
+    run = resolve(flags=Flags(
+        plugin, tester="embedded", dut=dut, benchmarks=("reconfiguration",), modes=("forward",),
+        procedure={"reconfiguration": {"rate_fps": 500, "duration_s": 1.0, "at_s": 0.4, "repetitions": 1},
+                   "selftest": "cached", "sending_time_tolerance": 5, "pause_s": 0, "invalid_retries": 8,
+                   "connections": {"count": 50, "rate_cps": 200}},
+    ))  # fmt: skip
+    execute(bind(run), tmp_path / "out", Silent())
+    (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    assert record["changes"].keys() == {"nothing", "add", "change", "remove"}
+    assert all(ways["forward"]["frames"] == [500] for ways in record["changes"].values())
+    events = [
+        line for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
+        if '"hook":"reconfiguration-' in line
+    ]  # fmt: skip
+    assert len(events) >= 3

@@ -1,0 +1,221 @@
+"""Soak tests and critical loads: loss over time, and the load at which random loss reaches a share."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from v6t.analysis.posterior import Inference, log_erf, log_stretch
+from v6t.analysis.records.soak import soak_record, soak_rows
+from v6t.core.cli.progress import Silent
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.reporting import write
+from v6t.core.runs.runner import execute, resume
+from v6t.procedures.conditions import Conditions
+from v6t.procedures.course import Course
+from v6t.procedures.critical_load import CriticalLoadSpec, Offered, measure_critical_load
+from v6t.procedures.soak import SoakSpec, measure_soak
+from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
+from v6t.profiles.errors import TesterError
+
+POINTS = [(90, 100, 5), (100, 100, 5), (300, 100, 5), (70, 100, 20), (60, 100, 90), (99, 100, 60)]
+
+
+@pytest.mark.parametrize(("b", "m", "a"), POINTS)
+def test_both_shapes_are_those_of_the_draft(b, m, a):
+    """The formulas as draft-vpolak-bmwg-plrsearch-03 prints them, where these can be evaluated."""
+    up = math.exp(m / a)
+    stretch = a * (1 + up) * math.log((math.exp(b / a) + up) / (1 + up)) / up
+    bells = math.exp(-((b - m) ** 2) / a**2) - math.exp(-(m**2) / a**2)
+    sums = a * bells / math.sqrt(math.pi) + m * math.erfc(m / a) + (b - m) * math.erfc((m - b) / a)
+    at = [np.array([float(x)]) for x in (b, m, a)]
+    assert math.exp(log_stretch(*at)[0]) == pytest.approx(stretch, rel=1e-5)
+    assert math.exp(log_erf(*at)[0]) == pytest.approx(sums / (1 + math.erf(m / a)), rel=1e-5)
+
+
+def test_shapes_stay_finite_and_grow():
+    loads = np.linspace(1.0, 1e7, 500)
+    for shape in (log_stretch, log_erf):
+        for m, a in ((1e6, 10.0), (1e6, 1e3), (1e6, 9e5), (5.0, 2.0)):
+            rates = shape(loads, np.full(500, m), np.full(500, a))
+            assert np.isfinite(rates[loads > m / 2]).all()
+            assert (np.diff(rates[loads > m]) > 0).all()
+
+
+def searched(true_rate, target, seed, search_s=60.0):
+    """A search on a device that loses so many frames a second on average."""
+    rng = np.random.default_rng(seed)
+
+    def measure(trial):
+        lost = min(trial.frames, int(rng.poisson(true_rate(trial.rate_fps) * trial.duration_s)))
+        count = ClassCount("foreground", trial.frames, trial.frames, trial.frames - lost)
+        return TrialResult({"forward": DirectionResult({"fg": count}, trial.sending_s)})
+
+    at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
+    spec = CriticalLoadSpec(at, 1000.0, 1e6, target, search_s, 1.0, 0.02)
+    return measure_critical_load(spec, measure, Inference())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "target", "truth"),
+    [(log_stretch, 1e-3, 527560), (log_erf, 1e-3, 567335), (log_erf, 1e-5, 533888)],
+)
+def test_the_interval_holds_the_truth(shape, target, truth):
+    """Of 8 searches none or one misses."""
+
+    def lost(load):
+        m, a = 6e5, 2e4 if shape is log_stretch else 3e4
+        return math.exp(shape(*(np.array([x]) for x in (load, m, a)))[0])
+
+    assert lost(truth) == pytest.approx(target * truth, rel=0.01)
+    found = [searched(lost, target, seed).estimate for seed in range(8)]
+    assert sum(e.low_fps <= truth <= e.high_fps for e in found) >= 7
+    assert all(abs(e.mean_fps / truth - 1) < 0.02 for e in found)
+    assert all((e.high_fps - e.low_fps) / truth < 0.05 for e in found)
+
+
+def test_the_same_trials_give_the_same_figures():
+    trials = [Offered(5e5, 500_000, 0), Offered(1e6, 1_000_000, 400_000), Offered(6e5, 600_000, 90)]
+    one, other = (Inference()(trials, 1e-4, 1e6) for _ in range(2))
+    assert (one.mean_fps, one.low_fps, one.high_fps) == (
+        other.mean_fps,
+        other.low_fps,
+        other.high_fps,
+    )
+    assert one.low_fps < one.mean_fps < one.high_fps
+
+
+def test_a_tester_that_falters_says_nothing():
+    def measure(trial):
+        count = ClassCount("foreground", trial.frames, 0, 0)
+        return TrialResult({"forward": DirectionResult({"fg": count}, 1.0)}, faults=("it died",))
+
+    at = Conditions(84, 64, "forward", 0.0, 0.0, invalid_retries=0)
+    result = measure_critical_load(
+        CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 3.0, 1.0, 0.0), measure, Inference()
+    )
+    assert (len(result.attempts), result.steps, result.estimate) == (3, (), None)
+
+
+def asked(benchmark, modes=("forward",), tester=None, **procedure):
+    return resolve(flags=Flags(
+        "siit", tester="sim", benchmarks=(benchmark,), modes=modes,
+        tester_options={k: str(v) for k, v in (tester or {}).items()}, procedure=procedure,
+    ))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def critical(tmp_path_factory):
+    """A simulated device whose random loss begins below what it forwards."""
+    out = tmp_path_factory.mktemp("critical") / "out"
+    curve = [[0.7, 1e-6], [0.8, 1e-4], [0.9, 2e-3], [1.0, 2e-2], [1.2, 0.18]]
+    run = asked("critical-load", tester={"loss_curve": json.dumps(curve), "random_loss": "true"},
+                critical_load={"target": 1e-3, "search_s": 60, "first_s": 1.0})  # fmt: skip
+    execute(bind(run), out, Silent())
+    return out
+
+
+def test_the_critical_load_of_a_simulated_device(critical):
+    """Its curve crosses 0.1 % at 0.847 of a million frames a second."""
+    (record,) = json.loads((critical / "results.json").read_text())["results"]
+    truth = 1e6 * (0.8 + 0.1 * (1e-3 - 1e-4) / (2e-3 - 1e-4))
+    assert record["estimate"] == pytest.approx(truth, rel=0.01)
+    assert record["high"] - record["low"] < 0.05 * truth
+    assert record["shapes"].keys() == {"stretch", "erf"}
+    with (critical / "critical-load.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(record["trials"])
+    assert float(rows[-1]["estimate"]) == record["estimate"]
+    write.write(critical, formats=["md"])
+    assert "critical load" in (critical / "report.md").read_text().lower()
+
+
+def test_it_is_resumed_to_the_same_figure(critical, tmp_path):
+    """From half of the journal: the other trials are measured again, and are the same."""
+    lines = (critical / "journal.jsonl").read_text().splitlines(keepends=True)
+    again = tmp_path / "again"
+    again.mkdir()
+    for name in ("config.json", "manifest.json"):
+        (again / name).write_text((critical / name).read_text())
+    (again / "journal.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    assert resume(again, Silent()).status == "complete"
+    records = [json.loads((d / "results.json").read_text())["results"] for d in (critical, again)]
+    assert records[0] == records[1]
+
+
+def test_a_soak_test_knows_when_frames_were_lost(tmp_path):
+    """Bursts of 50 lost frames, one in 4 s on average; every interval and every frame is there."""
+    run = asked("soak", ("bidirectional",), {"bursts_per_s": 0.25, "burst_frames": 50},
+                soak={"duration_s": 300, "stretch_s": 20, "rate_fps": 10_000})  # fmt: skip
+    execute(bind(run), tmp_path / "out", Silent())
+    (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    assert (record["stretches"], record["faltered"], record["measured_s"]) == (15, 0, 300)
+    with (tmp_path / "out" / "soak.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for way, found in record["directions"].items():
+        mine = [r for r in rows if r["direction"] == way]
+        assert sum(int(r["frames"]) for r in mine) == found["frames"] == 3_000_000
+        assert sum(int(r["lost"]) for r in mine) == found["lost"] > 0
+        assert found["lost"] % 50 == 0
+        assert sum(float(r["length_s"]) for r in mine) == pytest.approx(300)
+        begins = [float(r["begins_s"]) for r in mine]
+        assert begins == sorted(set(begins))
+        assert found["lossy"] == sum(int(r["lost"]) > 0 for r in mine)
+        assert 0 < found["loss_percent"] <= found["worst_percent"]
+    write.write(tmp_path / "out", formats=["md"])
+    assert "Soak test" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_losses_are_placed_in_time_and_faltering_is_a_gap():
+    """The tester's course says when; a stretch in which it faltered is no loss, and not repeated."""
+    courses = [(0, 0, 30), (0, 0, 0), None, (5, 0, 0)]
+
+    def measure(trial):
+        lost = courses[len(seen)]
+        seen.append(trial.pause_s)
+        if lost is None:
+            return TrialResult({"forward": DirectionResult({}, 3.0)}, faults=("late",))
+        gone = ClassCount("foreground", trial.frames, trial.frames, trial.frames - sum(lost))
+        course = Course(1.0, (1000, 1000, 1000), lost)
+        return TrialResult({"forward": DirectionResult({"fg": gone}, 3.0, course=course)})
+
+    seen: list[float] = []
+    at = Conditions(84, 64, "forward", 0.0, 10.0, invalid_retries=2)
+    result = measure_soak(SoakSpec(at, 1000.0, "given", 4, 3.0), measure)
+    assert seen == [10.0, 0.0, 0.0, 0.0]
+    found = result.intervals("forward")
+    assert [(i.begins_s, i.frames, i.lost) for i in found if i.lost] == [
+        (2, 1000, 30),
+        (9, 1000, 5),
+    ]
+    record = soak_record(result, conditions={})
+    assert (record.faltered, record.measured_s) == (1, 9.0)
+    way = record.directions["forward"]
+    assert (way.episodes, way.lossy, way.intervals, way.worst_at_s) == (2, 2, 9, 2.0)
+    assert way.worst_percent == pytest.approx(3.0)
+    assert [row["lost"] for row in soak_rows(result)] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
+
+
+def test_an_interrupted_soak_keeps_every_stretch(tmp_path):
+    """The tester fails in the twenty-ninth: resumed, the run has the figures of an uninterrupted one."""
+    soak = {"duration_s": 40, "stretch_s": 1, "rate_fps": 5000}
+    bursts = {"bursts_per_s": 0.2, "burst_frames": 7}
+    execute(bind(asked("soak", tester=bursts, soak=soak)), tmp_path / "whole", Silent())
+    run = asked("soak", tester={**bursts, "crash_at": 30}, soak=soak)
+    with pytest.raises(TesterError):
+        execute(bind(run), tmp_path / "out", Silent())
+    lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
+    kept = sum('"key":"soak/' in line for line in lines)
+    assert kept == 28
+    assert resume(tmp_path / "out", Silent()).status == "complete"
+    whole, out = (
+        json.loads((tmp_path / d / "results.json").read_text())["results"][0]
+        for d in ("whole", "out")
+    )
+    assert whole["directions"] == out["directions"]
+    assert whole["trials"] == out["trials"]

@@ -1,0 +1,88 @@
+"""The live line on a real terminal: at every width, through a change of it, and through Ctrl-C."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from .support import COMMAND, SIM, v6t
+from .terminal import Screen, Session
+from .test_interrupt import trials
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 60
+RUN = [*COMMAND, *SIM, "--mode", "forward", "--no-report"]
+LONG = ["--reps", "99", "--set-tester", "trial_delay_s=0.15", "--set-tester", "capacity_fps=300000"]
+LATENCY = ["--measure", "throughput,latency", "--set-procedure", "latency.tags=100"]
+LIMITED = ["--reps", "2", "--set-tester", "tester_fps=400000"]
+DRAWN = re.compile(r"offering \d[\d,]* fps per direction.*left", re.DOTALL)
+
+
+def until(session, seen, what):
+    """Look at the screen until something is there."""
+    end = time.monotonic() + PATIENCE_S
+    while not seen():
+        assert time.monotonic() < end, f"{what}:\n{session.screen.text}"
+        assert session.read(0.05), f"{what}:\n{session.screen.text}"
+
+
+def live(session):
+    """The live line: it may take several of the terminal's, and is the last that is drawn."""
+    lines = session.screen.lines
+    begin = max(
+        (n for n, line in enumerate(lines) if "octets, " in line and ": " in line), default=0
+    )
+    return " ".join(line.strip() for line in lines[begin:])
+
+
+@pytest.mark.parametrize("columns", [60, 140])
+def test_the_live_line_through_resizing_and_ctrl_c(columns, tmp_path):
+    out = tmp_path / "out"
+    session = Session([*RUN, *LONG, "-o", str(out)], columns)
+    until(session, lambda: len(trials(out)) >= 3 and DRAWN.search(live(session)), "a live line")
+    assert not session.screen.cursor
+    assert max(map(len, session.screen.lines)) <= columns
+    for other in (100, 80, columns):  # a window that is dragged smaller, larger, back
+        session.resize(other)
+        known = len(trials(out))
+        until(session, lambda n=known: len(trials(out)) >= n + 2, "the run gets on")
+        until(session, lambda: DRAWN.search(live(session)), "a live line")
+    session.press("\x03")
+    assert session.ended() == 130
+    said = " ".join(session.screen.text.split())
+    assert "stopping; a second Ctrl-C ends it at once" in said
+    assert "every finished trial is kept: v6t resume" in said
+    assert said.endswith("v6t: interrupted")
+    assert session.screen.cursor
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 140])
+def test_a_run_to_its_end(columns, tmp_path):
+    """Every number whole with its mark, no live line left behind."""
+    out = tmp_path / "out"
+    session = Session([*RUN, *LIMITED, *LATENCY, "-o", str(out)], columns)
+    assert session.ended() == 0
+    text = session.screen.text
+    words = " ".join(text.split())
+    for line in v6t("resume", out).out.splitlines():  # each whole in a pipe, broken at spaces here
+        if not re.search(r"[┃│━─]|^Results: ", line):
+            assert " ".join(line.split()) in words, line
+    assert session.screen.cursor
+    assert not DRAWN.search(text)
+    assert "…" not in text
+    assert re.search(r"400,000 \*", text)
+    assert re.search(r"^\* .*tester", text, re.MULTILINE)
+    assert text.count("\n\n\n") == 0
+
+
+def test_the_screen_shows_what_terminals_show():
+    screen = Screen(10)
+    screen.feed("one\r\n\x1b[?25lspin of two lines\r\x1b[2K\x1b[1A\x1b[")
+    assert not screen.cursor
+    screen.feed("2Kkept\r\nnow\x1b[?25h\r")
+    assert screen.text == "one\nkept\nnow\n"
+    assert screen.cursor
