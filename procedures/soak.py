@@ -8,6 +8,7 @@ not repeated: it is a gap, and no loss of the device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -111,10 +112,10 @@ def _intervals(
     if course is None or sum(course.lost) != lost:
         return [Interval(begins_s, spec.stretch_s, frames, lost)]
     found = []
-    for number, gone in enumerate(course.lost):
+    for number in range(math.ceil(spec.stretch_s / course.slot_s - 1e-9)):
         begin, end = (min(spec.stretch_s, n * course.slot_s) for n in (number, number + 1))
-        if end <= begin:
-            break
         due = round(frames * end / spec.stretch_s) - round(frames * begin / spec.stretch_s)
+        # slots at the end without loss may be left out
+        gone = course.lost[number] if number < len(course.lost) else 0
         found.append(Interval(begins_s + begin, end - begin, due, gone))
     return found

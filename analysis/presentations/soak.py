@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -133,9 +134,9 @@ def _slots(counted: DirectionResult, stretch_s: float) -> Iterator[tuple[float, 
         yield 0.0, 100 * lost / frames
         return
     each = frames * course.slot_s / stretch_s
-    for number, gone in enumerate(course.lost):
-        if number * course.slot_s < stretch_s:
-            yield number * course.slot_s, 100 * gone / each
+    for number in range(math.ceil(stretch_s / course.slot_s - 1e-9)):
+        gone = course.lost[number] if number < len(course.lost) else 0
+        yield number * course.slot_s, 100 * gone / each
 
 
 def _share(value: float | None) -> str:
