@@ -47,8 +47,8 @@ def listing() -> list[Listed[Benchmark[Any, Any]]]:
 def _clash(row: Listed[Benchmark[Any, Any]], rows: Iterable[Listed[Benchmark[Any, Any]]]) -> str:
     """Whose settings stand where those of an added benchmark do, in a sentence; empty: nobody's."""
     mine = row.kind.sections() if row.kind and row.distribution != OWN else {}
-    for other in rows:
-        theirs = other.kind.sections() if other.kind and mine else {}
+    for other in rows if mine else ():
+        theirs = other.kind.sections() if other.kind else {}
         for key in mine.keys() & theirs.keys():
             if mine[key] is not theirs[key]:
                 return (

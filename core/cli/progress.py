@@ -103,7 +103,7 @@ class Live:
         from rich.live import Live as Drawing
         from rich.spinner import Spinner
 
-        spinner = Spinner("dots", text=self)  # type: ignore[arg-type]  # whatever can be drawn
+        spinner = Spinner("dots", text=self)  # whatever can be drawn
         self._drawing = Drawing(spinner, console=self._console, auto_refresh=False, transient=True)
         self._drawing.start(refresh=True)
         self._ended.clear()

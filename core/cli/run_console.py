@@ -155,6 +155,8 @@ def _attend(
         finally:
             if live:
                 live.close()
+        if live and report:
+            live.say("writing the report")  # seconds in which nothing else would be seen
         _show(bound.settings, path, outcome, as_json, _report(path, report, watch))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from v6t.core.runs.evidence import EASY, Sums
 from v6t.core.runs.experience import Experience, Shown, Tally, recalled
 from v6t.core.runs.plan import LOADING, SELFTEST, SETUP, PlannedStage, Stage, stages
 from v6t.procedures.conditions import Progress
@@ -27,25 +28,14 @@ _USUAL_TRIALS = 3
 """What is assumed of a trial beyond its own seconds counts as much as so many trials."""
 _ELSEWHERE = 0.8
 """Weight of what other kinds of stages showed of it."""
-_SAME, _NEAR, _SIBLING, _SIZE, _MODE, _FAR = 24.0, 12.0, 6.0, 3.0, 1.5, 0.5
-"""Weights of a stage that is over for one to come: the very same in an earlier run, the same at
-another size, another benchmark at the same point, one at another size, the same in another mode, and
-all others."""
 _EARLIER_TRIALS = 20
 """Trials of earlier runs count as so many at most."""
-_UNKNOWN = (0.6, 0.5)
-"""Before a search has shown it: how likely the bound is carried at once, and that guess's weight.
-A little more likely than not: of two equally likely totals the shorter one is missed by a larger
-share of itself."""
 _OWN = 4.0
 """Weight of what the first trial of a repetition showed, for those after it."""
-_EASY = 0.9
-"""From here on a search says nothing of how long a hard one would have taken."""
 _STEEP = 3.0
 """How fast what is more likely is taken for what will be, once something was shown."""
 _ERROR = 1.03
 """A device's rate is found, and carried, to about this factor."""
-BOTH = "bidirectional"
 _UNSHARP = 0.08
 """Spread of what is left even where everything is known, as a share."""
 _SHARP = 0.2
@@ -73,26 +63,6 @@ class Now:
     before: TrialResult | None
     left_s: float
     between_s: tuple[float, float] | None = None
-
-
-@dataclass
-class _Sums:
-    """What searches that are over say of a stage to come, each by its nearness."""
-
-    total: float = _UNKNOWN[0] * _UNKNOWN[1]
-    weight: float = _UNKNOWN[1]
-    excess: float = 1.0
-    counted: float = 1.0
-    shown: int = 0
-
-    def add(self, shown: Shown, planned: PlannedStage) -> None:
-        """One more search."""
-        near = _nearness(planned.stage, shown.stage)
-        self.total += near * _expected(shown, planned)
-        self.weight += near
-        self.excess += near * shown.excess
-        self.counted += near
-        self.shown += 1
 
 
 @dataclass(frozen=True)
@@ -141,7 +111,7 @@ class Forecast:
         self._ratios = {key: self._as_one(key, *known) for key, known in earlier.ratios.items()}
         self._shown = list(earlier.shown)
         self._learned = Experience()
-        self._sums: dict[PlannedStage, _Sums] = {}
+        self._sums: dict[PlannedStage, Sums] = {}
         self._rest: _Rest | None = None
         self.begin(Stage("", "", ""))
 
@@ -222,22 +192,24 @@ class Forecast:
                 self._bracket = progress.low_fps, progress.high_fps
 
     def counted(self, trial: Trial) -> None:
-        """A trial is over, or was known already."""
+        """A trial is over, or was known already; what is tried again is a part of the pace."""
+        if _attempt(trial) > 1:
+            return
         own_s = _own_s(trial)
         self._known_s += own_s
         self._repetitions[-1] += own_s
 
     def now(self, trial: Trial, before: TrialResult | None) -> Now:
         """What is said of a trial that is about to begin."""
-        ending = trial.key.rpartition("/")[2]
-        attempt = int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
+        attempt = _attempt(trial)
         left_s, spread_s = self._left()
         off_s = _EIGHT_OF_TEN * spread_s
         between_s = None
         if off_s > _SHARP * (self._clock() - self._start + left_s):
             between_s = max(0.3 * left_s, left_s - off_s), left_s + off_s
-        self._tally.trials += 1
-        self._tally.own_s += _own_s(trial)
+        if attempt == 1:
+            self._tally.trials += 1
+            self._tally.own_s += _own_s(trial)
         return Now(self.stage, trial, attempt, before, left_s, between_s)
 
     def left_s(self) -> float:
@@ -326,7 +298,7 @@ class Forecast:
 
     def _ease(self, planned: PlannedStage) -> tuple[float, float]:
         """How easily the device will carry the bound, and how much longer a search takes if not."""
-        sums = self._sums.setdefault(planned, _Sums())
+        sums = self._sums.setdefault(planned, Sums())
         for shown in self._shown[sums.shown :]:  # each counts once for each stage to come
             sums.add(shown, planned)
         showing = self._showing(planned.stage)
@@ -415,7 +387,7 @@ class Forecast:
         full_s = self._own(sharp.seconds, sharp.trials)
         least_s = self._own(sharp.least[1], sharp.least[0]) if sharp.least else 0.0
         ease = min(1.0, max(0.0, (full_s - took_s) / max(full_s - least_s, 1e-9)))
-        hard_s = (took_s - ease * least_s) / (1 - ease) if ease < _EASY else full_s
+        hard_s = (took_s - ease * least_s) / (1 - ease) if ease < EASY else full_s
         excess = hard_s / meant_s if meant_s else 1.0
         return Shown(self.stage, ease, excess, self._bracket, sharp.limit_fps)
 
@@ -429,6 +401,12 @@ def _keys(stage: Stage) -> tuple[str, str]:
     return f"{stage.name}/{stage.mode}", f"{stage.name}/"
 
 
+def _attempt(trial: Trial) -> int:
+    """How often it has been tried, this time included."""
+    ending = trial.key.rpartition("/")[2]
+    return int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
+
+
 def _own_s(trial: Trial) -> float:
     return trial.pause_s + trial.sending_s + trial.residual_wait_s
 
@@ -436,35 +414,3 @@ def _own_s(trial: Trial) -> float:
 def _mean(planned_s: float, took_s: Sequence[float]) -> float:
     """Of repetitions that are over; the plan counts as half of one."""
     return (0.5 * planned_s + sum(took_s)) / (0.5 + len(took_s))
-
-
-def _nearness(one: Stage, other: Stage) -> float:
-    """How much the one tells of the other."""
-    if one.mode == other.mode:
-        if one.name == other.name:
-            return _SAME if one.octets == other.octets else _NEAR
-        return _SIBLING if one.octets == other.octets else _SIZE
-    return _MODE if one.name == other.name else _FAR
-
-
-def _expected(shown: Shown, planned: PlannedStage) -> float:
-    """How easily a bound will be carried after what was shown at another size or in another mode.
-
-    Frames per second hardly depend on their size, but what the medium carries of them does; one
-    direction alone gets as much as each of two, or as both together.
-    """
-    mode, its_mode = planned.stage.mode, shown.stage.mode
-    # what the tester carries is about the same everywhere, the medium knows the size
-    bound_fps = min(planned.limit_fps, shown.limit_fps)
-    if shown.bracket is None or not bound_fps:
-        return shown.ease
-    if mode == its_mode and bound_fps > 0.95 * shown.limit_fps:
-        return shown.ease
-    low_fps, high_fps = shown.bracket
-    if shown.ease > _EASY:
-        high_fps = 2 * low_fps
-    if its_mode == BOTH and mode != BOTH:
-        high_fps *= 2
-    elif mode == BOTH and its_mode != BOTH:
-        low_fps /= 2
-    return min(1.0, max(0.0, (high_fps - bound_fps) / max(high_fps - low_fps, 1e-9)))

@@ -34,7 +34,7 @@ from .worlds import (
 pytestmark = pytest.mark.slow
 
 FRAMES = 50_000
-SAMPLE = 25
+SAMPLE = 60
 PAPER = [("198.18.0.0/24", "2001:2::/120"), ("198.19.0.0/24", "2001:2:0:1000::/120")]
 
 

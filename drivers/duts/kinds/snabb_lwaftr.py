@@ -34,8 +34,8 @@ class SnabbLwAftr(LinuxDriver):
     title = "Snabb lwAFTR (lw4o6)"
     technologies = ("lwaftr",)
     executed = (
-        "the program, with this configuration grammar and real frames on veth (2024.08); "
-        "this driver's own plan is compared with that configuration"
+        "configured, verified, audited and restored in the lab with real frames (2024.08, interfaces of "
+        "the kernel)"
     )
     versions = ("2024.08",)
     options_model = SnabbOptions
