@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from v6t.analysis.posterior import Inference
 from v6t.analysis.presentations.soak import CriticalLoadPresentation
 from v6t.analysis.records.soak import (
     CriticalLoadRecord,
@@ -72,6 +71,9 @@ class CriticalLoad(CriticalLoadPresentation, Benchmark[CriticalLoadRecord, Criti
 
     def run(self, point: MeasurementPoint) -> Measured:
         """Search for as long as asked."""
+        # it brings numpy, which what only lists the benchmarks does without
+        from v6t.analysis.posterior import Inference
+
         result = measure_critical_load(self._spec(point), point.measure, Inference(), point.watch)
         record = critical_load_record(
             result,

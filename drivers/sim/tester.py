@@ -25,7 +25,7 @@ from v6t.drivers.sim.table import SimTable
 from v6t.drivers.tester import Oracle, Phase
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.distribution import Distribution
-from v6t.procedures.reset import HOOKS as RESETS
+from v6t.procedures.reconfiguration import CHANGES, event_of
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -301,7 +301,7 @@ class SimTester:
             if round(more):
                 end = trial.duration_s + (round(more) - 1) / second.rate_fps
                 lost += round(more)
-        resets = trial.event is not None and trial.event.hook in RESETS
+        resets = trial.event is not None and trial.event.hook not in map(event_of, CHANGES)
         away_s = o.reset_s if resets else o.reconfigure_s
         if trial.event is not None and away_s:
             until = min(trial.event.at_s + away_s, trial.duration_s)
