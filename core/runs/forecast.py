@@ -13,11 +13,12 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from v6t.core.runs.evidence import EASY, Sums
 from v6t.core.runs.experience import Experience, Shown, Tally, recalled
-from v6t.core.runs.plan import LOADING, SELFTEST, SETUP, PlannedStage, Stage, stages
+from v6t.core.runs.plan import CONNECTIONS, LOADING, SELFTEST, SETUP, PlannedStage, Stage, stages
 from v6t.procedures.conditions import Progress
 from v6t.procedures.trial import Trial, TrialResult
 
@@ -270,12 +271,23 @@ class Forecast:
         spent_s = trials * self._assumed_s
         for name, tally in [*self._tallies.items(), (self.stage.name, self._running())]:
             weight = 1.0 if name == planned.stage.name else _ELSEWHERE
+            if (name in self._emptying) != (planned.stage.name in self._emptying):
+                weight = 0.0
             trials += weight * tally.trials
             taken_s += weight * tally.own_s
             spent_s += weight * tally.spent_s
         if spent_s < taken_s:  # a rehearsal: no trial takes the seconds it stands for
             return max(spent_s / taken_s, 1e-6)
         return 1 + (spent_s - taken_s) / trials / own_s if own_s > 0 else 1.0
+
+    @cached_property
+    def _emptying(self) -> frozenset[str]:
+        """Benchmarks whose trials empty the device's table, which takes seconds of its own."""
+        return frozenset(
+            p.stage.name
+            for p in self._planned_first.values()
+            if p.stage.mode == CONNECTIONS and p.stage.name != SELFTEST
+        )
 
     def _running(self) -> Tally:
         """The trials of this stage that are over."""
