@@ -12,24 +12,18 @@ from v6t.analysis.records.reconfiguration import (
     reconfiguration_record,
     reconfiguration_rows,
 )
-from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
+from v6t.core.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.reconfiguration import CHANGES, ReconfigurationSpec, measure_reconfiguration
-from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.errors import UsageError
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class ReconfigurationSettings(StrictModel):
+class ReconfigurationSettings(ShareSettings):
     """Reconfiguration under traffic."""
 
-    share: float = Field(default=0.9, gt=0, le=1)
-    """Rate, as a share of the measured throughput."""
-    rate_fps: float | None = Field(default=None, gt=0)
-    """This rate instead [fps]."""
     duration_s: float = Field(default=20.0, ge=0.1, le=3600)
     """Length of each stream [s]."""
     at_s: float = Field(default=5.0, gt=0, le=3600)
@@ -39,7 +33,7 @@ class ReconfigurationSettings(StrictModel):
 
 
 class Reconfiguration(
-    ReconfigurationPresentation, Benchmark[ReconfigurationRecord, ReconfigurationSettings]
+    ReconfigurationPresentation, AtShare[ReconfigurationRecord, ReconfigurationSettings]
 ):
     """Lost frames and blocked time by kind of change."""
 
@@ -51,14 +45,8 @@ class Reconfiguration(
     section = "reconfiguration"
     model = ReconfigurationSettings
     quick = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
-    heeds = frozenset({"rate_from"})
     reconfigures = True
     in_all = False
-
-    def follows(self, bound: BoundRun) -> tuple[str, ...]:
-        """The throughput, unless the rate is given."""
-        given = self.own(bound).rate_fps is not None
-        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not given)
 
     def check(self, bound: BoundRun) -> None:
         """Refuse a change outside the stream, and a device that nobody can change."""
@@ -92,11 +80,7 @@ class Reconfiguration(
 
     def run(self, point: MeasurementPoint) -> Measured:
         """One change after the other."""
-        own = self.own(point.bound)
-        rate_fps, source = point.throughput()
-        rate_fps, source = own.share * rate_fps, f"{own.share:g} of the {source}"
-        if own.rate_fps is not None:
-            rate_fps, source = own.rate_fps, "given"
+        rate_fps, source = self.rate(point)
         if not rate_fps:
             why = "no rate passed, so there is no rate to change the device at"
             return self.nothing(point, why, point.said)

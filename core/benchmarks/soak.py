@@ -9,31 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 from v6t.analysis.presentations.soak import SoakPresentation
 from v6t.analysis.records.soak import SoakRecord, soak_record, soak_rows
-from v6t.core.benchmarks.base import Benchmark
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.settings import Flag
+from v6t.core.benchmarks.share import AtShare, ShareSettings
 from v6t.procedures.soak import SoakSpec, measure_soak
-from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-class SoakSettings(StrictModel):
+class SoakSettings(ShareSettings):
     """Soak test: hours at one rate."""
 
     duration_s: Annotated[float, Flag("--soak")] = Field(default=7200.0, ge=0.01, le=2_592_000)
     """Length of all stretches of a soak test together: `4h`, `30min` [s]."""
     stretch_s: float = Field(default=60.0, ge=0.01, le=3600)
     """Length of a stretch; an interrupted run measures no more than one of them again [s]."""
-    share: float = Field(default=0.9, gt=0, le=1)
-    """Rate, as a share of the measured throughput."""
-    rate_fps: float | None = Field(default=None, gt=0)
-    """This rate instead [fps]."""
 
 
-class Soak(SoakPresentation, Benchmark[SoakRecord, SoakSettings]):
+class Soak(SoakPresentation, AtShare[SoakRecord, SoakSettings]):
     """Loss over hours, interval by interval."""
 
     summary = "Loss over hours at a share of the throughput, and when it came."
@@ -42,13 +36,7 @@ class Soak(SoakPresentation, Benchmark[SoakRecord, SoakSettings]):
     section = "soak"
     model = SoakSettings
     quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
-    heeds = frozenset({"rate_from"})
     in_all = False
-
-    def follows(self, bound: BoundRun) -> tuple[str, ...]:
-        """The throughput, unless the rate is given."""
-        given = self.own(bound).rate_fps is not None
-        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not given)
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:
         """What lies between stretches."""
@@ -67,11 +55,7 @@ class Soak(SoakPresentation, Benchmark[SoakRecord, SoakSettings]):
 
     def run(self, point: MeasurementPoint) -> Measured:
         """One stretch after the other at the same rate."""
-        own = self.own(point.bound)
-        rate_fps, source = point.throughput()
-        rate_fps, source = own.share * rate_fps, f"{own.share:g} of the {source}"
-        if own.rate_fps is not None:
-            rate_fps, source = own.rate_fps, "given"
+        rate_fps, source = self.rate(point)
         if not rate_fps:
             return self.nothing(point, "no rate passed, so there is no rate to soak at", point.said)
         result = measure_soak(self._spec(point, rate_fps, source), point.measure, point.watch)
