@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
-from v6t.procedures.trial import Measure, TrialResult, directions_of
+from v6t.procedures.trial import DirectionResult, Measure, directions_of
 
 BENCHMARK = "soak"
 
@@ -90,31 +90,34 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
         trials = Attempts(at, spec.point, measure, watch, number, spec.stretches)
         outcome = trials.run(at.trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
         attempts += outcome.attempts
-        intervals = {}
+        found = {}
         if outcome.verdict.valid:
             begins_s = (number - 1) * spec.stretch_s
-            intervals = {
-                way: tuple(_intervals(outcome.result, way, begins_s, spec))
+            found = {
+                way: tuple(intervals(outcome.result.directions[way], begins_s, spec.stretch_s))
                 for way in directions_of(at.mode)
             }
-        done.append(Stretch(number, outcome.trial.key, outcome.result.started, intervals))
+        done.append(Stretch(number, outcome.trial.key, outcome.result.started, found))
     return SoakResult(spec, tuple(done), tuple(attempts))
 
 
-def _intervals(
-    result: TrialResult, way: str, begins_s: float, spec: SoakSpec
-) -> Sequence[Interval]:
-    """As finely as the tester says when frames were lost; the whole stretch where it does not."""
-    counted = result.directions[way]
+def intervals(counted: DirectionResult, begins_s: float, stretch_s: float) -> Sequence[Interval]:
+    """As finely as the tester says when frames were lost; the whole stretch where it does not.
+
+    Args:
+        counted: in one direction of a stretch.
+        begins_s: seconds of traffic before it.
+        stretch_s: its length [s].
+    """
     frames = counted.total("required")
     lost = frames - counted.total("received")
     course = counted.course
     if course is None or sum(course.lost) != lost:
-        return [Interval(begins_s, spec.stretch_s, frames, lost)]
+        return [Interval(begins_s, stretch_s, frames, lost)]
     found = []
-    for number in range(math.ceil(spec.stretch_s / course.slot_s - 1e-9)):
-        begin, end = (min(spec.stretch_s, n * course.slot_s) for n in (number, number + 1))
-        due = round(frames * end / spec.stretch_s) - round(frames * begin / spec.stretch_s)
+    for number in range(math.ceil(stretch_s / course.slot_s - 1e-9)):
+        begin, end = (min(stretch_s, n * course.slot_s) for n in (number, number + 1))
+        due = round(frames * end / stretch_s) - round(frames * begin / stretch_s)
         # slots at the end without loss may be left out
         gone = course.lost[number] if number < len(course.lost) else 0
         found.append(Interval(begins_s + begin, end - begin, due, gone))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -25,7 +24,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, percent, seconds, sheet
 from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
 from v6t.procedures.soak import BENCHMARK as SOAK
-from v6t.procedures.trial import DirectionResult
+from v6t.procedures.soak import intervals
 
 HOUR_S = 3600.0
 
@@ -124,19 +123,9 @@ def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[fl
         if trial.key in invalid or counted is None:
             yield begins_s, float("nan")
             continue
-        yield from ((begins_s + t, p) for t, p in _slots(counted, record.stretch_s))
-
-
-def _slots(counted: DirectionResult, stretch_s: float) -> Iterator[tuple[float, float]]:
-    frames, course = counted.total("required"), counted.course
-    lost = frames - counted.total("received")
-    if course is None or sum(course.lost) != lost:
-        yield 0.0, 100 * lost / frames
-        return
-    each = frames * course.slot_s / stretch_s
-    for number in range(math.ceil(stretch_s / course.slot_s - 1e-9)):
-        gone = course.lost[number] if number < len(course.lost) else 0
-        yield number * course.slot_s, 100 * gone / each
+        for part in intervals(counted, begins_s, record.stretch_s):
+            if part.frames:
+                yield part.begins_s, 100 * part.lost / part.frames
 
 
 def _share(value: float | None) -> str:
@@ -171,9 +160,9 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
     def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
         """What it is."""
         return (
-            "Critical load: the rate at which the target share of the frames is lost on average, by "
-            "Bayesian inference from the loss counts of all trials (PLRsearch, "
-            "draft-vpolak-bmwg-plrsearch-03)."
+            "Critical load: the rate per direction at which the target share of the frames of all "
+            "directions together is lost on average, by Bayesian inference from the loss counts of "
+            "all trials (PLRsearch, draft-vpolak-bmwg-plrsearch-03)."
         )
 
     def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
