@@ -115,11 +115,10 @@ class CriticalLoadSpec(PointSpec):
     @property
     def durations_s(self) -> tuple[float, ...]:
         """Lengths of all trials [s]."""
-        found: list[float] = []
-        while not found or sum(found) + (nxt := self.first_s + len(found) * self.longer_s) <= (
-            self.search_s
-        ):
-            found.append(nxt if found else self.first_s)
+        found, together_s = [self.first_s], self.first_s
+        while together_s + (next_s := self.first_s + len(found) * self.longer_s) <= self.search_s:
+            found.append(next_s)
+            together_s += next_s
         return tuple(found)
 
 
