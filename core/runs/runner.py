@@ -123,7 +123,7 @@ class _State:
     finding: dict[str, Any] | None = None
     next_write: float = 0.0
     stolen: list[float] = field(default_factory=list)
-    """Share of the machine's CPU time, of each trial."""
+    """Share of the machine's CPU time, of each trial where somebody looked."""
 
     @property
     def caveats(self) -> list[str]:
@@ -495,7 +495,9 @@ class JournaledTester:
         """
         result = self._measure(trial)
         self._state.forecast.counted(trial)
-        self._state.stolen.append(share_of(result))
+        share = share_of(result)
+        if share is not None:
+            self._state.stolen.append(share)
         if trial.benchmark != "preflight":  # the preflight reports by itself
             for direction, counted in result.directions.items():
                 if counted.mismatch is not None:
@@ -511,12 +513,10 @@ class JournaledTester:
         with (
             DuringTrial(trial, state.bound.driver.hooks, self._bench.actions),
             Watching(trial, self._bench.session if wanted else None) as watching,
-            Stolen() as kept,
+            Stolen(state.bound.tester.in_lab) as kept,
         ):
             result = self._bench.measure(trial)
-        if state.bound.tester.in_lab:  # else this machine's time is not the tester's
-            result = kept.added_to(result)
-        state.before = watching.added_to(result)
+        state.before = watching.added_to(kept.added_to(result))
         return state.before
 
 

@@ -21,15 +21,21 @@ USUAL, MOMENT = 0.01, 0.05
 
 @dataclass
 class Stolen:
-    """Looks before and after a trial."""
+    """Looks before and after a trial.
 
-    before: Sequence[int] = ()
+    Attributes:
+        look: this machine is the tester's; else its time says nothing.
+    """
+
+    look: bool = True
+    before: Sequence[int] = field(default=(), init=False)
     share: float | None = field(default=None, init=False)
     """None: the kernel does not say, or the trial was too short for its ticks."""
 
     def __enter__(self) -> Stolen:
         """Before the trial."""
-        self.before = _ticks()
+        if self.look:
+            self.before = _ticks()
         return self
 
     def __exit__(
@@ -39,6 +45,8 @@ class Stolen:
         trace: TracebackType | None,
     ) -> None:
         """After it."""
+        if not self.look:
+            return
         spent = [now - then for then, now in zip(self.before, _ticks(), strict=False)]
         if len(spent) == FIELDS and sum(spent) > 0:
             self.share = spent[STOLEN] / sum(spent)
@@ -50,10 +58,10 @@ class Stolen:
         return replace(result, tester={**result.tester, FIGURE: round(self.share, 4)})
 
 
-def share_of(result: TrialResult) -> float:
-    """Of a trial; 0: none, or nobody looked."""
+def share_of(result: TrialResult) -> float | None:
+    """Of a trial; None: nobody looked."""
     found = result.tester.get(FIGURE)
-    return float(found) if isinstance(found, (int, float)) else 0.0
+    return float(found) if isinstance(found, (int, float)) else None
 
 
 def words_on(shares: Sequence[float]) -> list[str]:

@@ -30,7 +30,7 @@ def test_a_share_of_all_time_guests_not_counted_twice(monkeypatch, tmp_path):
 def test_nothing_is_said_where_the_kernel_says_nothing(monkeypatch, tmp_path, after):
     kept = looked(monkeypatch, tmp_path, after)
     assert kept.added_to(EMPTY) is EMPTY
-    assert share_of(EMPTY) == 0.0
+    assert share_of(EMPTY) is None
 
 
 def test_a_kernel_without_the_file(monkeypatch, tmp_path):
@@ -46,3 +46,11 @@ def test_it_is_said_where_it_was_much():
     assert "2% of this machine's CPU time" in usual and "3% in the worst" in usual
     (moment,) = words_on([0.0, 0.0, 0.75])
     assert "0% of" in moment and "75% in the worst" in moment
+
+
+def test_another_machines_time_is_not_looked_at(monkeypatch, tmp_path):
+    monkeypatch.setattr(stolen, "STAT", tmp_path / "stat")
+    stolen.STAT.write_text(BEFORE)
+    with Stolen(look=False) as kept:
+        stolen.STAT.write_text("cpu  130 0 120 720 50 0 60 1020 99 99\n")
+    assert kept.added_to(EMPTY) is EMPTY
