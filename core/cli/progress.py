@@ -106,12 +106,15 @@ class Live:
         spinner = Spinner("dots", text=self)  # whatever can be drawn
         self._drawing = Drawing(spinner, console=self._console, auto_refresh=False, transient=True)
         self._drawing.start(refresh=True)
-        self._ended.clear()
-        threading.Thread(target=self._tick, name="v6t-live-line", daemon=True).start()
+        # its own event: one that was told to end does not go on beside the next
+        self._ended = threading.Event()
+        threading.Thread(
+            target=self._tick, args=(self._ended,), name="v6t-live-line", daemon=True
+        ).start()
         drawing.append(self.stopping)
 
-    def _tick(self) -> None:
-        while not self._ended.wait(_EVERY_S):
+    def _tick(self, ended: threading.Event) -> None:
+        while not ended.wait(_EVERY_S):
             with self._turn, contextlib.suppress(OSError):
                 if self._drawing is not None:
                     self._drawing.refresh()
