@@ -225,7 +225,9 @@ def test_a_browser_follows_the_run(tmp_path):
         try:
             for _ in range(600):
                 state = json.loads(asked(view.url, "/now")[2])
-                if state["version"] and state["trials"]:  # self-tests come before and are in neither
+                if (
+                    state["version"] and state["trials"]
+                ):  # self-tests come before and are in neither
                     break
                 time.sleep(0.1)
             done = subprocess.run(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from v6t.drivers.duts.standing import host
+from v6t.tests.core import warm
 
 from . import intents, sshserver
 
@@ -141,10 +142,13 @@ class Field:
         path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
         return path
 
+    def _there(self) -> list[str]:
+        return ["nsenter", "-t", str(self.operator.pid), "-n", "--"]
+
     def start(self, *words: object, **popen: object) -> subprocess.Popen[str]:
         """``v6t WORDS`` at the operator's."""
         return subprocess.Popen(
-            ["nsenter", "-t", str(self.operator.pid), "-n", "--", *COMMAND, *map(str, words)],
+            [*self._there(), *COMMAND, *map(str, words)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -154,18 +158,23 @@ class Field:
 
     def v6t(self, *words: object, status: int = 0) -> str:
         """The same to its end; what it said."""
-        process = self.start(*words)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == status, (process.returncode, out, err)
-        return out + err
+        done = subprocess.run(
+            [*self._there(), *warm.command(), *map(str, words)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == status, done
+        return done.stdout + done.stderr
 
     def cut(self) -> None:
         """The router is gone: no packet, no error, no end of a connection."""
         self.router.run("ip link set ops down; ip link set dev0 up")
 
     def mend(self) -> None:
-        """It is back."""
+        """It is back, and connections come through: what logs in next has little patience."""
         self.router.run("ip link set ops up")
+        self.operator.run(
+            f"for try in $(seq 50); do timeout 1 bash -c '</dev/tcp/{DEVICE}/{PORT}' && exit; done; false"
+        )
 
     def state(self) -> list[str]:
         """What the device's console shows."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 from v6t.core.config.plugins import names
 from v6t.drivers.duts.registry import DRIVERS, driver_type
 from v6t.drivers.lab.privilege import available
+from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
 
 from . import intents, sshserver
 from .test_devices import missing
 
-COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
 LACKING = missing("nftables", "over ssh")
 
 
@@ -100,7 +99,7 @@ def dut(server, tmp_path):
         enter = ["nsenter", "-t", str(server.pid), "-n", "--"]
         flags = ["--testbed", str(path), *words]
         done = subprocess.run(
-            [*enter, *COMMAND, "dut", verb, *flags],
+            [*enter, *warm.command(), "dut", verb, *flags],
             capture_output=True,
             text=True,
             check=False,

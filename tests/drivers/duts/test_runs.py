@@ -15,6 +15,7 @@ from v6t.core.benchmarks.registry import results_schema
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.namespace import NamespaceTransport
+from v6t.tests.core import warm
 
 from . import sshserver
 from .test_devices import missing
@@ -57,7 +58,8 @@ def command(*words):
 
 
 def v6t(*words):
-    return subprocess.run(command(*words), capture_output=True, text=True, check=False, timeout=200)
+    words = (*warm.command(), *map(str, words))
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
 
 
 def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):

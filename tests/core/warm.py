@@ -1,0 +1,156 @@
+"""``v6t`` as a process of its own that need not import everything first.
+
+A process that has imported v6t waits; each command is a fork of it, with the arguments, directory,
+environment, open files and network namespace of a small launcher that stands where the command would.
+For commands that are waited for: what is about a process and its signals starts :data:`COMMAND`.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import contextlib
+import ctypes
+import functools
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
+_LENGTH = struct.Struct("!I")
+
+# it imports nothing of v6t and of site-packages: that is its point
+_LAUNCHER = """\
+import array, json, os, socket, struct, sys
+line = socket.socket(socket.AF_UNIX)
+line.connect(sys.argv[1])
+asked = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
+files = array.array("i", [0, 1, 2, os.open("/proc/self/ns/net", os.O_RDONLY)])
+line.sendmsg([struct.pack("!I", len(asked))], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+line.sendall(asked)
+status = line.recv(4)
+sys.exit(struct.unpack("!i", status)[0] if status else 1)
+"""
+
+
+@functools.cache
+def command() -> list[str]:
+    """What stands before the arguments of a command; its process ends with this one."""
+    place = Path(tempfile.mkdtemp(prefix="v6t-warm-"))
+    launcher, listening = place / "launcher.py", place / "socket"
+    launcher.write_text(_LAUNCHER)
+    server = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(listening)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    if server.stdout is None or server.stdout.readline() != "ready\n":
+        raise OSError("the process to fork from did not start")
+
+    @atexit.register
+    def end() -> None:
+        server.kill()
+        server.communicate()
+        for path in (launcher, listening):
+            path.unlink()
+        place.rmdir()
+
+    return [sys.executable, "-I", "-S", str(launcher), str(listening)]
+
+
+def main(path: str) -> int:
+    """Wait for launchers, fork for each, tell it how its command ended."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _imported()
+    gc.collect()
+    gc.freeze()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen(64)
+    print("ready", flush=True)
+    lines: dict[int, socket.socket] = {}
+    pids: dict[int, int] = {}
+    while True:
+        for waiting in select.select([listening, *pids], [], [])[0]:
+            if waiting is not listening:
+                pid = pids.pop(waiting)
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                os.close(waiting)
+                with contextlib.suppress(OSError), lines.pop(waiting) as line:
+                    line.sendall(struct.pack("!i", status))
+                continue
+            line, _ = listening.accept()
+            words, directory, environment, files = _asked(line)
+            pid = os.fork()
+            if not pid:
+                listening.close()
+                line.close()
+                return _become(words, directory, environment, files)
+            for file in files:
+                os.close(file)
+            ended = os.pidfd_open(pid)
+            lines[ended], pids[ended] = line, pid
+
+
+def _imported() -> None:
+    """Everything a command may need; nothing is called."""
+    import importlib
+    import pkgutil
+
+    import v6t.core
+    import v6t.drivers.duts
+    import v6t.plugins
+
+    for room in (v6t.core, v6t.plugins, v6t.drivers.duts):
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+
+
+def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], list[int]]:
+    files = array.array("i")
+    head, ancillary, _, _ = line.recvmsg(_LENGTH.size, socket.CMSG_SPACE(4 * files.itemsize))
+    for _, _, data in ancillary:
+        files.frombytes(data)
+    (length,) = _LENGTH.unpack(head)
+    text = b""
+    while len(text) < length:
+        text += line.recv(length - len(text))
+    words, directory, environment = json.loads(text)
+    return words, directory, environment, [*files]
+
+
+def _become(words: list[str], directory: str, environment: dict[str, str], files: list[int]) -> int:
+    """Stand where the launcher stands; from here on everything is as in a process of its own."""
+    from v6t.core.cli import main as cli
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, 0)
+    *standard, network = files
+    for number, file in enumerate(standard):
+        os.dup2(file, number)
+    if libc.setns(network, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+    for file in files:
+        os.close(file)
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.setsid()
+    sys.argv = ["v6t", *words]
+    cli.main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
