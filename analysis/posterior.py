@@ -35,7 +35,8 @@ WIDER = 2.0
 AT_LAST = 2
 """Rounds with all that the trials say, after which points have followed."""
 MOST_ROUNDS = 80
-HALVINGS = 45
+HALVINGS = 36
+"""They leave a part in 10^9 of where a load may be."""
 COVERAGE = 0.95
 """Of the interval."""
 
@@ -53,31 +54,45 @@ def log_stretch(load: F64, m: F64, a: F64) -> F64:
     return np.log(a) + np.log1p(np.exp(-c)) + _log_softplus(grown - np.logaddexp(0.0, c))
 
 
-_T = np.linspace(-6.0, 6.0, 4801)
+_LOWEST, _HIGHEST, _STEP = -6.0, 6.0, 1 / 400
+_T = np.linspace(_LOWEST, _HIGHEST, 4801)
 _ERFC = np.array([math.erfc(t) for t in _T])
+_NEAR = 4.0
+"""Above this the terms of the next line cancel each other."""
 _LOG_G = np.log(
-    np.array([math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t) for t in _T[_T <= 4]])
+    np.array([math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t) for t in _T[_T <= _NEAR]])
 )
+
+
+def _on_grid(table: F64, t: F64) -> F64:
+    """What stands in a table of the places ``_T``, between them on straight lines."""
+    place = np.clip((t - _LOWEST) / _STEP, 0.0, len(table) - 1.000001)
+    index = place.astype(np.intp)
+    found = table[index]
+    found += (place - index) * (table[index + 1] - found)
+    return found
 
 
 def _log_g(t: F64) -> F64:
     """Logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
-    far = np.maximum(t, 4.0)
-    beyond = (
-        -(far**2)
-        - np.log(2 * math.sqrt(math.pi) * far**2)
-        + np.log1p(-1.5 / far**2 + 3.75 / far**4 - 13.125 / far**6)
-    )
-    near = np.interp(t, _T[_T <= 4], _LOG_G)
-    below = np.log(np.maximum(-2 * t, 1e-300))
-    return np.where(t > 4, beyond, np.where(t < -6, below, near))
+    found = _on_grid(_LOG_G, t)
+    if (low := t < _LOWEST).any():
+        found[low] = np.log(-2 * t[low])
+    if (high := t > _NEAR).any():
+        squared = t[high] ** 2
+        found[high] = (
+            -squared
+            - np.log(2 * math.sqrt(math.pi) * squared)
+            + np.log1p(((-13.125 / squared + 3.75) / squared - 1.5) / squared)
+        )
+    return found
 
 
 def log_erf(load: F64, m: F64, a: F64) -> F64:
     """Logarithm of the loss rate: the double primitive function of a Gaussian."""
     upper, lower = _log_g((m - load) / a), _log_g(m / a)
     apart = np.minimum(lower - upper, -1e-15)
-    whole = 2.0 - np.interp(np.minimum(m / a, 6.0), _T, _ERFC)
+    whole = 2.0 - _on_grid(_ERFC, m / a)
     rate: F64 = np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(whole)
     return rate
 
