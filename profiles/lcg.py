@@ -6,6 +6,7 @@ new state, 15 bits (``fastrand`` in TRex's ``trex_stl_stream_vm.h``).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def advance(state: int, steps: int) -> int:
     return (multiplier * state + increment) & _MASK
 
 
+@lru_cache(maxsize=32)  # every stream of as many draws has the same
 def tables(draws: int, block: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Multipliers and increments ``(draws, block)`` that lead from one state to a block of draws.
 
@@ -58,7 +60,10 @@ def tables(draws: int, block: int) -> tuple[NDArray[np.uint32], NDArray[np.uint3
         increments[filled : filled + take] = multipliers[:take] * last_c + increments[:take]
         filled += take
     shape = (block, draws)
-    return (
+    both = (
         np.ascontiguousarray(multipliers.reshape(shape).T),
         np.ascontiguousarray(increments.reshape(shape).T),
     )
+    for table in both:
+        table.setflags(write=False)
+    return both

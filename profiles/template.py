@@ -60,10 +60,25 @@ def build(layers: Iterable[Layer], frame_size: int) -> Template:
         UsageError: a layer or field scapy does not know, a missing address, or a frame size
             that does not hold the headers.
     """
+    layers = tuple(layers)
+    if all(type(v) in (int, str, bytes) for layer in layers for v in layer.fields.values()):
+        return _rebuilt(
+            tuple((layer.name, tuple(layer.fields.items())) for layer in layers), frame_size
+        )
+    return _built(layers, frame_size)
+
+
+@lru_cache(maxsize=512)  # of a run every trial, both phases and its plan ask for the same
+def _rebuilt(
+    layers: tuple[tuple[str, tuple[tuple[str, object], ...]], ...], frame_size: int
+) -> Template:
+    return _built(tuple(Layer(name, dict(fields)) for name, fields in layers), frame_size)
+
+
+def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
     from scapy.packet import Raw
 
     packet: Any = None
-    layers = tuple(layers)
     given = {number: frozenset(layer.fields) for number, layer in enumerate(layers)}
     for layer in layers:
         made = _make(layer)

@@ -7,7 +7,7 @@ device would have made that keeps the Initiator's ports and gives all one public
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +47,15 @@ class Case:
         size: the listed size, or a mix of sizes.
         direction: which way.
         what: is special about it, in words.
+        opposite: the same in the other direction, where it is at hand.
     """
 
     plugin: Technology
     size: int | str
     direction: Direction
     what: str
+    opposite: Case | None = field(default=None, compare=False, repr=False)
+    _expanders: dict[int, Expander] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -96,9 +99,15 @@ class Case:
         left, right = self.plugin.ip_versions
         return (left, right) if self.direction == "forward" else (right, left)
 
+    def first(self, stream: Stream) -> U8:
+        """The first frames of a stream of this case."""
+        if stream.stream_id not in self._expanders:
+            self._expanders[stream.stream_id] = Expander(stream)
+        return self._expanders[stream.stream_id].frames(0, FRAMES)
+
     def marked(self, stream: Stream) -> U8:
         """The first frames of a stream, marked."""
-        frames = Expander(stream).frames(0, FRAMES)
+        frames = self.first(stream)
         trailer.stamp(
             frames,
             stream.checksum,
@@ -122,14 +131,13 @@ class Case:
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
         """Frames that opened connections, and what the Responder learned of them."""
-        opening, template = (
-            foreground(
-                self.streams if way == self.direction else replace(self, direction=way).streams
-            )
-            for way in DIRECTIONS
-        )
-        initial = Expander(opening).frames(0, FRAMES)
-        answer = Expander(template).frames(0, 1)
+        other: Direction = "reverse" if self.direction == "forward" else "forward"
+        ways = {
+            self.direction: self,
+            other: self.opposite or Case(self.plugin, self.size, other, self.what),
+        }
+        initial, answer = (ways[way].first(foreground(ways[way].streams)) for way in DIRECTIONS)
+        answer = answer[:1]
         here, there = ends_of(initial[0]), ends_of(answer[0])
         learned = np.empty((FRAMES, len(there.swapped)), dtype=np.uint8)
         learned[:] = answer[:, there.row][:, there.swapped]
@@ -193,8 +201,9 @@ def cases(kind: type[Technology], params: PluginParams | None = None) -> Iterato
 
 
 def _both(plugin: Technology, size: int | str, what: str) -> Iterator[Case]:
-    for direction in DIRECTIONS:
-        yield Case(plugin, size, direction, what)
+    forward = Case(plugin, size, "forward", what)
+    yield forward
+    yield Case(plugin, size, "reverse", what, forward)
 
 
 def _everything(params: PluginParams) -> tuple[PluginParams, str]:

@@ -8,6 +8,7 @@ of one variable, so that a frame is always consistent (TRX-11).
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import Protocol
 
@@ -155,13 +156,19 @@ def ea_variable(
     room = sum(map(len, served))
     wanted = min(domain.ces, room)
     if wanted <= LISTED_CES:
-        places = random.Random(f"{seed}/ces/{domain.rule_ipv6}").sample(  # noqa: S311
-            range(room), wanted
-        )
-        chosen = [pick(served, place) for place in places]
-        random.Random(f"{seed}/{direction}/{domain.rule_ipv6}").shuffle(chosen)  # noqa: S311
-        return Variable(EA, width, Kind.LIST, values=tuple(chosen))
+        rule = domain.rule_ipv6
+        chosen = _some(tuple(served), wanted, f"{seed}/ces/{rule}", f"{seed}/{direction}/{rule}")
+        return Variable(EA, width, Kind.LIST, values=chosen)
     return Variable(EA, width, Kind.PERMUTATION, low=low, high=low + wanted - 1)
+
+
+@lru_cache(maxsize=32)  # every frame size has the same
+def _some(served: tuple[range, ...], wanted: int, which: str, order: str) -> tuple[int, ...]:
+    """So many of the values served, drawn from the first seed, in the order of the second."""
+    places = random.Random(which).sample(range(sum(map(len, served))), wanted)  # noqa: S311
+    chosen = [pick(served, place) for place in places]
+    random.Random(order).shuffle(chosen)  # noqa: S311
+    return tuple(chosen)
 
 
 def _port_zero_ce(rule: MapRule) -> bool:

@@ -15,12 +15,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
-from itertools import product
+from typing import TYPE_CHECKING
 
+import numpy as np
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.compiler.mixing import LISTED_BITS
 from v6t.profiles.errors import UsageError
 from v6t.profiles.model import Binding, Kind, Variable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -184,18 +188,16 @@ def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
 
 
 @lru_cache(maxsize=8)  # every frame size and both phases ask for the same order
-def _rows(
-    counts: tuple[int, ...], even: int, doublings: int, seed: str
-) -> tuple[tuple[int, ...], ...]:
-    """Places of a group's values in their lists, one row a combination."""
-    rows = list(product(*map(range, counts)))
+def _rows(counts: tuple[int, ...], even: int, doublings: int, seed: str) -> list[NDArray[np.int64]]:
+    """Places of each field's values in their list, one a combination."""
+    rows = list(range(math.prod(counts)))  # numbers of combinations, the last field's fastest
     random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
-    if doublings <= even:
-        return tuple(rows)
-    chance = random.Random(f"{seed}/passes")  # noqa: S311
-    passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
-    shuffled = (chance.sample(p, len(p)) for p in passes)
-    return tuple(row for place in zip(*shuffled, strict=True) for row in place)
+    if doublings > even:
+        chance = random.Random(f"{seed}/passes")  # noqa: S311
+        passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
+        shuffled = (chance.sample(p, len(p)) for p in passes)
+        rows = [row for place in zip(*shuffled, strict=True) for row in place]
+    return [places.astype(np.int64) for places in np.unravel_index(rows, counts)]
 
 
 def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
@@ -222,7 +224,7 @@ def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:
         width = (first ^ (first + s.rest - 1)).bit_length()
         ones = (1 << width) - 1
         name = f"tuple_{f.name}"
-        values = [(first + row[place]) & ones for row in rows]
+        values = tuple(((first + rows[place]) & ones).tolist())
         variables.append(Variable(name, width, Kind.LIST, values=values, order=order))
         low = f.last - s.low
         bindings.append(Binding(name, f.field, low - width + 1, low, 0, width - 1))

@@ -190,6 +190,8 @@ def _claim(taken: dict[int, Binding], binding: Binding, first: int, last: int) -
 
 def _check(traffic_class: TrafficClass) -> None:
     """What the model's types cannot exclude."""
+    import numpy as np
+
     variables = {v.name: v for v in traffic_class.variables}
     if len(variables) < len(traffic_class.variables):
         raise UsageError(f"class '{traffic_class.name}' has two variables of one name")
@@ -200,7 +202,8 @@ def _check(traffic_class: TrafficClass) -> None:
         if not limit:
             raise UsageError(f"variable '{v.name}' has {v.width} bits, but 1 to {MAX_WIDTH} can be")
         if v.kind is Kind.LIST:
-            outside = not len(v.values) or not 0 <= min(v.values) <= max(v.values) < limit
+            values = np.asarray(v.values)
+            outside = not len(values) or not 0 <= values.min() <= values.max() < limit
         else:
             outside = not 0 <= v.low <= v.top < limit
         if outside or v.step < 1:

@@ -227,7 +227,9 @@ def complement(part: Part, name: str) -> Part | None:
     """A part that always holds the bits of ``part`` inverted; None if TRex cannot make it."""
     ones = (1 << max(place + width for _, place, width in part.supplied)) - 1
     if len(part.values):
-        values = [ones - v for v in part.values]
+        import numpy as np
+
+        values = (ones - np.asarray(part.values)).tolist()
         return replace(part, name=name, values=values, sizes=sizes_for(ones))
     if part.op == "random" or part.sizes[0] == 8:
         return None
