@@ -302,6 +302,8 @@ def _vary(
         changed = _with(bound, params)
         clauses = [c for c in suite.varied(changed.technology, words) if wanted.keeps(c)]
         changed.driver.check_intent(changed.intent)
+        if not changed.driver.told_apart(bound.intent, changed.intent):
+            raise UsageError("its driver has no way to tell it")
         with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
             _ask(device, clauses, words, changed, found, say)
     except UsageError as exc:

@@ -43,6 +43,8 @@ _GLOBAL = "8.8.4.4"
 _MAPPED = IPv4Address("198.18.0.65")
 _SERVERS = ("198.19.0.0/24", "2001:2:0:1::/120")
 _HAIRPIN = "a prefix beside mappings"
+_LOWEST = 1400
+_RAISED = f"lowest-ipv6-mtu of {_LOWEST}"
 _OVERLAPPING, _UNLIKE = "overlapping mappings", "mappings of unlike lengths"
 _TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
     _OVERLAPPING: (
@@ -89,11 +91,13 @@ class Translation(Suite):
         return {}
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """A prefix of each length, and the well-known one."""
+        """Another ``lowest-ipv6-mtu``; a prefix of each length, and the well-known one."""
         name = next((n for kind, n in _PARAMETER.items() if isinstance(technology, kind)), None)
         if name is None:
             return
         more: dict[str, Any] = {"eam": []} if isinstance(technology, Siit) else {}
+        if not isinstance(technology, Nat64):
+            yield _RAISED, {"lowest_ipv6_mtu": _LOWEST}
         for length in sorted(_PREFIXES):
             yield f"prefix of /{length}", {name: _PREFIXES[length], **more}
         if isinstance(technology, MapTBorderRelay):
@@ -116,6 +120,9 @@ class Translation(Suite):
         """A packet each way behind each prefix; what the well-known prefix must not hold."""
         t = translator(technology)
         if t is None:
+            return
+        if variant == _RAISED:
+            yield from rfc7915_sizes.without_df(replace(t, lowest=_LOWEST), f"-{_LOWEST}")
             return
         if variant == _WELL_KNOWN:
             yield from _well_known(t, technology)

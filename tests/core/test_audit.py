@@ -224,6 +224,17 @@ def test_what_cannot_be_asked(words: list[str], said: str) -> None:
     assert said in done.err
 
 
+@pytest.mark.parametrize(
+    ("driver", "told"), [("jool", True), ("tayga", False), ("reference", True)]
+)
+def test_what_a_driver_does_not_tell_its_device_is_not_asked_of_it(driver: str, told: bool) -> None:
+    one, other = (
+        bind(resolve(flags=Flags("siit", dut=driver, params=params)))
+        for params in ({}, {"lowest_ipv6_mtu": "1400"})
+    )
+    assert other.driver.told_apart(one.intent, other.intent) == told
+
+
 @pytest.mark.lab
 def test_a_right_device_and_a_wrong_one_in_the_lab(tmp_path: Path) -> None:
     common = ["audit", "--plugin", "siit", "--clause", "5.1-udp,4.1-udp,ttl-1,df-too-big,2.2-up-56"]
@@ -233,7 +244,7 @@ def test_a_right_device_and_a_wrong_one_in_the_lab(tmp_path: Path) -> None:
         assert (tmp_path / "right" / name).stat().st_size > 100
     made = json.loads((tmp_path / "right" / "audit.json").read_text())
     assert {f["verdict"] for f in made["findings"]} == {"conforms"}
-    assert len(made["findings"]) == 6
+    assert len(made["findings"]) == 7
     # a device that believes in another table answers, but not rightly
     eam = '[{"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"}, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}]'
     wrong = v6t(

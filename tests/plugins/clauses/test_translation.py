@@ -42,12 +42,12 @@ def test_it_conforms_behind_every_prefix(technology: Technology) -> None:
     words = []
     for variant, params in SUITE.variants(technology):
         kind = type(technology)
-        varied = kind(kind.params_model(**params))
+        varied = kind(kind.params_model(**{**SUITE.preferred(technology), **params}))
         found = outcomes(varied.whole_device(), list(SUITE.varied(varied, variant)))
         assert found
         assert {o.judgement.verdict for o in found} == {"conforms"}
         words.append(variant)
-    assert len(words) == 7 + 3 * isinstance(technology, Siit)
+    assert len(words) == 8 + 3 * isinstance(technology, Siit)
 
 
 @pytest.mark.parametrize("fault", faults(), ids=lambda fault: fault.name)
