@@ -27,6 +27,7 @@ from v6t.plugins.clauses.translator import (
     one,
     translator,
 )
+from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.siit.clat import Clat
@@ -56,7 +57,13 @@ _TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
 """Address tables of RFC 7757, and what 198.18.0.65 is by each: by the longest prefix; with zeros behind."""
 _PREFIXES = {length: f"2001:db8:{0x6400 + length:x}::/{length}" for length in (48, 56, 64, 96)}
 _PREFIXES.update({32: "2001:dba::/32", 40: "2001:dba:6400::/40"})
-_PARAMETER = {Siit: "prefix", Clat: "plat_prefix", Nat64: "prefix", MapTBorderRelay: "dmr"}
+_PARAMETER = {
+    Siit: "prefix",
+    Clat: "plat_prefix",
+    Nat64: "prefix",
+    MapTBorderRelay: "dmr",
+    MapTCe: "dmr",
+}
 
 
 def _beyond(technology: Technology) -> dict[str, Any]:
@@ -85,9 +92,14 @@ class Translation(Suite):
         yield from rfc7915_icmpv6.clauses(t)
 
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
-        """Not the well-known prefix: a right device refuses addresses for benchmarks behind it."""
+        """Not the well-known prefix: a right device refuses addresses for benchmarks behind it.
+
+        A CE with an address of its own: with a share of one it needs a NAPT, which is left out.
+        """
         if isinstance(technology, Clat):
             return {"plat_prefix": _PREFIXES[96]}
+        if isinstance(technology, MapTCe):
+            return {"ea_len": technology.params.rule.suffix_len, "ce_psid": 0}
         return {}
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -100,7 +112,7 @@ class Translation(Suite):
             yield _RAISED, {"lowest_ipv6_mtu": _LOWEST}
         for length in sorted(_PREFIXES):
             yield f"prefix of /{length}", {name: _PREFIXES[length], **more}
-        if isinstance(technology, MapTBorderRelay):
+        if isinstance(technology, (MapTBorderRelay, MapTCe)):
             return
         if isinstance(technology, Siit):
             for words, (inner, _) in _TABLES.items():

@@ -85,7 +85,6 @@ ROWS = (
     Audited("vpp", "nat44", "VPP NAT44", "VPP, NAT44"),
     Audited("jool", "siit", "Jool SIIT", "Jool in a virtual machine, SIIT", machine=True),
     Audited("jool", "nat64", "Jool NAT64", "Jool in a virtual machine, NAT64", machine=True),
-    Audited("jool", "mapt-br", "Jool MAP-T", "Jool in a virtual machine, MAP-T BR", machine=True),
 )
 
 
