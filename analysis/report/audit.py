@@ -17,21 +17,22 @@ from v6t.analysis.records.audit import (
 )
 from v6t.analysis.sheet import sheet
 
-_HEADS = ("<clause", "<section", "<level", "<+sent", "<expected", "<got", "<verdict")
+_HEADS = ("<clause", "<section", "<level", "<sent", "<expected", "<got", "<verdict")
 
 
 def document(audit: Audit, *, every: bool = True) -> Document:
     """All of it; ``every``: the clauses that are followed, too."""
     sections = [Section("Summary", "summary", list(_summary(audit)))]
-    for title, anchor, verdict in (
-        ("Deviations", "deviations", DEVIATES),
-        ("Cannot be told", "untold", UNTOLD),
+    for title, anchor, verdict, words in (
+        ("Deviations", "deviations", DEVIATES, "Clauses that are deviated from"),
+        ("Cannot be told", "untold", UNTOLD, "Clauses of which it cannot be told"),
     ):
         found = audit.of(verdict)
         if found:
-            sections.append(Section(title, anchor, [_table(title, found), *map(_frames, found)]))
+            sections.append(Section(title, anchor, [_table(words, found), *map(_frames, found)]))
     if every:
-        sections.append(Section("All clauses", "clauses", [_table("All clauses", audit.findings)]))
+        table = _table("Every clause that was asked", audit.findings)
+        sections.append(Section("All clauses", "clauses", [table]))
     return Document(
         f"Audit: {audit.plugin} by {audit.device}", f"v6t {audit.version}, {audit.made}", sections
     )

@@ -22,7 +22,7 @@ from v6t.core.config.technology import overridden
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs.manifest import commit, now
 from v6t.plugins.clauses.carry import Outcome, carry_out
-from v6t.plugins.clauses.ends import worded
+from v6t.plugins.clauses.ends import NOTHING, worded
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.export.pcap import write_pcap
 
@@ -38,6 +38,8 @@ LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
 UNASKED = "not asked: the audit ended before"
 NOTED_S = 10.0
 """What was found is on disk after so long: a process that is killed writes nothing more."""
+_SAID = 3
+"""Turns of an exchange that the table names; more are in the capture."""
 _FPS = 1000.0
 """Frames of the capture are so close: when each was sent matters to no clause."""
 
@@ -67,12 +69,14 @@ class _Findings:
                         )
                     )
         clause, judgement = outcome.clause, outcome.judgement
-        first = outcome.turns[0].sent if outcome.turns else ()
+        said = list(dict.fromkeys(worded(links, turn.sent) for turn in outcome.turns if turn.sent))
+        if len(said) > _SAID:
+            said[_SAID - 1 : -1] = ["..."]
         made = self._append(
             clause,
             variant,
             judgement.verdict,
-            worded(links, first),
+            "; ".join(said) or NOTHING,
             judgement.expected,
             judgement.got,
             outcome.tries,
@@ -302,6 +306,8 @@ def _vary(
         changed = _with(bound, params)
         clauses = [c for c in suite.varied(changed.technology, words) if wanted.keeps(c)]
         changed.driver.check_intent(changed.intent)
+        if not changed.driver.told_apart(bound.intent, changed.intent):
+            raise UsageError("its driver has no way to tell it")
         with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
             _ask(device, clauses, words, changed, found, say)
     except UsageError as exc:

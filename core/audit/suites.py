@@ -63,7 +63,8 @@ def asked(suites: Sequence[Suite], technology: Technology) -> Asked:
         said = ", ".join(suite.name for suite in suites)
         raise UsageError(
             f"no clause is known for {technology.name} ({said})",
-            "`v6t audit --list` shows which suites apply to which technologies",
+            "clauses are of translators, relays of MAP and lw4o6, AFTRs and NATs: "
+            "`v6t audit --plugin NAME --list`",
         )
     clauses = tuple(clause for _, some in found for clause in some)
     names_ = [clause.name for clause in clauses]

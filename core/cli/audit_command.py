@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.dut_command import device_flags
-from v6t.core.cli.options import names
+from v6t.core.cli.options import NumberRange, names
 from v6t.profiles.errors import UsageError
 from v6t.profiles.plain_text import visible
 
@@ -65,7 +65,7 @@ def interface_pair(
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(0.01, 60),
+    type=NumberRange(0.01, 60),
     default=0.4,
     show_default=True,
     help="Seconds to listen where nothing comes.",

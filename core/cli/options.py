@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FrameSizeOption",
+    "NumberRange",
     "assignments",
     "live_flag",
     "names",
@@ -42,6 +44,17 @@ class FrameSizeOption(click.ParamType):  # type: ignore[type-arg]  # generic fro
         if isinstance(value, str) and is_mix(value):
             return canonical(value)
         return click.INT.convert(value, param, ctx)
+
+
+class NumberRange(click.FloatRange):
+    """A number between two: ``nan``, which is neither below nor above any, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See the base class."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a valid float.", param, ctx)
+        return number
 
 
 def assignments(

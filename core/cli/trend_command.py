@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from v6t.analysis.trend import LEAST_PERCENT
+from v6t.core.cli.options import NumberRange
 
 WORSE = 7
 """Exit status where the last change of something is for the worse."""
@@ -16,7 +17,7 @@ WORSE = 7
 @click.option("--by", "order", type=click.Choice(["time", "label", "given"]), default="time",
               show_default=True, help="Order of the runs: when they began, their labels (for "
               "example a device's version: 26.02 before 26.10), or as they are given.")  # fmt: skip
-@click.option("--least", "least_percent", type=click.FloatRange(0, 100), metavar="PERCENT",
+@click.option("--least", "least_percent", type=NumberRange(0, 100), metavar="PERCENT",
               default=LEAST_PERCENT, show_default=True,
               help="Smaller changes are not told.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path),

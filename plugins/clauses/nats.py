@@ -62,6 +62,7 @@ class Nat(Suite):
         if n is None:
             return
         yield from _mapping(n)
+        yield from _ports(n)
         yield from _filtering(n)
         yield from _hairpinning(n)
         yield from nat_delivery.clauses(n)
@@ -190,6 +191,10 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         lambda: overloaded(1, "two public endpoints, though the servers differ"),
     )
 
+
+def _ports(n: NatEnds) -> Iterator[Clause]:
+    """Which public port an inside one gets."""
+
     def parity() -> Steps:
         said, words = "even ports stay even, odd ones odd", []
         for number in range(_SEVERAL):
@@ -211,6 +216,23 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         "SHOULD" if n.prefix is not None else "MAY",
         "the public port has the parity of the inside port",
         parity,
+    )
+
+    def preserved() -> Steps:
+        port, said = next(n.ports), "the inside port as public one, since nobody has it"
+        seen = yield from n.mapped(0, port, n.server(0))
+        if seen is None:
+            return untold(said, NO_MAPPING)
+        words = f"{port} to {seen.port}"
+        return conforms(said, words) if seen.port == port else deviates(said, words)
+
+    yield clause(
+        "RFC 4787",
+        "4.2.1",
+        "port-preserved",
+        "MAY",
+        "the public port is the inside port, where that is free",
+        preserved,
     )
 
     def ranged() -> Steps:

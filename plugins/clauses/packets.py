@@ -120,6 +120,15 @@ def udp(
     return head + value.to_bytes(2, "big") + payload
 
 
+def summing_to_zero(
+    source: IPv4Address | IPv6Address,
+    destination: IPv4Address | IPv6Address,
+    ports: tuple[int, int],
+) -> bytes:
+    """Data of a datagram whose checksum is computed as zero: 0xFFFF is written then (RFC 768)."""
+    return b"v6" + udp(source, destination, ports, b"v6\0\0")[6:8]
+
+
 def tcp(
     source: IPv4Address | IPv6Address,
     destination: IPv4Address | IPv6Address,

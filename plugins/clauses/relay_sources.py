@@ -14,6 +14,7 @@ from v6t.plugins.clauses.reading import Packet
 from v6t.plugins.clauses.relay import Customer, RelayEnds, not_up, relay
 from v6t.plugins.clauses.relay_delivery import PLACE, clause, to_customers
 from v6t.plugins.clauses.translator import answered
+from v6t.plugins.lw4o6.params import LwAftrParams
 from v6t.plugins.map.params import MapParams
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class Relay(Suite):
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every PSID offset, with a PSID that leaves room for it; overlapping rules; CEs with a prefix."""
         params = technology.params
+        if isinstance(params, LwAftrParams) and params.binding_table is None and params.psid_len:
+            for offset in range(16):
+                length = min(params.psid_len, 16 - offset, 5)
+                more = {"psid_offset": offset, "psid_len": length, "softwires": 2 << length}
+                yield f"PSID offset {offset}", more
         if not isinstance(params, MapParams) or params.domains or not params.rule.suffix_len:
             return
         for offset in range(16):

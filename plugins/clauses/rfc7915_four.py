@@ -14,10 +14,9 @@ from v6t.plugins.clauses.packets import (
     TTL,
     UDP,
     data,
-    folded,
     icmp,
-    internet_checksum,
     ip4,
+    summing_to_zero,
     tcp,
     udp,
 )
@@ -290,21 +289,7 @@ def _transport(t: TranslatorEnds) -> Iterator[Clause]:
     )
 
     def to_ffff(where: Place) -> bytes:
-        """Data with which the sum over IPv6 addresses is 0xFFFF: 0 may not be written."""
-        ends = t.four6, t.six
-        length = 8 + 4
-        fixed = folded(
-            ends[0].packed
-            + ends[1].packed
-            + length.to_bytes(4, "big")
-            + UDP.to_bytes(4, "big")
-            + SERVER_PORT.to_bytes(2, "big")
-            + t.port.to_bytes(2, "big")
-            + length.to_bytes(2, "big")
-            + b"v6"
-        )
-        payload = b"v6" + internet_checksum(fixed.to_bytes(2, "big")).to_bytes(2, "big")
-        return datagram(t, where, payload)
+        return datagram(t, where, summing_to_zero(t.four6, t.six, (SERVER_PORT, t.port)))
 
     yield clause(
         "4.5",

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from ipaddress import IPv6Address
 from typing import Any
 
-from v6t.plugins.clauses.base import Clause
+from v6t.plugins.clauses.base import Clause, Exchange, untold
+from v6t.plugins.clauses.ends import asked
 from v6t.plugins.clauses.packets import (
     FRAGMENT,
     HOP_BY_HOP,
@@ -19,6 +20,7 @@ from v6t.plugins.clauses.packets import (
     data,
     fragment_header,
     ip6,
+    summing_to_zero,
     tcp,
     udp,
 )
@@ -146,6 +148,27 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
         from_six(
             t, segment, "the segment with a right checksum", one(lambda p: addressed(t, p, TCP))
         ),
+    )
+    said = "UDP checksum 0xffff"
+
+    def to_ffff() -> Exchange:
+        seen = yield from t.opened(UDP)
+        if seen is None:
+            return untold(said, "nothing passes")
+        packet = datagram(t, summing_to_zero(seen[0], t.four, (seen[1], SERVER_PORT)))
+
+        def judge(p: Packet) -> str:
+            found = p.payload[6:8]
+            return addressed(t, p) or first((found != b"\xff\xff", f"checksum 0x{found.hex()}"))
+
+        return (yield from asked(t, t.six_side, packet, said, one(judge), control=t.up()))
+
+    yield clause(
+        "5.5",
+        "udp-checksum-ffff",
+        "MUST",
+        "a UDP checksum that is computed as zero is sent as 0xffff: zero means none",
+        to_ffff,
     )
     if not t.by_ports:
         for name, protocol, words in (

@@ -29,15 +29,17 @@ _DATAGRAM = 1400
 
 def clauses(t: TranslatorEnds) -> Iterator[Clause]:
     """All of them."""
+    yield from without_df(t)
     yield from _sizes(t)
     yield from _fragments(t)
 
 
-def _sizes(t: TranslatorEnds) -> Iterator[Clause]:
+def without_df(t: TranslatorEnds, suffix: str = "") -> Iterator[Clause]:
+    """What ``lowest-ipv6-mtu`` is about: it is 1280, or what the user says."""
     exact = t.lowest - 20 - 28
     yield clause(
         "4",
-        "no-df-fits",
+        f"no-df-fits{suffix}",
         "MUST",
         f"a packet without DF that becomes {t.lowest} octets is not fragmented",
         from_four(
@@ -67,7 +69,7 @@ def _sizes(t: TranslatorEnds) -> Iterator[Clause]:
 
         yield clause(
             "4.1",
-            "no-df-too-big",
+            f"no-df-too-big{suffix}",
             "SHOULD",
             f"a packet without DF that would exceed {t.lowest} octets is fragmented to that",
             from_four(
@@ -77,6 +79,9 @@ def _sizes(t: TranslatorEnds) -> Iterator[Clause]:
                 pieces,
             ),
         )
+
+
+def _sizes(t: TranslatorEnds) -> Iterator[Clause]:
     if t.mtu4 + 20 > t.mtu6:
         largest = data(t.mtu4 - 28)
         yield clause(

@@ -27,6 +27,7 @@ from v6t.plugins.clauses.translator import (
     one,
     translator,
 )
+from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.siit.clat import Clat
@@ -43,6 +44,8 @@ _GLOBAL = "8.8.4.4"
 _MAPPED = IPv4Address("198.18.0.65")
 _SERVERS = ("198.19.0.0/24", "2001:2:0:1::/120")
 _HAIRPIN = "a prefix beside mappings"
+_LOWEST = 1400
+_RAISED = f"lowest-ipv6-mtu of {_LOWEST}"
 _OVERLAPPING, _UNLIKE = "overlapping mappings", "mappings of unlike lengths"
 _TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
     _OVERLAPPING: (
@@ -54,7 +57,13 @@ _TABLES: dict[str, tuple[tuple[tuple[str, str], ...], IPv6Address]] = {
 """Address tables of RFC 7757, and what 198.18.0.65 is by each: by the longest prefix; with zeros behind."""
 _PREFIXES = {length: f"2001:db8:{0x6400 + length:x}::/{length}" for length in (48, 56, 64, 96)}
 _PREFIXES.update({32: "2001:dba::/32", 40: "2001:dba:6400::/40"})
-_PARAMETER = {Siit: "prefix", Clat: "plat_prefix", Nat64: "prefix", MapTBorderRelay: "dmr"}
+_PARAMETER = {
+    Siit: "prefix",
+    Clat: "plat_prefix",
+    Nat64: "prefix",
+    MapTBorderRelay: "dmr",
+    MapTCe: "dmr",
+}
 
 
 def _beyond(technology: Technology) -> dict[str, Any]:
@@ -83,20 +92,27 @@ class Translation(Suite):
         yield from rfc7915_icmpv6.clauses(t)
 
     def preferred(self, technology: Technology) -> Mapping[str, Any]:
-        """Not the well-known prefix: a right device refuses addresses for benchmarks behind it."""
+        """Not the well-known prefix: a right device refuses addresses for benchmarks behind it.
+
+        A CE with an address of its own: with a share of one it needs a NAPT, which is left out.
+        """
         if isinstance(technology, Clat):
             return {"plat_prefix": _PREFIXES[96]}
+        if isinstance(technology, MapTCe):
+            return {"ea_len": technology.params.rule.suffix_len, "ce_psid": 0}
         return {}
 
     def variants(self, technology: Technology) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """A prefix of each length, and the well-known one."""
+        """Another ``lowest-ipv6-mtu``; a prefix of each length, and the well-known one."""
         name = next((n for kind, n in _PARAMETER.items() if isinstance(technology, kind)), None)
         if name is None:
             return
         more: dict[str, Any] = {"eam": []} if isinstance(technology, Siit) else {}
+        if not isinstance(technology, Nat64):
+            yield _RAISED, {"lowest_ipv6_mtu": _LOWEST}
         for length in sorted(_PREFIXES):
             yield f"prefix of /{length}", {name: _PREFIXES[length], **more}
-        if isinstance(technology, MapTBorderRelay):
+        if isinstance(technology, (MapTBorderRelay, MapTCe)):
             return
         if isinstance(technology, Siit):
             for words, (inner, _) in _TABLES.items():
@@ -116,6 +132,9 @@ class Translation(Suite):
         """A packet each way behind each prefix; what the well-known prefix must not hold."""
         t = translator(technology)
         if t is None:
+            return
+        if variant == _RAISED:
+            yield from rfc7915_sizes.without_df(replace(t, lowest=_LOWEST), f"-{_LOWEST}")
             return
         if variant == _WELL_KNOWN:
             yield from _well_known(t, technology)

@@ -22,6 +22,8 @@ from v6t.plugins.clauses.packets import (
     tcp,
     udp,
 )
+from v6t.plugins.customer_edge.params import Translation
+from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.siit.base import StatelessTranslator
@@ -135,6 +137,8 @@ def translator(technology: Technology) -> TranslatorEnds | None:
             p_t.lowest_ipv6_mtu,
             by_ports=rule.shared,
         )
+    if isinstance(technology, MapTCe):
+        return _customer_edge(technology)
     if isinstance(technology, Nat64):
         p_n = technology.params
         server = rfc6052.embed(p_n.servers, p_n.responder_ipv4)
@@ -154,6 +158,28 @@ def translator(technology: Technology) -> TranslatorEnds | None:
             by_ports=True,
         )
     return None
+
+
+def _customer_edge(technology: MapTCe) -> TranslatorEnds | None:
+    """One that has its address to itself: with a share of it, it needs a NAPT that is no part of this."""
+    p, links = technology.params, technology.links
+    customer = p.customer
+    host, way = customer.ipv4.network_address, customer.way
+    if p.rule.shared or not isinstance(way, Translation):
+        return None
+    return TranslatorEnds(
+        links,
+        "left",
+        "right",
+        way.peer(p.server_ipv4),
+        (p.server_ipv4,),
+        40123,
+        host,
+        way.ipv6(host),
+        links.left.mtu,
+        links.right.mtu,
+        p.lowest_ipv6_mtu,
+    )
 
 
 Made = bytes | Sequence[bytes]

@@ -33,6 +33,7 @@ from v6t.profiles.model import Direction, FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.plugins.common.reference_device import ReferenceDevice
+    from v6t.plugins.whole import WholeDevice
 
 
 class MapCeParams(CustomerParams, RuleParams):
@@ -226,6 +227,16 @@ class MapTCe(CustomerEdge):
     params_model = MapTCeParams
     overhead = 20
     rfc_frame_sizes = IPV6_SIZES
+    params: MapTCeParams
+
+    def whole_device(self) -> WholeDevice:
+        """With fragments, ICMP and errors of its own, where the address is not shared."""
+        customer = self.params.customer
+        if self.params.rule.shared or not isinstance(customer.way, Translation):
+            return super().whole_device()
+        from v6t.plugins.customer_edge.whole import WholeMapTCe
+
+        return WholeMapTCe(self, customer.way)
 
 
 class LwB4(CustomerEdge):

@@ -84,7 +84,7 @@ class WholeMapT(TranslatingDevice):
     def translator(self, packet: bytes) -> rfc7915.Translator:
         """For the one CE whose packet it is."""
         ipv4, ipv6 = self._from_ce(packet) if packet[0] >> 4 == 6 else self._to_ce(packet)
-        addresses = OneHost(ipv4, ipv6, _Behind(self._dmr))
+        addresses = OneHost(ipv4, ipv6, Behind(self._dmr))
         return rfc7915.Translator(addresses, self._lowest, self.mtu["left"], self.mtu["right"])
 
     def _from_ce(self, packet: bytes) -> tuple[IPv4Address, IPv6Address]:
@@ -107,16 +107,19 @@ class WholeMapT(TranslatingDevice):
         return ipv4, ce
 
 
-class _Behind:
+class Behind:
     """Everybody else, behind the DMR."""
 
     def __init__(self, dmr: Rfc6052) -> None:
+        """Remember."""
         self._dmr = dmr
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
+        """By the DMR."""
         return self._dmr.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
+        """Of those behind it."""
         return self._dmr.to_ipv4(ipv6) if ipv6 in self._dmr.ipv6 else None
 
 

@@ -216,12 +216,24 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
         (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
+        (["--plugin", "siit", "--wait", "nan"], "'nan' is not a valid float"),
     ],
 )
 def test_what_cannot_be_asked(words: list[str], said: str) -> None:
     done = v6t("audit", *words)
     assert done.status == 2
     assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("driver", "told"), [("jool", True), ("tayga", False), ("reference", True)]
+)
+def test_what_a_driver_does_not_tell_its_device_is_not_asked_of_it(driver: str, told: bool) -> None:
+    one, other = (
+        bind(resolve(flags=Flags("siit", dut=driver, params=params)))
+        for params in ({}, {"lowest_ipv6_mtu": "1400"})
+    )
+    assert other.driver.told_apart(one.intent, other.intent) == told
 
 
 @pytest.mark.lab
@@ -233,7 +245,7 @@ def test_a_right_device_and_a_wrong_one_in_the_lab(tmp_path: Path) -> None:
         assert (tmp_path / "right" / name).stat().st_size > 100
     made = json.loads((tmp_path / "right" / "audit.json").read_text())
     assert {f["verdict"] for f in made["findings"]} == {"conforms"}
-    assert len(made["findings"]) == 6
+    assert len(made["findings"]) == 7
     # a device that believes in another table answers, but not rightly
     eam = '[{"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"}, {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"}]'
     wrong = v6t(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from v6t.core.config.bound import bind
@@ -18,6 +20,7 @@ from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import TesterError
+from v6t.tests.core.support import v6t
 
 from .duts import sshserver
 
@@ -41,6 +44,16 @@ CABLES = "".join(
 )
 
 
+def known_as(name, server, place):
+    """Lines of an ssh_config."""
+    return (
+        f"Host {name}\n  HostName localhost\n  User root\n"
+        f"  IdentityFile {server.place}/id\n  UserKnownHostsFile {server.place}/known_hosts\n"
+        "  StrictHostKeyChecking yes\n"
+        f"  ProxyCommand nsenter -t {server.pid} -n {place}/tunnel\n"
+    )
+
+
 @pytest.fixture
 def host(tmp_path):
     server = sshserver.Server("trex")
@@ -48,12 +61,7 @@ def host(tmp_path):
     tunnel = "exec 3<>/dev/tcp/127.0.0.1/22 2>/dev/null; cat <&3 & cat >&3; kill %1"
     (tmp_path / "tunnel").write_text(f"#!/bin/bash\n{tunnel}\n")
     (tmp_path / "tunnel").chmod(0o700)
-    config.write_text(
-        "Host trexhost\n  HostName localhost\n  User root\n"
-        f"  IdentityFile {server.place}/id\n  UserKnownHostsFile {server.place}/known_hosts\n"
-        "  StrictHostKeyChecking yes\n"
-        f"  ProxyCommand nsenter -t {server.pid} -n {tmp_path}/tunnel\n"
-    )
+    config.write_text(known_as("trexhost", server, tmp_path))
     yield server, Remote(SshOptions(host="trexhost", config=str(config)))
     sshserver.end(server)
 
@@ -173,3 +181,65 @@ def test_trex_on_another_host(host, pairs):
     assert "_t-rex-64" not in server.processes()
     assert "v6t_trex" not in server.shell("nft list tables")
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")
+
+
+def cabled(server, device):
+    """Cables between two hosts, with the addresses that links have by themselves."""
+    links = bind(resolve(flags=Flags(plugin="nat44"))).technology.links
+    for port, side in (("l0", "left"), ("r0", "right")):
+        link = getattr(links, side)
+        cable = (
+            f"{port} address {link.tester_mac} type veth peer name {side} address {link.dut_mac}"
+        )
+        words = ["nsenter", "-t", str(server.pid), "-n", "ip", "link", "add", *cable.split()]
+        subprocess.run([*words, "netns", str(device.pid)], check=True)
+        for where, name in ((server, port), (device, side)):
+            where.shell(
+                f"sysctl -qw net.ipv6.conf.{name}.disable_ipv6=1; ip link set {name} up promisc on\n"
+                f"ethtool -K {name} tx off gro off gso off tso off >/dev/null"
+            )
+
+
+@needs_sshd
+@needs_lab
+@pytest.mark.trex
+@needs_trex
+def test_an_audit_by_a_trex_elsewhere_of_a_device_elsewhere(host, tmp_path):
+    server, remote = host
+    device = sshserver.Server("audited")
+    try:
+        config = Path(remote.options.config)
+        config.write_text(config.read_text() + known_as("audited", device, tmp_path))
+        cabled(server, device)
+        trex = {
+            "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": str(config),
+            "start": "always", "interfaces": ["l0", "r0"],
+        }  # fmt: skip
+        reached = {
+            "left": "left",
+            "right": "right",
+            "ssh": {"host": "audited", "config": str(config)},
+        }
+        bed = tmp_path / "bed.yaml"
+        bed.write_text(
+            json.dumps(
+                {
+                    "tester": {"kind": "trex", "options": trex},
+                    "dut": {"driver": "nftables", "options": reached},
+                }
+            )
+        )
+        clauses = "REQ-1-mapped,REQ-8-filtering-address,tcp-exchange,REQ-1-query,flush-udp"
+        done = v6t(
+            *("audit", "--testbed", bed, "--plugin", "nat44", "--suite", "nat", "--no-variants"),
+            *("--clause", clauses, "-o", tmp_path / "made"),
+        )
+        assert done.status == 6, done.err
+        found = json.loads((tmp_path / "made" / "audit.json").read_text())["findings"]
+        verdicts = {f["clause"].partition("-")[2]: f["verdict"] for f in found}
+        assert verdicts.pop("REQ-8-filtering-address") == "deviates"
+        assert len(verdicts) > 4 and set(verdicts.values()) == {"conforms"}, verdicts
+        assert "v6t" not in device.shell("nft list tables")
+        assert "_t-rex-64" not in server.processes()
+    finally:
+        sshserver.end(device)

@@ -155,7 +155,7 @@ class NatDevice:
                 if m.protocol == protocol
                 and (m.inside == inside or to[:4] in {s[:4] for s in m.servers})
             }
-        number = port + self._is("parity lost")
+        number = port + self._is("parity lost") + 2 * self._is("port not preserved")
         if self._is("out of range") and protocol == UDP:
             number = 512 + port % 2
         elif not low <= number <= high:

@@ -6,6 +6,7 @@ FAULTS = {
     "overloads": "-REQ-3-overloading",
     "overloads by server": "rfc7857-3-overloading-by-server",
     "parity lost": "parity",
+    "port not preserved": "port-preserved",
     "strict filter": "-REQ-8-filtering-address",
     "address filter": "-REQ-8-filtering-endpoint",
     "no hairpin": "-REQ-9-hairpinning",

@@ -7,17 +7,26 @@ import re
 import pytest
 from v6t.core.audit import suites
 from v6t.core.config.plugins import load_plugin
-from v6t.plugins.clauses.nats import Nat
 from v6t.tests.docs.clauses import sections
 
-TECHNOLOGIES = ("siit", "clat", "nat64", "nat44", "mapt-br", "mape-br", "lwaftr", "dslite-aftr")
+TECHNOLOGIES = (
+    "siit",
+    "clat",
+    "nat64",
+    "nat44",
+    "mapt-br",
+    "mapt-ce",
+    "mape-br",
+    "lwaftr",
+    "dslite-aftr",
+)
 
 
 @pytest.mark.parametrize("name", TECHNOLOGIES)
 def test_clauses_cite_what_exists(name: str) -> None:
     known = sections("read", "unread")
     plugin = load_plugin(name)
-    preferred = Nat().preferred(plugin())
+    preferred = suites.preferred(suites.chosen(()), plugin())
     technology = plugin(plugin.params_model(**preferred))
     found = [c for suite in suites.chosen(()) for c in suite.clauses(technology)]
     for suite in suites.chosen(()):
@@ -35,7 +44,7 @@ def test_clauses_cite_what_exists(name: str) -> None:
 @pytest.mark.parametrize("name", TECHNOLOGIES)
 def test_the_core_of_a_suite_is_there(name: str) -> None:
     plugin = load_plugin(name)
-    technology = plugin(plugin.params_model(**Nat().preferred(plugin())))
+    technology = plugin(plugin.params_model(**suites.preferred(suites.chosen(()), plugin())))
     for suite in suites.chosen(()):
         names = [c.name for c in suite.clauses(technology)]
         assert not names or all(any(n.endswith(end) for n in names) for end in suite.core), (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from v6t.plugins.base import Technology
 from v6t.plugins.clauses.translation import Translation
+from v6t.plugins.customer_edge.plugins import MapTCe, MapTCeParams
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.siit.clat import Clat, ClatParams
 from v6t.plugins.siit.siit import Siit, SiitParams
@@ -25,6 +26,7 @@ RIGHT = {
     "siit, IPv4 left": Siit(NAT46),
     "siit by prefix": Siit(SiitParams(eam=(), prefix="2001:db8:64::/96")),
     "clat": Clat(ClatParams(plat_prefix="2001:db8:64::/96")),
+    "mapt-ce": MapTCe(MapTCeParams(ea_len=8, ce_psid=0)),
 }
 
 
@@ -37,17 +39,17 @@ def test_a_right_device_conforms(name: str) -> None:
     assert len({o.clause.name for o in found}) == len(found)
 
 
-@pytest.mark.parametrize("technology", [Siit(), Clat()])
+@pytest.mark.parametrize("technology", [Siit(), Clat(), MapTCe()])
 def test_it_conforms_behind_every_prefix(technology: Technology) -> None:
     words = []
     for variant, params in SUITE.variants(technology):
         kind = type(technology)
-        varied = kind(kind.params_model(**params))
+        varied = kind(kind.params_model(**{**SUITE.preferred(technology), **params}))
         found = outcomes(varied.whole_device(), list(SUITE.varied(varied, variant)))
         assert found
         assert {o.judgement.verdict for o in found} == {"conforms"}
         words.append(variant)
-    assert len(words) == 7 + 3 * isinstance(technology, Siit)
+    assert len(words) == 8 + 3 * isinstance(technology, Siit) - isinstance(technology, MapTCe)
 
 
 @pytest.mark.parametrize("fault", faults(), ids=lambda fault: fault.name)

@@ -79,6 +79,8 @@ def _headers() -> Iterator[Fault]:
     )
     yield Fault("UDP checksum zero", "4.5-udp-checksum-ffff",
                 leaving=forward(6, _set(46, b"\0\0"), lambda p: p[6] == UDP and p[46:48] == b"\xff\xff"))  # fmt: skip
+    yield Fault("UDP checksum zero to IPv4", "5.5-udp-checksum-ffff",
+                leaving=forward(4, _set(26, b"\0\0"), lambda p: p[9] == UDP and p[26:28] == b"\xff\xff"))  # fmt: skip
     yield Fault("UDP without checksum forwarded so", "4.5-udp-no-checksum",
                 leaving=lambda c, p: p[:46] + b"\0\0" + p[48:]
                 if c[0] == 0x45 and c[9] == UDP and c[26:28] == b"\0\0" and p[6] == UDP else p)  # fmt: skip

@@ -17,6 +17,12 @@ from v6t.profiles.errors import DutError
 class Conntracked(LinuxDriver):
     """A device whose connections the kernel's conntrack keeps."""
 
+    options_model = nat.ConntrackOptions
+
+    def timeout_s(self, intent: Intent) -> float | None:
+        """See the base class."""
+        return float(nat.UDP_S) if self.options.rfc_timers else super().timeout_s(intent)
+
     def sessions(self, intent: Intent) -> Reading | None:
         """See the base class."""
         return nat.reading()

@@ -19,8 +19,31 @@ from v6t.profiles.intent_settings import IntentSettings, Nat
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 MARGIN = 1.05
+_SYSCTL = "net.netfilter.nf_conntrack_"
 PORTED = ("udp", "tcp")
 PROTOCOLS = (*PORTED, "icmp")
+
+
+UDP_S, QUERY_S, OPENING_S, OPEN_S = 300, 60, 240, 7440
+"""RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5: what NATs shall wait at least."""
+_OPENING = ("syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close")
+_OPEN = ("established", "unacknowledged", "max_retrans")
+RFC_TIMERS: Mapping[str, int] = {
+    "udp_timeout": UDP_S,
+    "udp_timeout_stream": UDP_S,
+    "icmp_timeout": QUERY_S,
+    **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING},
+    **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN},
+}
+"""The kernel's timers of connections, by the ends of their names."""
+
+
+class ConntrackOptions(LinuxOptions):
+    """Options of devices whose connections the kernel's conntrack keeps."""
+
+    rfc_timers: bool = False
+    """Timers of UDP, TCP and ICMP as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s; else those
+    of TCP and ICMP are the kernel's own, some of which are shorter."""
 
 
 @dataclass(frozen=True)
@@ -95,27 +118,27 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     return made
 
 
-def sessions_wanted(options: LinuxOptions, intent: Intent) -> int:
+def sessions_wanted(options: ConntrackOptions, intent: Intent) -> int:
     """Connections the device must hold; 0 where nobody says."""
     return options.sessions or IntentSettings.of(intent).sessions
 
 
-def conntrack(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
+def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
     """Timeouts longer than any test, and room for all connections.
 
     Raises:
         DutError: the table is too small, and this device cannot enlarge it.
     """
     told = Nat.of(intent).udp_timeout_s
-    lives_s = told or options.timeout_s
-    values: dict[str, str | int] = {
-        "net.netfilter.nf_conntrack_udp_timeout": lives_s,
-        "net.netfilter.nf_conntrack_udp_timeout_stream": lives_s,
-    }
-    why = "connections live longer than any test: expiry would look like loss"
-    steps: list[Step] = []
+    values = dict(RFC_TIMERS) if options.rfc_timers else {}
+    why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
+    lives_s = told or (0 if options.rfc_timers else options.timeout_s)
     if lives_s:
-        steps.append(sysctl(values, f"idle connections live for {told} s" if told else why))
+        values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
+        why = "connections live longer than any test: expiry would look like loss"
+    if told:
+        why = f"idle connections live for {told} s"
+    steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
     wanted, room = sessions_wanted(options, intent), facts.number("conntrack_max")
     if wanted and (room is None or room < wanted * MARGIN):
         size = 1 << (int(wanted * MARGIN) - 1).bit_length()

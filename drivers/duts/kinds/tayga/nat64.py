@@ -17,7 +17,7 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Nat64
 
 
-class TaygaNftablesOptions(siit.TaygaOptions):
+class TaygaNftablesOptions(siit.TaygaOptions, nat.ConntrackOptions):
     """Options of both parts."""
 
     dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
