@@ -52,6 +52,16 @@ class Watched(Protocol):
             readings: names of what to read, as far as the device has it; none: all it has.
         """
 
+    def query(self) -> str:
+        """Ask it for something that was configured, in an answer that fits into one frame.
+
+        Returns:
+            What it was asked.
+
+        Raises:
+            DutError: the answer is not what it must be, or there is none.
+        """
+
 
 class DeviceSession(Protocol):
     """A device being driven, or several in a row. Opened once, closed always."""
@@ -95,6 +105,16 @@ class DeviceSession(Protocol):
 
     def ready_for(self, action: Any) -> None:
         """What goes before an action, without traffic."""
+
+    def update_routes(self) -> str:
+        """Move a route that no test packet takes: to the one way, to the other, and so on.
+
+        Returns:
+            What was done.
+
+        Raises:
+            DutError: it could not be done, or does not read back.
+        """
 
     def keep(self) -> None:
         """The configuration stays, whatever becomes of this session."""

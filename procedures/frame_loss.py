@@ -8,15 +8,16 @@ maximum of the medium says little about a device in software; that is labelled a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from v6t.procedures.conditions import Attempt, Attempts, PointSpec, Watch
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.trial import Measure, TrialResult, directions_of
+from v6t.procedures.trial import DirectionResult, Measure, TrialResult, directions_of
 
 BENCHMARK = "frame-loss"
 WITH_TIMEOUT = "frame-loss-frame-timeout"
 """Another benchmark, with a deadline for every frame (FLR-06); never instead of the first."""
+ROLES = ("foreground", "background")
 LARGEST_STEP = 0.1
 """Largest step the RFC allows, as a share of the maximum rate."""
 
@@ -83,12 +84,14 @@ class DirectionLoss:
     Attributes:
         required, sent, received: frames, foreground and background together.
         surplus: received beyond once; there should be none (FLR-04).
+        roles: frames required and received of the foreground and of the background (MIX-06).
     """
 
     required: int
     sent: int
     received: int
     surplus: int
+    roles: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -127,6 +130,14 @@ class Offered:
         """Received more than was sent: an error, never a negative loss (FLR-04)."""
         extra = sum(d.surplus for d in self.directions.values())
         return f"{extra} frames more came back than were sent" if extra else None
+
+    def loss_of(self, role: str) -> float | None:
+        """Lost share of the foreground or the background, all directions together; None if unknown."""
+        counts = [d.roles[role] for d in self.directions.values() if role in d.roles]
+        required = sum(asked for asked, _ in counts)
+        if not required or self.error:
+            return None
+        return 1 - sum(came for _, came in counts) / required
 
     def loss(self, direction: str | None = None) -> float | None:
         """Lost share in a direction, or in all together; None if unknown or in error."""
@@ -206,6 +217,15 @@ def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]
     for way in directions_of(spec.conditions.mode):
         d = result.directions[way]
         found[way] = DirectionLoss(
-            d.total("required"), d.total("sent"), d.total("received"), d.total("surplus")
+            d.total("required"),
+            d.total("sent"),
+            d.total("received"),
+            d.total("surplus"),
+            {role: _of_role(d, role) for role in ROLES},
         )
     return found
+
+
+def _of_role(counted: DirectionResult, role: str) -> tuple[int, int]:
+    counts = [c for c in counted.classes.values() if c.role == role]
+    return sum(c.required for c in counts), sum(c.received for c in counts)

@@ -187,6 +187,13 @@ class Trial:
         return self.first_frames + second
 
     @property
+    def ahead_s(self) -> float:
+        """From the call of the tester to the stream's first frame [s]: the pause, and phase 1."""
+        first = self.connections
+        filling = 0.0 if first is None else first.filling_s + first.wait_s + first.gap_s
+        return self.pause_s + filling
+
+    @property
     def sending_s(self) -> float:
         """Length of the whole stream [s]."""
         return self.duration_s + (self.then.duration_s if self.then else 0.0)
@@ -355,6 +362,7 @@ class TrialResult:
         connections: what became of phase 1, where the trial had one. If it did not fill the table
             there was no phase 2 and ``directions`` is empty.
         device: how busy each watched device was, by its name; empty where nobody watched.
+        modifier: what went on beside the traffic, and how often it went right; empty: nothing.
     """
 
     directions: Mapping[str, DirectionResult]
@@ -363,6 +371,7 @@ class TrialResult:
     tester: Mapping[str, Any] = field(default_factory=dict)
     connections: PhaseOneResult | None = None
     device: Mapping[str, DeviceLoad] = field(default_factory=dict)
+    modifier: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Measure(Protocol):
@@ -409,6 +418,8 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
         data["device"] = {name: load.to_json() for name, load in result.device.items()}
     else:
         del data["device"]
+    if not result.modifier:
+        del data["modifier"]
     return data
 
 
@@ -439,6 +450,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         tester=data.get("tester", {}),
         connections=PhaseOneResult(**data["connections"]) if data.get("connections") else None,
         device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
+        modifier=data.get("modifier", {}),
     )
 
 

@@ -31,6 +31,10 @@ class IntentSettings(BaseModel):
     """Connections the device must hold; 0: nobody says."""
     reconfigures: bool = False
     """Something of it is added, changed and removed under traffic."""
+    updates: bool = False
+    """A route that no test packet takes is changed again and again under traffic."""
+    filters: int = 0
+    """So many conditions filter each direction; the one in the middle lets the test traffic pass."""
 
     @classmethod
     def of(cls: type[_Own], intent: DutIntent) -> _Own:

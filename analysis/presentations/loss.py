@@ -43,6 +43,35 @@ class FrameLossPresentation(Presentation[FrameLossRecord]):
                     )
         return sheet(records[0].title, names, rows)
 
+    def tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+        """The losses, then how they divide between foreground and background (MIX-06)."""
+        yield self.sheet(records)
+        mixed = [(record, row) for record in records for row in record.rates if row.by_role]
+        if mixed:
+            yield self._divided(mixed)
+
+    def _divided(self, rows: Sequence[tuple[FrameLossRecord, LossAtRate]]) -> Sheet:
+        names = [
+            *(*POINT, "fps per\ndirection", "foreground\nlost %", "background\nlost %"),
+            "background through\nover foreground through",
+        ]
+        return sheet(
+            "How loss divides between foreground and background",
+            names,
+            [
+                [
+                    *at(record, record.direction),
+                    count(row.rate),
+                    *(
+                        self.shown(row.by_role[role].median)
+                        for role in ("foreground", "background")
+                    ),
+                    UNDEFINED if row.fairness is None else f"{row.fairness:.4f}",
+                ]
+                for record, row in rows
+            ],
+        )
+
     def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
         """Loss, and what was forwarded, against what was offered."""
         for part, some in enumerate(_readable(records)):

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import Field
 from v6t.analysis.records.base import Model, Number, Record, Row, Summary, head, summary_of
 from v6t.analysis.records.throughput import AdaptiveBounds
-from v6t.procedures.frame_loss import FrameLossResult
+from v6t.procedures.frame_loss import ROLES, FrameLossResult
 from v6t.procedures.trial import directions_of
 
 
@@ -42,6 +43,10 @@ class LossAtRate(Model):
     """what came back, all directions together [frames per second]"""
     errors: list[str]
     """surplus and other errors at this rate, in words"""
+    by_role: dict[str, Summary] = Field(default_factory=dict)
+    """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
+    fairness: Number | None = None
+    """share of the background that came through over that of the foreground, medians; 1: alike"""
 
     @property
     def loss(self) -> Summary:
@@ -155,6 +160,10 @@ def _at(
     for name in (*ways, "sum") if len(ways) > 1 else ways:
         losses = [o.loss(None if name == "sum" else name) for o in offered]
         lines[name] = summary_of([100 * share for share in losses if share is not None])
+    roles = {
+        role: summary_of([100 * loss for o in offered if (loss := o.loss_of(role)) is not None])
+        for role in ROLES
+    }
     valid = [o for o in offered if o.valid]
     frames = {
         way: FramesAtRate(
@@ -176,4 +185,13 @@ def _at(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
         errors=[o.error for o in offered if o.error],
+        by_role=roles if all(s.count for s in roles.values()) else {},
+        fairness=_fairness(*(s.median for s in roles.values())),
     )
+
+
+def _fairness(foreground: float | None, background: float | None) -> float | None:
+    """How overload falls on the two (MIX-06), of lost shares [%]."""
+    if foreground is None or background is None or foreground >= 100:
+        return None
+    return (100 - background) / (100 - foreground)

@@ -88,6 +88,11 @@ def _general(data: RunData) -> Iterator[Clause]:
     yield clause("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
                   f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trial is kept",
                   max(late) <= TOLERANCE if late else None)  # fmt: skip
+    beside = [t.result.modifier for t in trials if t.result.modifier]
+    if beside:
+        times, right = (sum(each[name] for each in beside) for name in ("times", "right"))
+        yield clause("RFC 2544 section 11 (GEN-15)", "what goes on beside the traffic is verified",
+                     f"{data.config['modifier']}: {right:,} of {times:,} right", right == times)  # fmt: skip
     if not data.simulated:
         yield clause("v6t (GEN-27)", "the tester answers for its hosts, or the device is told them",
                      *_neighbours(data))  # fmt: skip

@@ -71,6 +71,8 @@ class BoundRun:
         run, intent = self.settings, self.technology.dut_intent()
         if self.reconfigures:
             intent = replace(intent, settings={**intent.settings, "reconfigures": True})
+        if self.modifier is not None and self.modifier.settings:
+            intent = replace(intent, settings={**intent.settings, **self.modifier.settings})
         if not any(registry.load(name).fills_table for name in run.benchmarks) or not run.connects:
             return intent
         sessions = {"sessions": run.procedure.connections.count}

@@ -152,6 +152,8 @@ def resolve_and_bind(
                 f"modifiers go on beside test frames, and {name} is a technology of {plugin.exchange}",
                 "leave the modifier out",
             )
+        if bound.modifier is not None:
+            bound.modifier.check(bound)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(bound)
     return bound

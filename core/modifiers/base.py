@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from v6t.profiles.errors import UsageError
 from v6t.profiles.extensions import Extensions
 from v6t.profiles.intent import Links
 from v6t.profiles.model import Traffic
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.core.modifiers.repeated import Repeated
+    from v6t.drivers.device import DeviceSession
+    from v6t.procedures.trial import Trial
 
 
 class Modifier(ABC):
@@ -17,13 +25,16 @@ class Modifier(ABC):
     """On the command line, for example ``broadcast``."""
     source: ClassVar[str]
     """The section that asks for it."""
+    driven: ClassVar[bool] = False
+    """It needs a driver, which does it to the device."""
+    settings: ClassVar[Mapping[str, Any]] = {}
+    """What the device is told beside the technology's own; see ``IntentSettings``."""
 
     @property
     @abstractmethod
     def words(self) -> str:
         """What goes on, as it stands beside every number."""
 
-    @abstractmethod
     def traffic(self, traffic: Traffic, links: Links) -> Traffic:
         """The traffic of one direction with what the modifier sends.
 
@@ -31,6 +42,46 @@ class Modifier(ABC):
             traffic: of the technology, or a benchmark's variant of it.
             links: both cables.
         """
+        del links
+        return traffic
+
+    def check(self, bound: BoundRun) -> None:
+        """Refuse a device to which it cannot be done.
+
+        Raises:
+            UsageError: saying why.
+        """
+        if not self.driven or bound.tester.simulates:
+            return
+        if not bound.driven:
+            raise UsageError(
+                f"the modifier {self.name} needs a device driver that carries it out",
+                "name one with --dut or in the testbed file",
+            )
+        bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
+
+    def during(self, trial: Trial, session: DeviceSession) -> Repeated | None:
+        """What is done to the device while a trial's frames are sent; None: nothing.
+
+        Args:
+            trial: about to run.
+            session: with the device, which is configured.
+        """
+        del trial, session
+        return None
+
+    def summary(self, done: Sequence[Mapping[str, Any]]) -> list[str]:
+        """What became of it in these trials, as it stands beside every number."""
+        times = sum(each["times"] for each in done)
+        if not times:
+            return []
+        right = sum(each["right"] for each in done)
+        slowest_s = max(each["slowest_s"] for each in done)
+        why = next((each["why"] for each in done if each["why"]), "")
+        return [
+            f"{self.name}: {right:,} of {times:,} right, the slowest took {1000 * slowest_s:.0f} ms"
+            + (f"; first trouble: {why}" if why else "")
+        ]
 
 
 MODIFIERS: Extensions[Modifier] = Extensions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +27,7 @@ from v6t.profiles.model import DIRECTIONS, Direction, Traffic
 from v6t.profiles.streams import StreamSet
 
 if TYPE_CHECKING:
+    from v6t.core.modifiers.repeated import Repeated
     from v6t.drivers.oracle.two_phase import Preparing
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
@@ -207,6 +209,18 @@ class Bench:
             )
             for action in ACTIONS
         }
+
+    def modified(self, trial: Trial) -> AbstractContextManager[Repeated | None]:
+        """What the run's modifier does to the device during a trial."""
+        modifier = None if self._loopback else self._bound.modifier
+        if modifier is None or not (modifier.driven and self._bound.driven):
+            return nullcontext()
+        self.open()
+        return (
+            nullcontext()
+            if self.session is None
+            else modifier.during(trial, self.session) or nullcontext()
+        )
 
     def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:
         self.open()

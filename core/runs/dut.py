@@ -63,6 +63,10 @@ def plan_text(driver: Driver, plan: Plan) -> str:
         for action in ACTIONS:
             lines += [f"#    {action}", plan.beside.command(action)]
         lines += _commented("check", plan.beside.look)
+    if plan.updates is not None:
+        lines += ["", f"# under traffic, in turn: {plan.updates.what} is moved"]
+        lines += [plan.updates.add, plan.updates.change]
+        lines += _commented("check", plan.updates.look)
     text = "\n".join(lines)
     return text.replace("{old}", "<as it was>").replace("{words}", "<as it was>")
 
@@ -94,6 +98,7 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
             if plan.beside
             else {}
         ),
+        **({"updates": [plan.updates.add, plan.updates.change]} if plan.updates else {}),
         "notes": list(plan.notes),
     }
 

@@ -100,10 +100,7 @@ class DuringTrial:
     def __enter__(self) -> DuringTrial:
         if self._action is not None and self._trial.event is not None:
             self._action.before()
-            delay_s = self._trial.pause_s + self._trial.event.at_s
-            first = self._trial.connections
-            if first is not None:  # phase 1 goes before the stream
-                delay_s += first.filling_s + first.wait_s + first.gap_s
+            delay_s = self._trial.ahead_s + self._trial.event.at_s
             self._timer = threading.Timer(delay_s, self._run)
             self._timer.start()
         return self

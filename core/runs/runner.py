@@ -124,11 +124,15 @@ class _State:
     next_write: float = 0.0
     stolen: list[float] = field(default_factory=list)
     """Share of the machine's CPU time, of each trial where somebody looked."""
+    modified: list[Mapping[str, Any]] = field(default_factory=list)
+    """What the modifier did, of each trial in which it did something."""
 
     @property
     def caveats(self) -> list[str]:
         """What must be said beside the numbers."""
-        return [*caveats(self.bound), *words_on(self.stolen)]
+        modifier = self.bound.modifier
+        done = [] if modifier is None else modifier.summary(self.modified)
+        return [*caveats(self.bound), *done, *words_on(self.stolen)]
 
     @property
     def run(self) -> ResolvedRun:
@@ -498,6 +502,8 @@ class JournaledTester:
         share = share_of(result)
         if share is not None:
             self._state.stolen.append(share)
+        if result.modifier:
+            self._state.modified.append(result.modifier)
         if trial.benchmark != "preflight":  # the preflight reports by itself
             for direction, counted in result.directions.items():
                 if counted.mismatch is not None:
@@ -512,11 +518,14 @@ class JournaledTester:
         wanted = state.run.procedure.watch_device
         with (
             DuringTrial(trial, state.bound.driver.hooks, self._bench.actions),
+            self._bench.modified(trial) as modified,
             Watching(trial, self._bench.session if wanted else None) as watching,
             Stolen(state.bound.tester.in_lab) as kept,
         ):
             result = self._bench.measure(trial)
         state.before = watching.added_to(kept.added_to(result))
+        if modified is not None:
+            state.before = modified.added_to(state.before)
         return state.before
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Change, Intent, Plan
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.profiles.errors import DutError, UsageError
@@ -136,7 +136,12 @@ class Commands(ABC):
         self.check_technology(intent.technology)
         self.refuse(intent, facts)
         plan = self.steps(intent, facts)
-        if IntentSettings.of(intent).reconfigures:
+        asked = IntentSettings.of(intent)
+        if asked.filters:
+            plan = self._filtered(intent, asked.filters, plan)
+        if asked.updates:
+            plan = self._updated(intent, facts, plan)
+        if asked.reconfigures:
             plan = self._reconfigured(intent, facts, plan)
         if self.options.ssh is not None and facts.way is not None:
             check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
@@ -148,6 +153,32 @@ class Commands(ABC):
         None: nothing of this device, or not for this technology.
         """
         return None
+
+    def updates(self, intent: Intent, facts: Facts) -> Change | None:
+        """A route that no test packet takes and that updates move to and fro; None: none can be."""
+        return None
+
+    def filters(self, intent: Intent, count: int) -> Sequence[Step]:
+        """Filters of what is forwarded; see :attr:`IntentSettings.filters`. None: it makes none."""
+        return ()
+
+    def _updated(self, intent: Intent, facts: Facts, plan: Plan) -> Plan:
+        change = self.updates(intent, facts)
+        if change is None:
+            raise UsageError(
+                f"the {self.name} driver changes no routes under traffic",
+                "leave the modifier out, or choose another driver",
+            )
+        return replace(plan, steps=(*plan.steps, change.kept), updates=change)
+
+    def _filtered(self, intent: Intent, count: int, plan: Plan) -> Plan:
+        steps = self.filters(intent, count)
+        if not steps:
+            raise UsageError(
+                f"the {self.name} driver makes no filters for {intent.technology}",
+                "leave the modifier out, or choose another driver",
+            )
+        return replace(plan, steps=(*plan.steps, *steps))
 
     def _reconfigured(self, intent: Intent, facts: Facts, plan: Plan) -> Plan:
         change = self.beside(intent, facts)

@@ -141,6 +141,7 @@ class Plan:
         checks: read-backs beyond those of the steps.
         notes: what a reader should know: defaults that matter, deviations.
         beside: what is changed under traffic; None: nothing is.
+        updates: the route that updates move to and fro, by ``add`` and ``change``; None: none.
     """
 
     driver: str
@@ -150,6 +151,7 @@ class Plan:
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
     beside: Change | None = None
+    updates: Change | None = None
 
     @property
     def all_checks(self) -> tuple[Check, ...]:

@@ -29,6 +29,9 @@ from v6t.profiles.errors import DutError, V6tError
 
 FLUSH_TRIES = 100
 FLUSH_PAUSE_S = 0.1
+ONE_FRAME = 1400
+"""Octets that the answer to a management query may have."""
+QUERY_DEADLINE_S = 5.0
 REBOOT_PAUSE_S = 1.0
 
 
@@ -72,6 +75,8 @@ class Session:
         self.facts: Facts | None = None
         self.plan: Plan | None = None
         self._configured: dict[str, str] = {}
+        self._query: Check | None = None
+        self._updates = 0
 
     @property
     def name(self) -> str:
@@ -184,6 +189,9 @@ class Session:
             if trouble is not None:
                 raise DutError(f"{self.name}: {check.command}: {trouble}")
             told.append(f"{check.command}: {' '.join(check.says.split())}")
+        answers = {number: len(read[str(number)].text) for number in checks}
+        short = [number for number, octets in answers.items() if 0 < octets <= ONE_FRAME]
+        self._query = checks[min(short, key=answers.__getitem__)] if short else None
         return told
 
     def flush(self) -> None:
@@ -214,13 +222,44 @@ class Session:
             DutError: it could not be done, or is not as it should be.
         """
         with self._telling():
-            change = self._beside
-            done = self.transport.run(change.command(action), "", change.deadline_s)
-            if done.status:
-                raise DutError(f"{self.name}: {action} {change.what} failed: {done.words}")
-            trouble = change.wrong(action, self.transport.run(change.look).out)
-            if trouble is not None:
-                raise DutError(f"{self.name}: {action} {change.what}: {trouble}")
+            self._change(self._beside, action)
+
+    def _change(self, change: Change, action: Action) -> str:
+        done = self.transport.run(change.command(action), "", change.deadline_s)
+        if done.status:
+            raise DutError(f"{self.name}: {action} {change.what} failed: {done.words}")
+        trouble = change.wrong(action, self.transport.run(change.look).out)
+        if trouble is not None:
+            raise DutError(f"{self.name}: {action} {change.what}: {trouble}")
+        return change.command(action)
+
+    def update_routes(self) -> str:
+        """Bring the routing table into its other state, and read it back.
+
+        Raises:
+            DutError: it could not be done, or is not as it should be.
+        """
+        change = (self.plan or self.make_plan()).updates
+        if change is None:
+            raise DutError(f"{self.name}: no route of it is changed under traffic")
+        self._updates += 1
+        return self._change(change, "add" if self._updates % 2 else "change")
+
+    def query(self) -> str:
+        """Ask for the read-back with the shortest answer, and check it (RFC 2544 section 11.2).
+
+        Raises:
+            DutError: the answer is wrong, or none came.
+        """
+        if self._query is None:
+            self._verify()
+        check = self._query
+        if check is None:
+            raise DutError(f"{self.name}: it has no read-back that one frame could answer")
+        trouble = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
+        if trouble is not None:
+            raise DutError(f"{self.name}: {check.command}: {trouble}")
+        return check.command
 
     def ready_for(self, action: Action) -> None:
         """Make the device what it must be before an action, whatever was done to it before."""

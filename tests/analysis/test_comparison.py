@@ -26,6 +26,13 @@ def test_more_is_an_improvement_where_more_is_better(more_is_better, factor):
     assert found.verdict == ("more" if factor > 1 else "less")
     assert found.improved is ((factor > 1) == more_is_better)
     assert ("better" if found.improved else "worse") in found.words
+    assert found.words.startswith(f"{factor:.3g} times (")
+
+
+def test_a_share_differs_by_so_much_and_not_by_a_factor():
+    first = [10.0 + n / 10 for n in range(8)]
+    found = line(first, [v + 5 for v in first], share=True)
+    assert found.words.startswith("+5 fps (")
 
 
 @pytest.mark.parametrize("lower", [True, False])

@@ -73,6 +73,12 @@ def test_a_wide_spread_is_told():
     assert notes([99.0, 100, 101, 100, 99, 101]) == []
 
 
+def test_one_of_two_hundred_is_no_dispersion():
+    """P99 and not the largest."""
+    assert not any("dispersion" in note for note in notes([100.0] * 199 + [150.0]))
+    assert any("dispersion" in note for note in notes([100.0] * 197 + [150.0] * 3))
+
+
 def test_undefined_repetitions_are_counted():
     assert notes([math.inf, 1.0, 1.0]) == ["1 of 3 repetitions are undefined"]
     assert notes([math.inf]) == ["1 of 1 repetitions are undefined"]

@@ -12,7 +12,7 @@ from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, losses, marking
 from v6t.drivers.trex.samples import FIRST_SEQUENCE
 from v6t.drivers.trex.segments import segmented
-from v6t.drivers.trex.stamping import Burst, bursts, stamped
+from v6t.drivers.trex.stamping import GROUPS_PER_DIRECTION, Burst, bursts, stamped
 from v6t.drivers.trex.successive import successive
 from v6t.procedures.trial import Segment, Starts, Trial
 from v6t.profiles import trailer
@@ -56,6 +56,9 @@ def test_the_second_rate_begins_when_the_first_ends_and_goes_on_where_it_ended()
         assert before.isg == pytest.approx(place / 1000 * 1e6)
     assert len({b.pg_id for b in sent.bursts}) == 4
     assert [s.name for s in sent.streams.streams] == ["fg", "bg", "fg", "bg"]
+    # 64 to 127 are the other direction's
+    numbers = [s.stream_id for s in sent.streams.streams]
+    assert len(set(numbers)) == 4 and max(numbers) < GROUPS_PER_DIRECTION
     for number, stream in enumerate(STREAMS.streams):
         frames = sent.bursts[number].frames
         wanted = Expander(beginning_at(stream, frames)).frames(0, 20)

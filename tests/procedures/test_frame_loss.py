@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from v6t.analysis.presentations.loss import FrameLossPresentation
 from v6t.analysis.records.loss import frame_loss_record, frame_loss_rows
 from v6t.procedures.frame_loss import DirectionLoss, FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
@@ -96,6 +97,36 @@ def test_a13_each_direction_and_the_sum():
     }  # fmt: skip
     assert row["media_percent"] == 50.0
     assert row["frames"]["forward"] == {"required": [1000], "sent": [1000], "received": [990]}
+
+
+@pytest.mark.parametrize(("background", "fairness"), [(200, 1.0), (250, 0.9375), (1000, 0.0)])
+def test_overload_is_divided_between_foreground_and_background(background, fairness):
+    """MIX-06: 200 of 1,000 lost of the one, so many of the other."""
+
+    def door(trial):
+        classes = {
+            "fg": ClassCount("foreground", 1000, 1000, 800),
+            "bg": ClassCount("background", 1000, 1000, 1000 - background),
+            "odd": ClassCount("negative", 1000, 1000, 0),
+        }
+        return TrialResult({"forward": DirectionResult(classes, trial.duration_s)})
+
+    result = measure_frame_loss(point(rates_fps=(1000.0,)), door)
+    record = frame_loss_record(result, media_fps=2000.0, conditions={})
+    (row,) = record.rates
+    lost = {role: summary.median for role, summary in row.by_role.items()}
+    assert lost == pytest.approx({"foreground": 20.0, "background": background / 10})
+    assert row.fairness == pytest.approx(fairness)
+    whole, divided = FrameLossPresentation().tables([record])
+    assert whole.title != divided.title
+    assert divided.rows[0][-1] == f"{fairness:.4f}"
+
+
+def test_one_kind_of_frames_is_not_divided():
+    result = measure_frame_loss(point(rates_fps=(1000.0,)), sim(capacity_fps=500.0).measure)
+    record = frame_loss_record(result, media_fps=2000.0, conditions={})
+    assert (record.rates[0].by_role, record.rates[0].fairness) == ({}, None)
+    assert len(list(FrameLossPresentation().tables([record]))) == 1
 
 
 def test_more_received_than_sent_is_an_error():

@@ -98,6 +98,14 @@ class ChainSession:
         """
         self.reconfigure(action)
 
+    def update_routes(self) -> str:
+        """The same.
+
+        Raises:
+            DutError: always.
+        """
+        raise DutError(f"{self.name}: no route of several devices is changed under traffic")
+
     def keep(self) -> None:
         """The configuration stays, whatever becomes of the sessions."""
         _all([d.session.keep for d in self.driven])

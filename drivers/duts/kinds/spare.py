@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface, ip_network
 from typing import Any
 
 from v6t.drivers.duts.plan import Intent
@@ -11,6 +11,38 @@ from v6t.profiles.errors import UsageError
 
 FOUR = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", "192.88.99.0/24")
 SIX = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
+
+
+def spare(intent: Intent, version: int, skip: int = 0) -> IPv4Network | IPv6Network:
+    """Of this version of IP; ``skip`` so many that somebody else may have.
+
+    Raises:
+        UsageError: all are in use.
+    """
+    return ip_network(_spare(intent, SIX if version == 6 else FOUR, skip))
+
+
+def two_ways(
+    intent: Intent, ports: Mapping[str, str]
+) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
+    """A version of IP that both sides have, a host on the right and one on the left, with interfaces.
+
+    Args:
+        intent: names the hosts.
+        ports: interfaces by side.
+    """
+    for version in (6, 4) if intent.technology == "ipv6-router" else (4, 6):
+        ways = [
+            next(((h, ports[side]) for h in known if ip_address(h).version == version), None)
+            for side, known in (
+                ("right", intent.right["neighbours"]),
+                ("left", intent.left["neighbours"]),
+            )
+        ]
+        right, left = ways
+        if right is not None and left is not None:
+            return version, right, left
+    return None
 
 
 def spare4(intent: Intent) -> IPv4Network:
@@ -31,13 +63,16 @@ def spare6(intent: Intent) -> IPv6Network:
     return IPv6Network(_spare(intent, SIX))
 
 
-def _spare(intent: Intent, candidates: Sequence[str]) -> str:
+def _spare(intent: Intent, candidates: Sequence[str], skip: int = 0) -> str:
     taken = list(_networks([intent.settings, intent.left, intent.right]))
-    for text in candidates:
-        net = ip_network(text)
+    free = [
+        text
+        for text, net in zip(candidates, map(ip_network, candidates), strict=True)
         # a default route or a whole block of documentation is no use of a network in it
-        if not any(t.version == net.version and t.prefixlen and t.overlaps(net) for t in taken):
-            return text
+        if not any(t.version == net.version and t.prefixlen and t.overlaps(net) for t in taken)
+    ]
+    if len(free) > skip:
+        return free[skip]
     raise UsageError(
         f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic",
         "leave one of them out of the technology's parameters",

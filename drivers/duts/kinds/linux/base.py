@@ -10,8 +10,20 @@ from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
 from v6t.drivers.duts.kinds.linux import telemetry, tuning
+from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, equals, shown
+from v6t.drivers.duts.plan import (
+    Change,
+    Check,
+    Intent,
+    Plan,
+    Step,
+    Was,
+    checked,
+    contains,
+    equals,
+    shown,
+)
 from v6t.profiles.errors import DutError
 
 SIDES = ("left", "right")
@@ -93,6 +105,35 @@ class LinuxDriver(Driver):
         vlan = getattr(intent.links, side).vlan
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
+    def ports(self, intent: Intent) -> dict[str, str]:
+        """Both of them, by side."""
+        return {side: self.port(intent, side) for side in SIDES}
+
+    def updates(self, intent: Intent, facts: Facts) -> Change | None:
+        """See :meth:`moved_route`; not the one that a benchmark may move."""
+        del facts
+        return self.moved_route(intent, skip=1)
+
+    def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
+        """A route to a network without hosts, by a tester's host on the right and by one on the left.
+
+        None: the sides have no version of IP in common.
+        """
+        ways = two_ways(intent, self.ports(intent))
+        if ways is None:
+            return None
+        version, (there, back) = ways[0], [f"via {host} dev {port}" for host, port in ways[1:]]
+        net, route = spare(intent, version, skip), f"ip -{version} route"
+        return Change(
+            "a route",
+            add=f"{route} replace {net} {there} proto 86",
+            change=f"{route} replace {net} {back} proto 86",
+            remove=f"{route} del {net} proto 86 2>/dev/null; true",
+            look=f"{route} show exact {net} proto 86",
+            added=there,
+            changed=back,
+        )
+
     def base(self, intent: Intent, facts: Facts) -> list[Step]:
         """Steps every technology needs, before its own."""
         steps = []
@@ -101,7 +142,7 @@ class LinuxDriver(Driver):
         steps += tuning.steps(self.options, intent, facts)
         for side in SIDES:
             steps += self._link(intent, side)
-        ports = {side: self.port(intent, side) for side in SIDES}
+        ports = self.ports(intent)
         aside = {side: f"v6t-{side}-bg" for side in SIDES if "background" in getattr(intent, side)}
         for side, port in aside.items():
             link, vlan = getattr(intent.links, side), getattr(intent, side)["background"]["vlan"]

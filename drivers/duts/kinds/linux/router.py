@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from collections.abc import Sequence
 
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.spare import spare4, spare6
-from v6t.drivers.duts.plan import Change, Intent, Plan
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step
 
 
 class LinuxRouter(LinuxDriver):
@@ -23,24 +23,10 @@ class LinuxRouter(LinuxDriver):
         notes = ("connection tracking stays off as long as nobody's rule asks for it",)
         return self.finish(facts, self.base(intent, facts), notes=notes)
 
-    def beside(self, intent: Intent, facts: Facts) -> Change:
+    def beside(self, intent: Intent, facts: Facts) -> Change | None:
         """A route to a network without hosts, moved from one side to the other."""
-        six = intent.technology == "ipv6-router"
-        net, version = (spare6(intent), 6) if six else (spare4(intent), 4)
-        ways = [
-            f"via {host} dev {self.port(intent, side)}"
-            for side, known in (("right", intent.right), ("left", intent.left))
-            for host in known["neighbours"]
-            if ip_address(host).version == version
-        ]
-        there, back = ways[0], ways[-1]
-        route = f"ip -{version} route"
-        return Change(
-            "a route",
-            add=f"{route} add {net} {there} proto 86",
-            change=f"{route} replace {net} {back} proto 86",
-            remove=f"{route} del {net} proto 86 2>/dev/null; true",
-            look=f"{route} show exact {net} proto 86",
-            added=there,
-            changed=back,
-        )
+        return self.moved_route(intent)
+
+    def filters(self, intent: Intent, count: int) -> Sequence[Step]:
+        """A table of nftables' own."""
+        return filters.steps(intent, self.ports(intent), count)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.plan import Intent, Plan, Step
@@ -77,6 +78,10 @@ class NetfilterNat(Conntracked):
                 "the device's chain FORWARD drops what no rule of its own accepts",
                 "that is another program's firewall (Docker, ufw): use a device without it",
             )
+
+    def filters(self, intent: Intent, count: int) -> Sequence[Step]:
+        """A table of nftables' own; it sees the clients' own addresses in both directions."""
+        return filters.steps(intent, self.ports(intent), count)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""

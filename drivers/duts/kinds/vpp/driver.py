@@ -10,6 +10,7 @@ from typing import Any
 from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
+from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, checked, contains, shown
@@ -189,6 +190,34 @@ class Vpp(Driver):
         if o.started:
             steps = [*first, *start.within(steps[len(first) :], o)]
         return Plan(self.name, version, tuple(steps), flush, notes=_notes(intent, version))
+
+    def updates(self, intent: Intent, facts: Facts) -> Change | None:
+        """A route to a network without hosts; VPP adds ways to a route, so the other one goes first."""
+        ports = {
+            side: f"{self.port(side)}.{link.vlan}" if link.vlan else self.port(side)
+            for side, link in (("left", intent.links.left), ("right", intent.links.right))
+        }
+        ways = two_ways(intent, ports)
+        if ways is None:
+            return None
+        version, (there, back) = ways[0], [f"via {host} {port}" for host, port in ways[1:]]
+        net = spare(intent, version, skip=1)
+        show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
+
+        def moved(way: str, other: str) -> str:
+            gone = self.cli(f"ip route del {net} {other}")
+            return f"{gone} >/dev/null; {self.cli(f'ip route add {net} {way}')}"
+
+        both = [self.cli(f"ip route del {net} {way}") for way in (there, back)]
+        return Change(
+            "a route",
+            add=moved(there, back),
+            change=moved(back, there),
+            remove=f"{both[0]} >/dev/null; {both[1]} >/dev/null; true",
+            look=f"{show} | sed -n '\\|^{net} |,$p'",
+            added=ways[1][0],
+            changed=ways[2][0],
+        )
 
     def beside(self, intent: Intent, facts: Facts) -> Change | None:
         """A domain of MAP or lw4o6, or a public address of NAT44."""

@@ -1,0 +1,39 @@
+"""The device filters what it forwards: by one condition or by 25 (RFC 2544 section 11.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from v6t.core.modifiers.base import Modifier
+
+
+class OneFilter(Modifier):
+    """The test traffic may pass, and nothing else."""
+
+    name = "filters-1"
+    source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
+    driven = True
+    settings: ClassVar[Mapping[str, Any]] = {"filters": 1}
+
+    @property
+    def words(self) -> str:
+        """See the base class."""
+        return "one filter in each direction lets the addresses of the test traffic pass, all else is denied"
+
+
+class ManyFilters(Modifier):
+    """The thirteenth of 25 lets the test traffic pass."""
+
+    name = "filters-25"
+    source = OneFilter.source
+    driven = True
+    settings: ClassVar[Mapping[str, Any]] = {"filters": 25}
+
+    @property
+    def words(self) -> str:
+        """See the base class."""
+        return (
+            "25 filters in each direction: 12 deny other addresses, one lets those of the test traffic "
+            "pass, 12 deny others, and all else is denied"
+        )

@@ -1,0 +1,34 @@
+"""Every second the device is asked something, and the answer is checked (RFC 2544 section 11.2)."""
+
+from __future__ import annotations
+
+from v6t.core.modifiers.base import Modifier
+from v6t.core.modifiers.repeated import Repeated
+from v6t.drivers.device import DeviceSession
+from v6t.procedures.trial import Trial
+
+INTERVAL_S = 1.0
+
+
+class Management(Modifier):
+    """A read-back of the driver, over the connection by which the device is managed."""
+
+    name = "management"
+    source = "RFC 2544 section 11.2"
+    driven = True
+
+    @property
+    def words(self) -> str:
+        """See the base class."""
+        return (
+            "each second begins with a management query, by the driver's own connection and not among "
+            "the test frames, whose answer is compared with what was configured"
+        )
+
+    def during(self, trial: Trial, session: DeviceSession) -> Repeated:
+        """Of several devices every one is asked."""
+
+        def ask() -> str:
+            return "; ".join([device.query() for _, device in session.devices()])
+
+        return Repeated(trial, ask, INTERVAL_S)

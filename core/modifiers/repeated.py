@@ -1,0 +1,84 @@
+"""Something done to the device again and again while the tester sends, and what became of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from v6t.procedures.trial import Trial, TrialResult
+from v6t.profiles.errors import V6tError
+
+
+@dataclass
+class Done:
+    """Counters of one trial.
+
+    Attributes:
+        times: it was done.
+        right: times the device did, or said, what it had to.
+        slowest_s: the longest that one of them took [s].
+        what: was done the last time.
+        why: what was wrong the first time that something was.
+    """
+
+    times: int = 0
+    right: int = 0
+    slowest_s: float = 0.0
+    what: str = ""
+    why: str = ""
+
+
+class Repeated:
+    """Begins with the first frame, ends with the last one; the end of the ``with`` waits for it."""
+
+    def __init__(self, trial: Trial, act: Callable[[], str], interval_s: float) -> None:
+        """Remember.
+
+        Args:
+            trial: about to run.
+            act: does it, says what it was, and raises where the device does not do as it should.
+            interval_s: from one beginning to the next [s].
+        """
+        self._trial = trial
+        self._act = act
+        self._interval_s = interval_s
+        self._done = Done()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="v6t-modifier", daemon=True)
+
+    def __enter__(self) -> Repeated:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def added_to(self, result: TrialResult) -> TrialResult:
+        """The trial's result with the counters."""
+        return replace(result, modifier=self.counted) if self._done.times else result
+
+    @property
+    def counted(self) -> dict[str, Any]:
+        """As they are kept."""
+        return {**asdict(self._done), "slowest_s": round(self._done.slowest_s, 4)}
+
+    def _run(self) -> None:
+        due = time.monotonic() + self._trial.ahead_s
+        end = due + self._trial.sending_s
+        while due < end and not self._over.wait(max(0.0, due - time.monotonic())):
+            self._once()
+            due = max(due + self._interval_s, time.monotonic())
+
+    def _once(self) -> None:
+        done, began = self._done, time.monotonic()
+        done.times += 1
+        try:
+            done.what = self._act()
+            done.right += 1
+        except (V6tError, OSError) as exc:
+            done.why = done.why or str(exc)
+        done.slowest_s = max(done.slowest_s, time.monotonic() - began)

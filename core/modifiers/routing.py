@@ -1,0 +1,35 @@
+"""A route beside the traffic is moved to and fro, and read back (RFC 2544 section 11.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from v6t.core.modifiers.base import Modifier
+from v6t.core.modifiers.repeated import Repeated
+from v6t.drivers.device import DeviceSession
+from v6t.procedures.trial import Trial
+
+INTERVAL_S = 30.0
+"""Appendix C.2.3, for trials longer than a minute."""
+
+
+class Routing(Modifier):
+    """Two states of the routing table in turn; the driver changes it, no protocol is spoken."""
+
+    name = "routing"
+    source = "RFC 2544 section 11.3"
+    driven = True
+    settings: ClassVar[Mapping[str, Any]] = {"updates": True}
+
+    @property
+    def words(self) -> str:
+        """See the base class."""
+        return (
+            "a trial begins with a change of a route to a network that no test frame goes to, made by "
+            f"the driver and read back, another one every {INTERVAL_S:g} s"
+        )
+
+    def during(self, trial: Trial, session: DeviceSession) -> Repeated:
+        """State A, then B, and so on, from one trial to the next, too."""
+        return Repeated(trial, session.update_routes, INTERVAL_S)
