@@ -71,7 +71,9 @@ def trust(data: RunData) -> list[Block]:
     control = sum(c.control for t in data.trials for c in t.result.directions.values())
     if control:
         blocks.append(
-            Text(f"{control:,} frames were no test frames (ARP, ND, LLDP ...) and are not counted.")
+            Text(
+                f"Frames that are not counted, since they are no test frames (ARP, ND, LLDP ...): {control:,}."
+            )
         )
     health = _health(data)
     if health.rows:
