@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from v6t.analysis.blocks import Collapsible, Items
 from v6t.analysis.means import remarks_on_means
@@ -11,12 +11,21 @@ from v6t.analysis.records.base import Record
 
 
 def remarks(records: Sequence[Record], presentations: Presentations) -> list[str]:
-    """One sentence each, with the point it is about."""
-    return [
-        f"{record.benchmark} {record.sizes} {record.direction}: {said}"
-        for record in records
-        for said in _said(record, presentations)
-    ]
+    """One sentence each, with the points it is about: what is said of several is said once."""
+    points: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for record in records:
+        for said in _said(record, presentations):
+            of = points.setdefault((record.benchmark, said), {})
+            of.setdefault(record.sizes, []).append(record.direction)
+    return [f"{benchmark} {_points(of)}: {said}" for (benchmark, said), of in points.items()]
+
+
+def _points(directions: Mapping[str, Sequence[str]]) -> str:
+    """``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
+    sizes: dict[tuple[str, ...], list[str]] = {}
+    for size, found in directions.items():
+        sizes.setdefault(tuple(dict.fromkeys(found)), []).append(size)
+    return "; ".join(f"{', '.join(s)} {', '.join(found)}" for found, s in sizes.items())
 
 
 def _said(record: Record, presentations: Presentations) -> Iterator[str]:

@@ -1,10 +1,9 @@
 """Runs of one point one after the other: where a change begins that chance does not explain.
 
-Whether there is a change is decided by ranks (the largest Mann-Whitney statistic of runs before and after
-any place, as in Pettitt's test) against shuffled series: the order of runs that nothing changed means
-nothing. It begins where both sides are closest to their medians. Ranks and medians, so that one bad day
-is no change; a run far from its neighbours counts as one of them. Where a change is found, both sides are
-looked at again.
+Whether there is a change is decided by how far the means before and after any place are apart (the largest
+t statistic) against shuffled series: the order of runs that nothing changed means nothing. It begins where
+both sides are closest to their medians. A single run far from its neighbours, a bad day, does not count,
+and several of them in a row count little. Where a change is found, both sides are looked at again.
 """
 
 from __future__ import annotations
@@ -20,17 +19,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCHEMA = "v6t-trend/1"
-CHANCE = 0.001
-"""A change is told if shuffled runs show one as large in no more than this share."""
+CHANCE = 0.0001
+"""A change is told if shuffled runs show one as large in no more than this share: a pipeline that looks at
+a dozen series every night is misled once in two years."""
 LEAST_PERCENT = 1.0
 """Smaller changes are not told."""
 FEWEST = 3
 """Runs on either side of a change."""
-_SHUFFLES, _SEED = 4999, 2544
+_SHUFFLES, _SEED = (499, 9500), 2544
+"""Few tell of most series that nothing changed."""
 _AROUND, _FAR = 2, 5.0
 """So many runs before and after a run tell whether it is far from them, in standard deviations."""
-NEEDED = 14
-"""Of fewer runs no order is beyond chance: one in 1,716 has the seven largest of 13 on one side."""
+_REACH = 3.0
+"""Farther from the median of all no run counts."""
+_OF_NORMAL = 1.4826
+"""The standard deviation of a normal distribution over its median absolute deviation."""
+NEEDED = 17
+"""Of fewer runs no order is beyond chance: one in 6,435 has the eight largest of 16 on one side."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,10 @@ def changes_of(
         more_is_better: decides whether a change is for the better.
         least_percent: smaller ones are not told.
     """
-    places = _places(_without_bad_days([v.value for v in values]), 0)
+    usual = _usual([v.value for v in values])
+    places = [
+        (usual[place], chance) for place, chance in _places([values[n].value for n in usual], 0)
+    ]
     bounds = [0, *(place for place, _ in places), len(values)]
     found = []
     for number, (place, chance) in enumerate(places):
@@ -165,12 +173,12 @@ def changes_of(
     return tuple(found)
 
 
-def _without_bad_days(values: Sequence[float]) -> list[float]:
-    """Single runs far from those around them as if they were like them; changes stay (Hampel's filter)."""
+def _usual(values: Sequence[float]) -> list[int]:
+    """Places of all but single runs far from those around them; changes stay (Hampel's filter)."""
     around = [median(values[max(0, n - _AROUND) : n + _AROUND + 1]) for n in range(len(values))]
     away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
-    far = _FAR * 1.4826 * median(away) if away else 0.0
-    return [u if a > far else v for v, u, a in zip(values, around, away, strict=True)]
+    far = _FAR * _OF_NORMAL * median(away) if away else 0.0
+    return [n for n, a in enumerate(away) if a <= far]
 
 
 def _places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
@@ -179,20 +187,32 @@ def _places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
         return []
     import numpy as np
 
-    ranks = _ranks(np.asarray(values, dtype=float))
-    observed = _difference(ranks[np.newaxis]).max()
+    given = np.asarray(values, dtype=float)
+    series = _within_reach(given)[np.newaxis]
+    observed = _step(series)[0]
     shuffle = np.random.Generator(np.random.PCG64(_SEED))
-    shuffled = shuffle.permuted(np.tile(ranks, (_SHUFFLES, 1)), axis=1)
-    as_large = int((_difference(shuffled).max(axis=1) >= observed - 1e-9).sum())
-    chance = (1 + as_large) / (1 + _SHUFFLES)
-    if chance > CHANCE:
-        return []
-    cut = _cut(np.asarray(values, dtype=float))
+    as_large = 0
+    for more in _SHUFFLES:
+        shuffled = shuffle.permuted(np.tile(series, (more, 1)), axis=1)
+        as_large += int((_step(shuffled) >= observed - 1e-9).sum())
+        chance = (1 + as_large) / (1 + sum(_SHUFFLES))
+        if chance > CHANCE:
+            return []
+    cut = _cut(given)
     return [
         *_places(values[:cut], start),
         (start + cut, chance),
         *_places(values[cut:], start + cut),
     ]
+
+
+def _within_reach(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """No value further from the median than so many deviations."""
+    import numpy as np
+
+    usual = np.median(values)
+    reach = _REACH * _OF_NORMAL * np.median(np.abs(values - usual))
+    return np.clip(values, usual - reach, usual + reach) if reach else values
 
 
 def _cut(values: NDArray[np.float64]) -> int:
@@ -206,24 +226,19 @@ def _cut(values: NDArray[np.float64]) -> int:
     return min(places, key=lambda place: away(values[:place]) + away(values[place:]))
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From 1, the mean of their places for values that are alike."""
+def _step(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of the spread that a step explains, at the place where it explains most; of each series.
+
+    It grows with the t statistic of the runs before and after the place, and needs no spread within
+    both sides, which may be none.
+    """
     import numpy as np
 
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = counts.cumsum()
-    ranks: NDArray[np.float64] = (ends - (counts - 1) / 2.0)[inverse]
-    return ranks
-
-
-def _difference(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far the ranks before each possible place are from what is expected, in deviations."""
-    import numpy as np
-
-    n = ranks.shape[1]
+    away = series - series.mean(axis=1, keepdims=True)
+    n = away.shape[1]
     before = np.arange(FEWEST, n - FEWEST + 1)
-    sums = ranks.cumsum(axis=1)[:, FEWEST - 1 : n - FEWEST]
-    expected = before * (n + 1) / 2
-    deviation = np.sqrt(before * (n - before) * (n + 1) / 12)
-    found: NDArray[np.float64] = np.abs(sums - expected) / deviation
+    sums = away.cumsum(axis=1)[:, FEWEST - 1 : n - FEWEST]
+    explained = (sums**2 * n / (before * (n - before))).max(axis=1)
+    spread = (away**2).sum(axis=1)
+    found: NDArray[np.float64] = explained / np.where(spread > 0, spread, 1.0)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -44,6 +45,11 @@ class TesterKind(ABC):
     """What it takes until the first frame of each further size, usually [s]: of plans only."""
     overhead_s: ClassVar[float] = 0.0
     """What a trial takes beyond its pause, its stream and its wait, usually [s]: of plans only."""
+    usual_retries: ClassVar[float] = 0.0
+    """Share of a search's trials that the tester itself spoils and that are made again, usually: of
+    plans only."""
+    usual_cps: ClassVar[float] = math.inf
+    """Connections that it makes in a second, usually: of plans only."""
     stamps: ClassVar[str] = ""
     """From which moment to which it times a frame, by which clock and how finely ("from ... to
     ..."): printed with every delay (LAT-03). Empty: it times none, or does not say."""

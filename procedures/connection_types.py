@@ -55,6 +55,12 @@ class Connections:
         """Length of the validation, without waits [s]."""
         return self.filling_s / self.alpha if self.alpha else 0.0
 
+    @property
+    def lasting_s(self) -> float:
+        """Phase 1 with its waits, and the validation if there is one [s]."""
+        tried_s = 0.0 if self.alpha is None else self.validation_s + self.wait_s
+        return self.filling_s + self.wait_s + tried_s
+
 
 @dataclass(frozen=True)
 class PhaseOneResult:

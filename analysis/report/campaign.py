@@ -36,6 +36,7 @@ def campaign_document(
     presentations: Presentations,
     *,
     figures: bool = True,
+    links: bool = True,
 ) -> Document:
     """The document.
 
@@ -46,6 +47,7 @@ def campaign_document(
         runs: all of them.
         presentations: of the benchmarks.
         figures: whether to draw.
+        links: whether the reports of single runs are beside it.
     """
     sections = [Section("In short", "short", list(_short(runs, paper, notes.get("", ""))))]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
@@ -63,7 +65,7 @@ def campaign_document(
         sections.append(
             Section("Beside the paper", "paper", list(_paper(paper, runs, presentations)))
         )
-    sections.append(Section("Runs", "runs", list(_runs(runs))))
+    sections.append(Section("Runs", "runs", list(_runs(runs, links=links))))
     return Document(title or name, name, sections)
 
 
@@ -216,14 +218,14 @@ def _paper(
         )
 
 
-def _runs(runs: Sequence[CampaignRun]) -> Iterator[Block]:
+def _runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
     rows = [
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs
     ]
     yield sheet("All runs", ["<directory", "<experiment", "<testbed", "<what varies", "<status"],
                 rows)  # fmt: skip
-    links = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
-    if links:
+    made = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
+    if made and links:
         yield Text("Reports of the single runs:")
-        yield Links(links)
+        yield Links(made)

@@ -35,6 +35,8 @@ ul.warning, ul.bad { padding-left: 2rem; }
 .columns table { width: 100%; }
 .columns .facts th { width: 9rem; }
 h3 { font-size: 1rem; margin: .8rem 0 -.4rem; }
+.columns > div { padding-top: .8rem; }
+.columns h3 { margin-top: 0; }
 ul.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr));
   gap: .8rem; list-style: none; padding: 0; margin: 1rem 0; }
 ul.cards li { border: 1px solid var(--line); border-top: .3rem solid var(--accent);
@@ -52,6 +54,10 @@ figure svg { max-width: 100%; height: auto; display: block; }
 figcaption { font-size: .88rem; color: #444; max-width: 60rem; }
 details { margin: .8rem 0; border: 1px solid var(--line); padding: .4rem .8rem; }
 summary { cursor: pointer; font-weight: 600; }
+@media screen {
+  /* what is not yet seen is laid out when somebody gets there: a long report opens at once */
+  section, figure { content-visibility: auto; contain-intrinsic-size: auto 30rem; }
+}
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav { display: none; }
@@ -64,6 +70,10 @@ summary { cursor: pointer; font-weight: 600; }
   .compact th, .compact td { padding: .12rem .2rem; }
   tbody tr:first-child { break-before: avoid; }
   .figures { display: block; }
+  .columns { columns: 2 16rem; }
+  .columns .facts th { width: 7rem; }
+  ul.cards { grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: .5rem; }
+  ul.cards strong { font-size: 1.2rem; }
   figure svg { max-height: 9cm; }
   details { border: 0; padding: 0; }
   details.brief::details-content { content-visibility: visible; block-size: auto; }

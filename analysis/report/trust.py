@@ -70,9 +70,7 @@ def trust(data: RunData) -> list[Block]:
         )
     control = sum(c.control for t in data.trials for c in t.result.directions.values())
     if control:
-        blocks.append(
-            Text(f"{control:,} frames were no test frames (ARP, ND, LLDP ...) and are not counted.")
-        )
+        blocks.append(Text(f"Not counted, being no test frames (ARP, ND, LLDP ...): {control:,}."))
     health = _health(data)
     if health.rows:
         blocks.append(health)

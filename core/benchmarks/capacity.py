@@ -11,7 +11,13 @@ from v6t.analysis.presentations.connections import CapacityPresentation
 from v6t.analysis.records.state_table import CapacityRecord, capacity_record, capacity_rows
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
-from v6t.core.benchmarks.phase_one import phase_one_s, phase_one_settings, setup_of, upper_bound
+from v6t.core.benchmarks.phase_one import (
+    assumed_most,
+    filling_cost,
+    phase_one_settings,
+    setup_of,
+    upper_bound,
+)
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import MOST_CONNECTIONS
 from v6t.procedures.search.binary import halvings
@@ -81,19 +87,19 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
     def cost(self, point: Point) -> Cost:
         """As if the capacity was just below the most connections there are four-tuples for."""
         spec = self._spec(point)
-        rate_cps = spec.upper_bound_cps / 2
+        rate_cps = assumed_most(point)
         counts = [spec.first]
         while counts[-1] < spec.most:
             counts.append(min(2 * counts[-1], spec.most))
         width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
         counts += [spec.most] * math.ceil(math.log2(max(1.0, width / spec.error)))
         first = halvings(spec.upper_bound_cps, min(spec.resolution_cps, rate_cps)) + 1
-        each = [
-            spec.conditions.pause_s + phase_one_s(spec.phase_one.connections(n, rate_cps))
-            for n in counts
-        ]
-        trials = first + TRIALS_PER_COUNT * (len(counts) - 1)
-        return Cost(trials, first * each[0] + TRIALS_PER_COUNT * sum(each[1:]))
+        smallest, *more = [spec.phase_one.connections(n, rate_cps) for n in counts]
+        pause_s = spec.conditions.pause_s
+        return (
+            filling_cost(point, pause_s, [smallest]) * first
+            + filling_cost(point, pause_s, more) * TRIALS_PER_COUNT
+        )
 
     def run(self, point: MeasurementPoint) -> Measured:
         """One search, up to as many connections as there are four-tuples."""

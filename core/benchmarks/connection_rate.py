@@ -13,7 +13,13 @@ from v6t.analysis.records.connections import (
     connection_rate_rows,
 )
 from v6t.core.benchmarks.base import Benchmark, Phase
-from v6t.core.benchmarks.phase_one import phase_one_s, phase_one_settings, setup_of, upper_bound
+from v6t.core.benchmarks.phase_one import (
+    assumed_most,
+    filling_cost,
+    phase_one_settings,
+    setup_of,
+    upper_bound,
+)
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.profiles.strict_model import StrictModel
@@ -47,9 +53,10 @@ class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRec
     def cost(self, point: Point) -> Cost:
         """All searches, at half of the highest rate offered."""
         spec = self._spec(point)
-        trials = spec.repetitions * spec.steps
-        asked = spec.phase_one.connections(spec.connections, spec.upper_bound_cps / 2)
-        return Cost(trials, trials * (spec.conditions.pause_s + phase_one_s(asked)))
+        asked = spec.phase_one.connections(spec.connections, assumed_most(point))
+        return filling_cost(point, spec.conditions.pause_s, [asked]) * (
+            spec.repetitions * spec.steps
+        )
 
     def run(self, point: MeasurementPoint) -> Measured:
         """Search, as often as asked."""

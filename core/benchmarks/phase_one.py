@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,10 @@ from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
 if TYPE_CHECKING:
     from v6t.core.config.settings import ProcedureSettings
     from v6t.plugins.base import Technology
+
+_EMPTYING_S = 12e-6
+"""For each connection that stood: nftables on Linux 6.18 with 100,000 of them, and the tester's tables
+[s]. Of plans only."""
 
 
 def phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
@@ -37,10 +41,15 @@ def upper_bound(point: Point) -> tuple[float, str]:
     return point.limit_fps, point.limit_reason
 
 
+def assumed_most(point: Point) -> float:
+    """The device's highest rate before anything is known of it: half of what is likely offered."""
+    return min(upper_bound(point)[0], point.likely_cps) / 2
+
+
 def assumed_rate(point: Point) -> float:
-    """R before anything is known of the device: half of the highest rate offered is its maximum."""
+    """R before anything is known of the device."""
     c = point.procedure.connections
-    return c.rate_cps or upper_bound(point)[0] / 2 * c.rate_share
+    return c.rate_cps or assumed_most(point) * c.rate_share
 
 
 def rate(point: MeasurementPoint) -> tuple[float, str]:
@@ -77,16 +86,24 @@ def with_phase_one(point: Point, cost: Cost) -> Cost:
     """The cost of trials that get connections first; kept ones are made once."""
     c = point.procedure.connections
     made = replace(phase_one_settings(point.procedure), alpha=None)
-    each = phase_one_s(made.connections(c.count, assumed_rate(point))) + c.gap_ms / 1000
-    return cost + Cost(0, each) if c.keep else cost.with_each(each)
+    asked = made.connections(c.count, assumed_rate(point))
+    own_s, beyond_s = asked.lasting_s + c.gap_ms / 1000, emptying_s(point, c.count)
+    if c.keep:
+        return cost + Cost(0, own_s + beyond_s, beyond_s=beyond_s)
+    return cost.with_each(own_s, beyond_s)
 
 
-def phase_one_s(asked: Connections) -> float:
-    """Phase 1 with its waits, and the validation if there is one [s]."""
-    found = asked.filling_s + asked.wait_s
-    if asked.alpha is not None:
-        found += asked.validation_s + asked.wait_s
-    return found
+def filling_cost(point: Point, pause_s: float, connections: Iterable[Connections]) -> Cost:
+    """Trials that are phase 1 and nothing else, each after the table was emptied."""
+    asked = list(connections)
+    beyond_s = sum(emptying_s(point, one.count) for one in asked)
+    own_s = sum(pause_s + one.lasting_s for one in asked)
+    return Cost(len(asked), own_s + beyond_s, beyond_s=beyond_s)
+
+
+def emptying_s(point: Point, connections: int) -> float:
+    """What it takes to empty the device's table, and the tester's own, of so many [s]."""
+    return 0.0 if point.bound.tester.simulates else _EMPTYING_S * connections
 
 
 def setup_of(plugin: Technology) -> dict[str, Any]:

@@ -34,11 +34,14 @@ class Cost:
     Attributes:
         trials, seconds: if the device does not carry the highest rate.
         least: both, if it carries that at once; None: the same.
+        beyond_s: of all seconds those that are no trial's own, but the tester's and the device's
+            around it.
     """
 
     trials: int
     seconds: float
     least: tuple[int, float] | None = None
+    beyond_s: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         """Both, one after the other."""
@@ -46,12 +49,13 @@ class Cost:
         if self.least is not None or other.least is not None:
             mine, its = self.at_least, other.at_least
             least = mine[0] + its[0], mine[1] + its[1]
-        return Cost(self.trials + other.trials, self.seconds + other.seconds, least)
+        beyond_s = self.beyond_s + other.beyond_s
+        return Cost(self.trials + other.trials, self.seconds + other.seconds, least, beyond_s)
 
     def __mul__(self, times: int) -> Cost:
         """As often."""
         least = self.least and (times * self.least[0], times * self.least[1])
-        return Cost(times * self.trials, times * self.seconds, least)
+        return Cost(times * self.trials, times * self.seconds, least, times * self.beyond_s)
 
     @property
     def at_least(self) -> tuple[int, float]:
@@ -62,10 +66,12 @@ class Cost:
         """The same, or just that much if the device carries the highest rate at once."""
         return replace(self, least=(least.trials, least.seconds))
 
-    def with_each(self, seconds: float) -> Cost:
-        """Every trial takes so much longer."""
-        least = self.least and (self.least[0], self.least[1] + seconds * self.least[0])
-        return Cost(self.trials, self.seconds + seconds * self.trials, least)
+    def with_each(self, seconds: float, beyond_s: float = 0.0) -> Cost:
+        """Every trial takes so much longer: seconds of its own, and such around it."""
+        longer = seconds + beyond_s
+        least = self.least and (self.least[0], self.least[1] + longer * self.least[0])
+        around_s = self.beyond_s + beyond_s * self.trials
+        return Cost(self.trials, self.seconds + longer * self.trials, least, around_s)
 
 
 def cost_of(at: Conditions, trials: int, duration_s: float) -> Cost:
@@ -104,6 +110,11 @@ class Point:
     def limit_reason(self) -> str:
         """``media`` or ``tester``, whichever is the limit."""
         return "media"
+
+    @property
+    def likely_cps(self) -> float:
+        """The highest rate at which connections are likely to be offered; of plans only."""
+        return min(self.limit_fps, self.bound.tester.usual_cps)
 
     @property
     def known_fps(self) -> float:
@@ -178,6 +189,11 @@ class MeasurementPoint(Point):
     def limit_fps(self) -> float:
         """What medium and tester carry."""
         return min(self.media_fps, self.tester_capacity.rate_fps)
+
+    @property
+    def likely_cps(self) -> float:
+        """Known by now."""
+        return self.limit_fps
 
     @property
     def limit_reason(self) -> str:

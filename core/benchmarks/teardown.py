@@ -11,7 +11,7 @@ from v6t.analysis.records.state_table import TeardownRecord, teardown_record, te
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import (
     assumed_rate,
-    phase_one_s,
+    filling_cost,
     phase_one_settings,
     rate,
     setup_of,
@@ -43,11 +43,10 @@ class Teardown(TeardownPresentation, Benchmark[TeardownRecord, TeardownSettings]
     }
 
     def cost(self, point: Point) -> Cost:
-        """Filling only: how long the device takes to empty its table is what is measured."""
+        """Filling the table, and emptying it."""
         spec = self._spec(point, assumed_rate(point), "assumed")
         asked = spec.phase_one.connections(spec.connections, spec.rate_cps)
-        each = spec.conditions.pause_s + phase_one_s(asked)
-        return Cost(spec.repetitions, spec.repetitions * each)
+        return filling_cost(point, spec.conditions.pause_s, [asked]) * spec.repetitions
 
     def run(self, point: MeasurementPoint) -> Measured:
         """Fill and empty, as often as asked."""

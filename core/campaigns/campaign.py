@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -216,13 +216,19 @@ def failure_of(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def carry_out(directory: Path, runs: Sequence[CampaignRun], watch: Watch) -> list[V6tError]:
+def carry_out(
+    directory: Path,
+    runs: Sequence[CampaignRun],
+    watch: Watch,
+    begun: Callable[[str], None] = lambda run: None,
+) -> list[V6tError]:
     """Make the runs that are not complete; one that fails does not end the others.
 
     Args:
         directory: of the campaign.
         runs: which ones.
         watch: told what happens.
+        begun: told the name of each run that begins.
 
     Returns:
         The errors of the runs that failed.
@@ -235,6 +241,7 @@ def carry_out(directory: Path, runs: Sequence[CampaignRun], watch: Watch) -> lis
             clock.passed(run)
             continue
         watch.say(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
+        begun(run.directory)
         began = time.monotonic()
         try:
             with blaming():

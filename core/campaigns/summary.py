@@ -79,6 +79,17 @@ def write_summary(
     return written
 
 
+def page_of(directory: Path, campaign: Campaign) -> str:
+    """The report so far as a page of its own: without figures, and without files beside it."""
+    from v6t.analysis.report.campaign import campaign_document
+    from v6t.analysis.report.html import to_html
+    from v6t.core.benchmarks.registry import presentations
+
+    head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
+    runs = runs_of(directory, campaign)
+    return to_html(campaign_document(*head, runs, presentations(), figures=False, links=False))
+
+
 def tables(runs: Sequence[CampaignRun]) -> list[Sheet]:
     """The tables of a campaign's runs, for its screen."""
     from v6t.analysis.report.campaign import campaign_tables

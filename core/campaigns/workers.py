@@ -7,19 +7,25 @@ import ctypes
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 
 
-def work_in_parallel(directory: Path, groups: Mapping[str, Sequence[object]], report: bool) -> int:
+def work_in_parallel(
+    directory: Path,
+    groups: Mapping[str, Sequence[object]],
+    report: bool,
+    meanwhile: Callable[[Callable[[], bool]], None],
+) -> int:
     """Carry out the runs of each group in a process of its own.
 
     Args:
         directory: of the campaign, planned already.
         groups: runs by group, as :meth:`v6t.core.campaigns.campaign.Campaign.groups`.
         report: whether each run is reported on.
+        meanwhile: called with what tells whether somebody still works; returns when nobody does.
 
     Returns:
         The first exit status that is not 0, or 0.
@@ -43,6 +49,7 @@ def work_in_parallel(directory: Path, groups: Mapping[str, Sequence[object]], re
         for name in groups
     ]
     try:
+        meanwhile(lambda: any(worker.poll() is None for worker in workers))
         statuses = [worker.wait() for worker in workers]
     finally:
         for worker in workers:

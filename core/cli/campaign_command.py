@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.core.cli.options import assignments, names, report_flag
+from v6t.core.cli.options import assignments, live_flag, names, report_flag
 from v6t.profiles.errors import UsageError
 
 
@@ -27,6 +27,7 @@ from v6t.profiles.errors import UsageError
 @click.option("--set-procedure", multiple=True, callback=assignments, metavar="NAME=VALUE",
               help="Any other setting of the procedures; repeatable.")  # fmt: skip
 @click.option("--group", hidden=True, help="One testbed's runs, for the campaign's own workers.")
+@live_flag
 @report_flag
 def command(
     file: str | None,
@@ -41,6 +42,7 @@ def command(
     reps: int | None,
     set_procedure: dict[str, str],
     group: str | None,
+    live: str | None,
     report: bool,
 ) -> int:
     """Carry out the runs that FILE describes, or a campaign that comes with v6t.
@@ -56,7 +58,7 @@ def command(
     if resume is not None:
         if any((file, output, testbeds, only, tester, preset, reps, set_procedure, dry_run)):
             raise UsageError("--resume continues what was planned; nothing else goes with it")
-        return session.continue_campaign(resume, report, group)
+        return session.continue_campaign(resume, report, group, live)
     if file is None:
         raise UsageError("which campaign?", "give a FILE, a packaged name (--list) or --resume DIR")
     from v6t.core.campaigns.campaign import Overrides, lay_out
@@ -69,7 +71,7 @@ def command(
         return 0
     if output is None:
         raise UsageError("where to?", "give a new directory with -o")
-    return session.begin(campaign, output, report)
+    return session.begin(campaign, output, report, live)
 
 
 def _beds(given: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:

@@ -11,7 +11,7 @@ AUDIT = "audit.json"
 
 
 @click.command(short_help="compare runs with one another or with published results")
-@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--anyway", is_flag=True, help="Compare what was measured under other conditions "
               "too, and say which differ.")  # fmt: skip
 @click.option("--published", is_flag=True, help="Set published results beside the runs, where "
@@ -28,18 +28,20 @@ def command(
 ) -> None:
     """Compare runs with the first of them: differences, their intervals, verdicts in words.
 
-    The word `latest` is the latest run; one directory alone is compared with it.
+    The word `latest` is the latest run; one directory alone is compared with it, and without any the
+    latest two are.
 
     Directories of audits (`v6t audit`) are compared clause by clause.
 
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
     """
+    from v6t.core.runs.rundir import latest_run, latest_runs, reading
+
+    directories = directories or tuple(latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
         _compare_audits(directories, anyway or published, output, as_json)
         return
-    from v6t.core.runs.rundir import latest_run, reading
-
     directories = tuple(map(latest_run, directories))
     if len(directories) == 1 and not published:
         try:

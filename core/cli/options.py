@@ -97,7 +97,7 @@ def live_flag(command: F) -> F:
         is_flag=False,
         flag_value="",
         metavar="[ADDRESS:PORT]",
-        help="Serve the report of the run in progress as a page that updates itself, on this "
+        help="Serve the report so far as a page that updates itself, on this "
         "machine alone unless an address is given.",
     )(command)
 

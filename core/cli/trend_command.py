@@ -33,7 +33,7 @@ def command(
     """Order runs of the same point, and find where their results change for good.
 
     Each directory is a run, or holds some. Runs under other conditions than the last one are left out.
-    A change is told if chance explains it once in 1,000 series at most.
+    A change is told if chance explains it once in 10,000 series at most.
 
     Exit status 7: the last change of some result is for the worse.
     """

@@ -1,4 +1,4 @@
-"""A run watched from a browser: its page, read only, served for as long as the run lasts.
+"""A run or a campaign watched from a browser: its page, read only, served for as long as it lasts.
 
 The report is made between trials, in the thread that runs them, and only when somebody looks: nothing
 is computed while frames are timed. What is served meanwhile is text that was made before.
@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -74,18 +74,26 @@ def address_of(text: str) -> tuple[str, int]:
 class LiveView:
     """Serves the page of one run, and tells what happens to whoever watches on a terminal."""
 
-    def __init__(self, address: tuple[str, int], path: Path, watch: Any) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        path: Path,
+        watch: Any,
+        page: Callable[[Path], str] | None = None,
+    ) -> None:
         """Listen; nothing is answered before :meth:`__enter__`.
 
         Args:
             address: IP address and port; 0: any that is free.
-            path: of the run's directory.
+            path: of the directory of the run, or of the campaign.
             watch: told everything, too.
+            page: makes the report so far of that directory; None: that of a run.
 
         Raises:
             UsageError: the port is taken, or the address is none of this machine.
         """
-        self._path, self._watch = path, watch
+        self._path, self._watch, self._page = path, watch, page or _of_run
+        self._about = ""
         self._version = 0
         self._progress: Any = None
         self._trials: deque[str] = deque(maxlen=TRIALS)
@@ -140,6 +148,15 @@ class LiveView:
         self._watch.now(now)
         self._tell(visible(happening(now, self._progress, 0.0)))
 
+    def begun(self, run: str) -> None:
+        """One of several runs: what is told from now on is about it."""
+        self._about = f"{run}: "
+
+    def glance(self, text: Callable[[], str]) -> None:
+        """What is going on elsewhere, asked only while somebody looks."""
+        if time.monotonic() - self._looked < LOOKED_S:
+            self._tell(visible(text()))
+
     def answer(self, path: str) -> tuple[str, str] | None:
         """Type and text of what is asked for; None: there is no such thing."""
         self._looked = time.monotonic()
@@ -156,7 +173,7 @@ class LiveView:
             self._make()
             ended = time.monotonic()
             self._next = ended + (SHARE - 1) * (ended - began)
-        self._state = self._told(now)
+        self._state = self._told(self._about + now)
 
     def _told(self, now: str) -> str:
         title = f"v6t: {self._path.resolve().name}"
@@ -164,18 +181,22 @@ class LiveView:
         return json.dumps(state)
 
     def _make(self) -> None:
-        from v6t.analysis.report.html import to_html
-        from v6t.analysis.report.run import build
-        from v6t.core.benchmarks.registry import presentations
-
         try:
-            # drawing takes seconds: figures come with the finished report
-            made = to_html(build(load(self._path), presentations(), figures=False))
+            made = self._page(self._path)
         except UNREPORTED:  # it is not there yet, or cannot be made: that costs no run
             made = _WAITING
         if made != self._report:
             self._report = made
             self._version += 1
+
+
+def _of_run(path: Path) -> str:
+    from v6t.analysis.report.html import to_html
+    from v6t.analysis.report.run import build
+    from v6t.core.benchmarks.registry import presentations
+
+    # drawing takes seconds: figures come with the finished report
+    return to_html(build(load(path), presentations(), figures=False))
 
 
 class _Server(ThreadingHTTPServer):

@@ -44,22 +44,31 @@ class Shown:
 
 @dataclass
 class Tally:
-    """Trials of one kind, and the seconds beside their own."""
+    """Trials of one kind.
 
-    trials: int = 0
+    Attributes:
+        trials: each counted once; again: times they were made again.
+        own_s: what they take by themselves, every time.
+        spent_s: seconds that passed.
+    """
+
+    trials: float = 0.0
     own_s: float = 0.0
     spent_s: float = 0.0
+    again: float = 0.0
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: Tally, weight: float = 1.0) -> None:
         """Those of another."""
-        self.trials += other.trials
-        self.own_s += other.own_s
-        self.spent_s += other.spent_s
+        self.trials += weight * other.trials
+        self.own_s += weight * other.own_s
+        self.spent_s += weight * other.spent_s
+        self.again += weight * other.again
 
     def at_most(self, trials: int) -> Tally:
         """The same of so few trials, so that others soon count as much."""
-        part = min(1.0, trials / max(1, self.trials))
-        return Tally(round(self.trials * part), self.own_s * part, self.spent_s * part)
+        tally = Tally()
+        tally.add(self, min(1.0, trials / max(1.0, self.trials)))
+        return tally
 
 
 @dataclass

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _USUAL_TRIALS = 3
 """What is assumed of a trial beyond its own seconds counts as much as so many trials."""
+_USUAL_AGAIN = 5
+"""And how many are made again as much as so many."""
 _ELSEWHERE = 0.8
 """Weight of what other kinds of stages showed of it."""
 _EARLIER_TRIALS = 20
@@ -81,8 +83,7 @@ def expected(bound: BoundRun) -> tuple[float, str] | None:
     earlier = recalled(bound)
     if not earlier.when:
         return None
-    forecast = Forecast(stages(bound), overhead_s=bound.tester.overhead_s, earlier=earlier)
-    return forecast.left_s(), earlier.when
+    return Forecast(stages(bound), earlier=earlier).left_s(), earlier.when
 
 
 class Forecast:
@@ -92,7 +93,6 @@ class Forecast:
         self,
         planned: Iterable[PlannedStage],
         clock: Callable[[], float] = time.monotonic,
-        overhead_s: float = 0.0,
         earlier: Experience | None = None,
     ) -> None:
         """Begin.
@@ -100,12 +100,10 @@ class Forecast:
         Args:
             planned: all stages, in any order.
             clock: seconds that pass.
-            overhead_s: what the plan assumes for each trial beyond its own seconds.
             earlier: what earlier runs learned.
         """
         self._planned_first = {p.stage: p for p in planned}
         self._to_come = dict(self._planned_first)
-        self._assumed_s = overhead_s
         self._clock, self._start = clock, clock()
         earlier = earlier or Experience()
         self._tallies = {n: t.at_most(_EARLIER_TRIALS) for n, t in earlier.tallies.items()}
@@ -173,6 +171,7 @@ class Forecast:
                 self._planned,
                 seconds=self._planned.seconds + once.seconds,
                 trials=self._planned.trials + once.trials,
+                beyond_s=self._planned.beyond_s + once.beyond_s,
             )
         self._again = self._search if search else None
 
@@ -193,7 +192,7 @@ class Forecast:
                 self._bracket = progress.low_fps, progress.high_fps
 
     def counted(self, trial: Trial) -> None:
-        """A trial is over, or was known already; what is tried again is a part of the pace."""
+        """A trial is over, or was known already; one that is made again belongs to the pace."""
         if _attempt(trial) > 1:
             return
         own_s = _own_s(trial)
@@ -208,9 +207,9 @@ class Forecast:
         between_s = None
         if off_s > _SHARP * (self._clock() - self._start + left_s):
             between_s = max(0.3 * left_s, left_s - off_s), left_s + off_s
-        if attempt == 1:
-            self._tally.trials += 1
-            self._tally.own_s += _own_s(trial)
+        self._tally.trials += attempt == 1
+        self._tally.again += attempt > 1
+        self._tally.own_s += _own_s(trial)
         return Now(self.stage, trial, attempt, before, left_s, between_s)
 
     def left_s(self) -> float:
@@ -224,8 +223,8 @@ class Forecast:
         by_mode = dict(rest.by_mode)
         by_mode[self.stage.mode] = by_mode.get(self.stage.mode, 0.0) + open_s
         known_s = left_s + rest.known_s
-        if self._again is not None:
-            known_s += self._of(self._again)[0]
+        if self._again is not None:  # only if the self-test finds more this time
+            known_s += self._of(self._again)[0] / 2
         return known_s, math.hypot(_UNSHARP * known_s, *by_mode.values())
 
     def _of_rest(self) -> _Rest:
@@ -249,36 +248,49 @@ class Forecast:
         if not planned.trials:
             return planned.seconds * self._ratio(planned.stage), 0.0
         ease, excess = self._ease(planned)
-        full_s = self._real(planned, planned.seconds, planned.trials)
+        pace, easy_pace = self._paces(planned)
+        full_s = planned.own_s * pace
         if planned.least is None:
             return full_s * self._ratio(planned.stage), 0.0
         full_s *= excess
-        least_s = self._real(planned, planned.least[1], planned.least[0])
+        least_s = planned.least_own_s * easy_pace
         likely = self._likely(ease)
         return (
             likely * least_s + (1 - likely) * full_s,
             (full_s - least_s) * math.sqrt(ease * (1 - ease)),
         )
 
-    def _real(self, planned: PlannedStage, seconds: float, trials: int) -> float:
-        """Seconds that so many trials take, as trials went so far."""
-        return self._own(seconds, trials) * self._pace(planned)
+    def _paces(self, planned: PlannedStage) -> tuple[float, float]:
+        """Seconds for each second of trials' own, with those that are made again, and without.
 
-    def _pace(self, planned: PlannedStage) -> float:
-        """Seconds for each second of a trial's own."""
-        own_s = self._own(planned.seconds, planned.trials) / planned.trials
-        trials, taken_s = float(_USUAL_TRIALS), 0.0
-        spent_s = trials * self._assumed_s
-        for name, tally in [*self._tallies.items(), (self.stage.name, self._running())]:
-            weight = 1.0 if name == planned.stage.name else _ELSEWHERE
-            if (name in self._emptying) != (planned.stage.name in self._emptying):
-                weight = 0.0
-            trials += weight * tally.trials
-            taken_s += weight * tally.own_s
-            spent_s += weight * tally.spent_s
-        if spent_s < taken_s:  # a rehearsal: no trial takes the seconds it stands for
-            return max(spent_s / taken_s, 1e-6)
-        return 1 + (spent_s - taken_s) / trials / own_s if own_s > 0 else 1.0
+        How many are made again is learned from searches for searches, which go where the tester
+        is near its limit; what passes around a trial from all that do the same to the device.
+        """
+        usual = _USUAL_TRIALS
+        around = Tally(usual, 0.0, usual * planned.each_beyond_s)
+        again = Tally(_USUAL_AGAIN)
+        if planned.again_s:
+            again.again = _USUAL_AGAIN * planned.again_s / (planned.seconds - planned.again_s)
+        name = planned.stage.name
+        for other, tally in [*self._tallies.items(), (self.stage.name, self._running())]:
+            weight = 1.0 if other == name else _ELSEWHERE
+            if (other in self._emptying) == (name in self._emptying):
+                around.add(tally, weight)
+            if (other in self._searching) == (name in self._searching):
+                again.add(tally, weight)
+        times = 1 + again.again / again.trials
+        if around.spent_s < around.own_s:  # a rehearsal: no trial takes the seconds it stands for
+            pace = max(around.spent_s / around.own_s, 1e-6)
+        else:
+            each_s = planned.own_s / planned.trials
+            beyond_s = (around.spent_s - around.own_s) / (around.trials + around.again)
+            pace = 1 + beyond_s / each_s if each_s > 0 else 1.0
+        return times * pace, pace
+
+    @cached_property
+    def _searching(self) -> frozenset[str]:
+        """Benchmarks that look for a limit, and try again what the tester did not manage."""
+        return frozenset(p.stage.name for p in self._planned_first.values() if p.again_s)
 
     @cached_property
     def _emptying(self) -> frozenset[str]:
@@ -292,7 +304,7 @@ class Forecast:
     def _running(self) -> Tally:
         """The trials of this stage that are over."""
         tally = self._tally
-        return Tally(tally.trials, tally.own_s, self._clock() - self._began)
+        return replace(tally, spent_s=self._clock() - self._began)
 
     def _ratio(self, stage: Stage) -> float:
         """How much longer stages of this kind took than planned: in this mode, or in any."""
@@ -338,21 +350,18 @@ class Forecast:
         if not planned.trials:
             whole_s = planned.seconds * self._ratio(planned.stage)
             return max(whole_s - passed_s, 0.1 * whole_s), 0.0
-        pace = self._pace(planned)
-        full_s = self._own(planned.seconds, planned.trials)
         progress = self._progress
         if progress is None:
-            whole_s = full_s * self._ratio(planned.stage)
             if planned.least is None or self._known_s:
-                return max(whole_s - self._known_s, 0.1 * whole_s) * pace, 0.0
+                whole_s = planned.own_s * self._ratio(planned.stage)
+                return max(whole_s - self._known_s, 0.1 * whole_s) * self._paces(planned)[0], 0.0
             return self._of(planned)
-        return self._left_of_repetitions(progress, full_s, pace)
+        return self._left_of_repetitions(progress)
 
-    def _left_of_repetitions(
-        self, progress: Progress, full_s: float, pace: float
-    ) -> tuple[float, float]:
+    def _left_of_repetitions(self, progress: Progress) -> tuple[float, float]:
         planned, count = self._planned, max(1, progress.repetitions)
-        each_s = full_s / count
+        pace, easy_pace = self._paces(planned)
+        each_s = planned.own_s / count
         over, running_s = self._repetitions[:-1], self._repetitions[-1]
         if planned.least is None:
             guess_s = this_s = _mean(each_s, over)
@@ -362,7 +371,7 @@ class Forecast:
             own = _OWN * len(self._firsts)
             if own:
                 ease = (ease + own * sum(self._firsts) / len(self._firsts)) / (1 + own)
-            easy_s = self._own(planned.least[1], planned.least[0]) / count
+            easy_s = planned.least_own_s / count * easy_pace / pace
             firsts = self._firsts if self._firsts else [False] * len(over)
             hard_s = _mean(each_s, [s for s, easy in zip(over, firsts, strict=False) if not easy])
             likely = self._likely(ease)
@@ -382,7 +391,7 @@ class Forecast:
         if running.trials and planned.trials:
             for tallies in (self._tallies, self._learned.tallies):
                 tallies.setdefault(self.stage.name, Tally()).add(running)
-        meant = self._own(planned.seconds, planned.trials)
+        meant = planned.own_s if planned.trials else planned.seconds
         took = self._known_s if planned.trials else running.spent_s
         if planned.least is not None:
             self._shown.append(self._of_search(meant, took))
@@ -396,16 +405,11 @@ class Forecast:
     def _of_search(self, meant_s: float, took_s: float) -> Shown:
         """What it showed, measured by what was known when it began."""
         sharp = self._planned if self._planned.least is not None else self._meant
-        full_s = self._own(sharp.seconds, sharp.trials)
-        least_s = self._own(sharp.least[1], sharp.least[0]) if sharp.least else 0.0
+        full_s, least_s = sharp.own_s, sharp.least_own_s
         ease = min(1.0, max(0.0, (full_s - took_s) / max(full_s - least_s, 1e-9)))
         hard_s = (took_s - ease * least_s) / (1 - ease) if ease < EASY else full_s
         excess = hard_s / meant_s if meant_s else 1.0
         return Shown(self.stage, ease, excess, self._bracket, sharp.limit_fps)
-
-    def _own(self, seconds: float, trials: int) -> float:
-        """Planned seconds without what is assumed beyond the trials' own."""
-        return seconds - trials * self._assumed_s
 
 
 def _keys(stage: Stage) -> tuple[str, str]:
@@ -420,7 +424,12 @@ def _attempt(trial: Trial) -> int:
 
 
 def _own_s(trial: Trial) -> float:
-    return trial.pause_s + trial.sending_s + trial.residual_wait_s
+    asked = trial.connections
+    sent_s = trial.sending_s + trial.residual_wait_s
+    if asked is None or asked.keep:
+        return trial.pause_s + sent_s
+    filled_s = trial.pause_s + asked.lasting_s
+    return filled_s + asked.gap_s + sent_s if asked.purpose == "prepare" else filled_s
 
 
 def _mean(planned_s: float, took_s: Sequence[float]) -> float:

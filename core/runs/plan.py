@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from v6t.core.benchmarks import registry
@@ -14,6 +14,7 @@ from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
+from v6t.core.runs.stateful import LOOPBACK
 from v6t.core.runs.tester_capacity import capacity_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_until
 from v6t.profiles.mixes import Sizes, listed_sizes
@@ -59,6 +60,8 @@ class PlannedStage:
         trials: in that time.
         least: trials and seconds if the device carries the upper bound at once.
         limit_fps: what the medium carries, or medium and tester.
+        again_s: of the seconds, those of trials that are made again.
+        beyond_s: of the seconds, those that are no trial's own.
     """
 
     stage: Stage
@@ -66,6 +69,25 @@ class PlannedStage:
     trials: int = 0
     least: tuple[int, float] | None = None
     limit_fps: float = 0.0
+    again_s: float = 0.0
+    beyond_s: float = 0.0
+
+    @property
+    def each_beyond_s(self) -> float:
+        """Around each trial."""
+        return self.beyond_s / self.trials if self.trials else 0.0
+
+    @property
+    def own_s(self) -> float:
+        """What its trials take by themselves, each made once."""
+        return self.seconds - self.again_s - self.beyond_s
+
+    @property
+    def least_own_s(self) -> float:
+        """The same if the device carries the upper bound at once."""
+        if self.least is None:
+            return self.own_s
+        return self.least[1] - self.least[0] * self.each_beyond_s
 
     @property
     def least_s(self) -> float:
@@ -174,13 +196,11 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
         media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
         first = size == run.frame_sizes[0]
         setup_s = bound.tester.setup_s if first else bound.tester.load_s
-        for benchmark, point, cost, selftest_s in _costs(bound, sizes, media):
+        for benchmark, point, cost, selftest in _costs(bound, sizes, media):
             mode = mode_of(benchmark.phase, point.mode)
             taken = [
                 PlannedStage(beginning(sizes.label, first=first), setup_s),
-                PlannedStage(
-                    Stage(SELFTEST, sizes.label, mode), selftest_s, ASSUMED_CAPACITY_TRIALS
-                ),
+                replace(selftest, stage=Stage(SELFTEST, sizes.label, mode)),
                 planned_stage(benchmark, point, cost),
             ]
             yield (
@@ -206,7 +226,17 @@ def beginning(octets: str, *, first: bool) -> Stage:
 def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
     """What a benchmark takes at a point, by what is known of it."""
     stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
-    return PlannedStage(stage, cost.seconds, cost.trials, cost.least, point.limit_fps)
+    searches = cost.least is not None or benchmark.phase == Phase.CONNECTIONS
+    again_s = point.bound.tester.usual_retries * cost.seconds if searches else 0.0
+    return PlannedStage(
+        stage,
+        cost.seconds + again_s,
+        cost.trials,
+        cost.least,
+        point.limit_fps,
+        again_s,
+        cost.beyond_s,
+    )
 
 
 def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
@@ -214,7 +244,7 @@ def whole_cost(benchmark: Benchmark[Any, Any], point: Point) -> Cost:
     cost = benchmark.cost(point)
     if benchmark.phase.directed and point.bound.settings.connects:
         cost = with_phase_one(point, cost)
-    return cost.with_each(point.bound.tester.overhead_s)
+    return cost.with_each(0.0, point.bound.tester.overhead_s)
 
 
 def mode_of(phase: Phase, mode: str) -> str:
@@ -233,45 +263,59 @@ def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
         for mode in run.modes:
             spec = capacity_spec(run, sizes, mode, media)
             trials = trials_until(spec, capacity_fps)
-            yield PlannedStage(
-                Stage(SELFTEST, sizes.label, mode),
-                _selftest_s(spec, bound.tester.overhead_s, trials, 1),
-                trials + (spec.confirmation_s > 0),
-            )
+            yield _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, trials, 1)
 
 
 def _costs(
     bound: BoundRun, sizes: Sizes, media_fps: int
-) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, float]]:
-    """What each benchmark takes, and the seconds the tester's own capacity takes before it."""
+) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, PlannedStage]]:
+    """What each benchmark takes, and what the tester's own capacity takes before it."""
     benchmarks = registry.wanted(bound)
-    each_s = bound.tester.overhead_s
+    stage = Stage(SELFTEST, sizes.label, "")
+    none = PlannedStage(stage, 0.0)
     for mode in bound.settings.modes:
         point = Point(bound, sizes, mode, media_fps)
-        selftest_s = 0.0
+        selftest = none
         if bound.tester.loops_back:
             spec = capacity_spec(bound.settings, sizes, mode, media_fps)
-            selftest_s = _selftest_s(spec, each_s)
+            selftest = _selftest(stage, bound, spec)
+            if mode == bound.settings.modes[0]:
+                selftest = _with_connections(selftest, bound)
         for benchmark in benchmarks:
             if benchmark.phase.directed:
-                yield benchmark, point, whole_cost(benchmark, point), selftest_s
-                selftest_s = 0.0
+                yield benchmark, point, whole_cost(benchmark, point), selftest
+                selftest = none
     point = Point(bound, sizes, "forward", media_fps)
-    selftest_s = 0.0
-    if bound.tester.loops_back and not bound.settings.connects:
-        selftest_s = _selftest_s(capacity_spec(bound.settings, sizes, "forward", media_fps), each_s)
+    selftest = none
+    if bound.tester.loops_back:
+        spec = capacity_spec(bound.settings, sizes, "forward", media_fps)
+        selftest = _selftest(stage, bound, spec)
     for benchmark in benchmarks:
         if not benchmark.phase.directed:
-            yield benchmark, point, whole_cost(benchmark, point), selftest_s
-            selftest_s = 0.0
+            yield benchmark, point, whole_cost(benchmark, point), selftest
+            selftest = none
 
 
-def _selftest_s(
+def _with_connections(selftest: PlannedStage, bound: BoundRun) -> PlannedStage:
+    """With those that frames need before the first of them is sent."""
+    if not bound.settings.connects or bound.tester.simulates:
+        return selftest
+    longer_s = LOOPBACK.lasting_s
+    return replace(
+        selftest, seconds=selftest.seconds + longer_s, beyond_s=selftest.beyond_s + longer_s
+    )
+
+
+def _selftest(
+    stage: Stage,
+    bound: BoundRun,
     spec: CapacitySpec,
-    each_s: float,
     trials: int = ASSUMED_CAPACITY_TRIALS,
     confirmations: int = ASSUMED_CONFIRMATIONS,
-) -> float:
-    short_s = spec.pause_s + spec.duration_s + spec.residual_wait_s + each_s
-    confirmed_s = spec.confirmation_s + each_s if spec.confirmation_s else 0.0
-    return trials * short_s + confirmations * confirmed_s
+) -> PlannedStage:
+    confirmations *= spec.confirmation_s > 0
+    own_s = trials * (spec.pause_s + spec.duration_s + spec.residual_wait_s)
+    own_s += confirmations * spec.confirmation_s
+    made = trials + confirmations
+    beyond_s = made * bound.tester.overhead_s
+    return PlannedStage(stage, own_s + beyond_s, made, beyond_s=beyond_s)

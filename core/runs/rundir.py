@@ -168,12 +168,22 @@ def latest_run(path: Path | None) -> Path:
     """
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
-    found = [p for p in Path("runs").glob("*") if (p / CONFIG).is_file()]
-    if not found:
+    return latest_runs(1)[0]
+
+
+def latest_runs(count: int) -> list[Path]:
+    """Those that were worked on last, the latest at the end.
+
+    Raises:
+        UsageError: there are not so many below ``runs`` in the current directory.
+    """
+    found = sorted((p for p in Path("runs").glob("*") if (p / CONFIG).is_file()), key=_touched)
+    if len(found) < count:
+        many = "is no run" if count == 1 else f"are no {count} runs"
         raise UsageError(
-            "there is no run below ./runs", "give the directory of an earlier `v6t run`"
+            f"there {many} below ./runs", "give the directory of an earlier `v6t run`"
         )
-    return max(found, key=_touched)
+    return found[-count:]
 
 
 def _touched(path: Path) -> tuple[float, str]:

@@ -199,7 +199,7 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
     bench = Bench(bound, keep=directory.path, say=watch.say)
     loopback = bench if bound.driver.absent else Bench(bound, loopback=True)
     tables = Tables(journal)
-    forecast = Forecast(stages(bound), overhead_s=bound.tester.overhead_s, earlier=recalled(bound))
+    forecast = Forecast(stages(bound), earlier=recalled(bound))
     state = _State(bound, directory, results, journal, bench, loopback, watch, tables, forecast)
     try:
         _write_results(state)

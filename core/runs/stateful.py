@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 PREFLIGHT_CONNECTIONS = 200
 PREFLIGHT_CPS = 2000.0
-LOOPBACK_CONNECTIONS = 10_000
-LOOPBACK_CPS = 5_000.0
+LOOPBACK = Connections(10_000, 5_000.0, wait_s=0.1, keep=True)
 
 
 def for_preflight(plugin: Technology, measure: Measure) -> Measure:
@@ -43,8 +42,8 @@ def for_loopback(bound: BoundRun, measure: Measure) -> Measure:
         return _asking(measure, alone(bound))
     if not plugin.stateful:
         return measure
-    count = min(LOOPBACK_CONNECTIONS, plugin.combinations)
-    return Prepared(measure, Connections(count, LOOPBACK_CPS, wait_s=0.1, keep=True))
+    count = min(LOOPBACK.count, plugin.combinations)
+    return Prepared(measure, replace(LOOPBACK, count=count))
 
 
 def _asking(measure: Measure, queries: Queries) -> Measure:

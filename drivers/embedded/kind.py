@@ -33,6 +33,8 @@ class Embedded(TesterKind):
     setup_s = 5.0
     load_s = 0.6
     overhead_s = 0.1
+    usual_retries = 0.3
+    usual_cps = 400_000.0
     stamps = (
         "from the moment the tester hands the frame to the kernel, read for each frame, to the "
         "moment the kernel has received all of it, in software; both by the time of day in "

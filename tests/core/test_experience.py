@@ -44,7 +44,7 @@ def test_the_next_run_of_the_same_device_knows(cache):
         assert recalled(other) == Experience()
     seconds, when = expected(bound)
     assert when == LEARNED.when
-    assert seconds < Forecast(stages(bound), overhead_s=bound.tester.overhead_s).left_s()
+    assert seconds < Forecast(stages(bound)).left_s()
 
 
 def test_what_a_later_run_learned_holds(cache):

@@ -117,6 +117,7 @@ def test_the_latest_run(tmp_path, monkeypatch):
     assert v6t("resume", "--no-report").status == 0
     told = json.loads(v6t("compare", "runs/b", "--json").out)
     assert told == json.loads(v6t("compare", "runs/b", "runs/a", "--json").out)
+    assert told == json.loads(v6t("compare", "--json").out)  # the latest two
     assert "needs two runs" in complaint(v6t("compare", "latest"))
 
 

@@ -20,7 +20,7 @@ from v6t.core.reporting.live import LiveView, address_of, is_own
 from v6t.core.runs.runner import execute
 from v6t.profiles.errors import UsageError
 
-from .support import v6t
+from .support import COMMAND, v6t
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -208,9 +208,7 @@ def test_a_report_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_browser_follows_the_run(tmp_path):
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("needs the package chromium")
+    browser = browser_here()
     ended = threading.Event()
 
     def measure(view):
@@ -230,24 +228,79 @@ def test_a_browser_follows_the_run(tmp_path):
                 ):  # self-tests come before and are in neither
                     break
                 time.sleep(0.1)
-            done = subprocess.run(
-                [
-                    *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
-                    *("--enable-logging=stderr", "--log-level=0", "--no-first-run"),
-                    *("--disable-background-networking", "--virtual-time-budget=8000"),
-                    *(f"--user-data-dir={tmp_path / 'profile'}", view.url),
-                ],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=120,
-            )
+            page = shown(browser, view.url, tmp_path)
         finally:
             ended.set()
             running.join()
+    assert "MAP-E border relay on reference device" in page
+    assert re.search(r'<ul id="trials"><li>104/forward \d/3 step', page)
+    assert re.search(r'<p id="now"[^>]*>[^<]*104', page)
+
+
+CAMPAIGN = """\
+name: followed
+title: A campaign that is followed
+run: {plugin: mape-br, modes: [forward], procedure: {repetitions: 1}}
+testbeds:
+  model:
+    tester: {kind: sim, options: {trial_delay_s: 0.1}}
+experiments:
+  - name: customers
+    matrix: {params.ces: [64, 128]}
+"""
+
+
+@pytest.mark.slow
+def test_a_browser_follows_a_campaign(tmp_path):
+    """In a process of its own, as everybody starts it; what is no address is refused before that."""
+    browser = browser_here()
+    (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
+    given = ["campaign", tmp_path / "campaign.yaml", "-o", tmp_path / "out"]
+    assert v6t(*given, "--live=host:80").status == 2 and not (tmp_path / "out").exists()
+    command = [*COMMAND, *map(str, given), "--live=127.0.0.1:0", "--no-report"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as campaign:
+        try:
+            url = next(found[1] for line in campaign.stderr if (found := LIVE.match(line)))
+            threading.Thread(target=campaign.stderr.read, daemon=True).start()
+            for _ in range(600):
+                state = json.loads(asked(url, "/now")[2])
+                if "002-customers-128: " in state["now"]:
+                    break
+                time.sleep(0.05)
+            page = shown(browser, url, tmp_path)
+        finally:
+            campaign.terminate()
+    assert state["title"] == "v6t: out"
+    assert "A campaign that is followed" in page and "1 of 2 runs are complete" in page
+    assert re.search(r'<p id="now"[^>]*>002-customers-128: ', page)
+    assert "report.html" not in page  # what is not served is not linked
+
+
+LIVE = re.compile(r"live: (\S+)")
+
+
+def browser_here():
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("needs the package chromium")
+    return browser
+
+
+def shown(browser, url, tmp_path):
+    """The page as the browser sees it, with nothing to complain of."""
+    done = subprocess.run(
+        [
+            *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"),
+            *("--enable-logging=stderr", "--log-level=0", "--no-first-run"),
+            *("--disable-background-networking", "--virtual-time-budget=8000"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", url),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     if done.returncode != 0:
         pytest.skip("the browser of the package chromium does not start here")
     assert "CONSOLE" not in done.stderr, done.stderr
-    assert "MAP-E border relay on reference device" in done.stdout
-    assert re.search(r'<ul id="trials"><li>104/forward \d/3 step', done.stdout)
-    assert re.search(r'<p id="now"[^>]*>[^<]*104', done.stdout)
+    return done.stdout

@@ -13,13 +13,13 @@ from .support import complaint, v6t
 
 pytestmark = pytest.mark.slow
 
-RUNS = 16
+RUNS = 18
 VERSIONS = ("26.02", "26.6", "26.10")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Sixteen runs of a device that is slower from the ninth on, and one of another technology."""
+    """Eighteen runs of a device that is slower from the tenth on, and one of another technology."""
     home = tmp_path_factory.mktemp("runs")
     for number in range(RUNS):
         capacity = 1_000_000 - 3000 * (number % 3) - 50_000 * (number >= RUNS // 2)
@@ -48,11 +48,11 @@ def own(runs):
 def test_a_change_for_the_worse_has_a_status_of_its_own(runs):
     done = v6t("trend", *own(runs))
     assert done.status == WORSE
-    assert "-5.0 % from r08 on, worse" in " ".join(done.out.split())
+    assert "-5.0 % from r09 on, worse" in " ".join(done.out.split())
     assert v6t("trend", *reversed(own(runs))).status == WORSE  # by time, however given
     assert v6t("trend", "--by", "given", *reversed(own(runs))).status == 0  # now it is better
     assert v6t("trend", "--least", 6, *own(runs)).status == 0
-    assert v6t("trend", *own(runs)[:8]).status == 0
+    assert v6t("trend", *own(runs)[:9]).status == 0
 
 
 def test_json_has_the_values_in_order(runs):
@@ -62,7 +62,7 @@ def test_json_has_the_values_in_order(runs):
     (series,) = told["series"]
     assert [v["run"] for v in series["values"]] == told["runs"]
     (change,) = series["changes"]
-    assert (change["run"], change["better"], told["worse"]) == ("r08", False, True)
+    assert (change["run"], change["better"], told["worse"]) == ("r09", False, True)
     assert change["before"] > change["after"] > 0
 
 
@@ -84,7 +84,7 @@ def test_files(runs, tmp_path):
     assert done.status == WORSE
     text = page.read_text()
     assert text.count("<svg") == 1
-    assert "from r08 on" in text
+    assert "from r09 on" in text
     v6t("trend", *own(runs), "-o", tmp_path / "trend.json")
     assert json.loads((tmp_path / "trend.json").read_text())["schema"] == "v6t-trend/1"
 
