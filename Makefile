@@ -22,8 +22,14 @@ demo: $(VENV)/.installed
 check: lint types contracts quick
 
 # the types need one core for a minute; the tests, some of which wait, take the other meanwhile
-test: lint contracts
+test: $(VENV)/.developed
+	@$(MAKE) --no-print-directory -j 2 lint contracts $(VENV)/.collected
 	@$(MAKE) --no-print-directory -j 2 types unit
+
+# pytest rewrites the tests it imports and keeps that: new ones once here, beside what takes one
+# core, and not by all workers of `unit` at the same moment
+$(VENV)/.collected: $(VENV)/.developed $(SOURCES)
+	@$(BIN)/pytest -q --collect-only >$@ || { cat $@; rm $@; exit 1; }
 
 lint: $(VENV)/.developed
 	$(BIN)/ruff check .

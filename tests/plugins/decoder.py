@@ -6,8 +6,8 @@ same headers, the others are read at the same places, a million at a time.
 
 from __future__ import annotations
 
+import socket
 from functools import cache
-from ipaddress import IPv4Address, IPv6Address
 
 import numpy as np
 from scapy.fields import BitField
@@ -81,7 +81,7 @@ def _cells(octets):
 
 @cache
 def _text(octets):
-    return str({4: IPv4Address, 16: IPv6Address}[len(octets)](octets))
+    return socket.inet_ntop({4: socket.AF_INET, 16: socket.AF_INET6}[len(octets)], octets)
 
 
 def _words(octets):

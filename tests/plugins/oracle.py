@@ -6,6 +6,7 @@ Shares no arithmetic with the plugin. It names every fault of a frame, not only 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from scapy.layers.inet import IP
@@ -34,6 +35,8 @@ ECN = {
     0b11: {0b00: 0b11, 0b10: 0b11, 0b01: 0b11, 0b11: 0b11},
 }
 """RFC 6040 figure 4: by inner, then by outer codepoint; None: dropped."""
+
+NOBODYS = [IPv4Network(n) for n in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4")]
 
 
 @dataclass(frozen=True)
@@ -114,14 +117,14 @@ class Oracle:
             return b"", {NO_TUNNEL}
         if not may_be_forwarded(rest):
             return b"", {NO_TUNNEL}
-        outer = IPv6(rest)
+        outer = IPv6(rest[:40])
         if IPv6Address(outer.dst) != IPv6Address(self.br):
             return self._route(rest, self.links.right)
         if outer.nh != 4:
             return b"", {NO_TUNNEL}
         if outer.plen != len(rest) - 40 or not whole_udp(rest[40:]):
             return b"", {NO_TUNNEL}
-        inner = IP(rest[40:])
+        inner = IP(rest[40:60]) / Raw(rest[60:])
         faults = self._source_faults(IPv6Address(outer.src), inner)
         faults |= {TTL} if inner.ttl < 2 else set()
         ecn = ECN[inner.tos & 3][outer.tc & 3]
@@ -138,7 +141,7 @@ class Oracle:
             return b"", {NO_TUNNEL}
         if ethertype == 0x86DD:
             return self._route(rest, self.links.left)
-        packet = IP(rest)
+        packet = IP(rest[:20]) / Raw(rest[20:])
         faults = {TTL} if packet.ttl < 2 else set()
         faults |= set() if whole_udp(rest) else {NO_TUNNEL}
         faults |= {TOO_BIG} if len(rest) + 40 > self.links.left.mtu else set()
@@ -172,7 +175,7 @@ class Oracle:
         return faults
 
     def _route(self, rest: bytes, link: Link) -> tuple[bytes, set[str]]:
-        packet = IPv6(rest)
+        packet = IPv6(rest[:40]) / Raw(rest[40:])
         if packet.hlim < 2:
             return b"", {TTL}
         packet.hlim -= 1
@@ -195,7 +198,7 @@ def whole_udp(packet: bytes) -> bool:
     """IPv4 without options, UDP, no fragment, as long as it says."""
     if len(packet) < 28:
         return False
-    inner = IP(packet)
+    inner = IP(packet[:20])
     return (
         inner.version == 4
         and (inner.ihl, inner.proto, inner.frag) == (5, 17, 0)
@@ -208,7 +211,7 @@ def whole_udp(packet: bytes) -> bool:
 def may_be_forwarded(packet: bytes) -> bool:
     """What RFC 1812 sections 5.2.2 and 5.3.7 and RFC 4291 leave of all packets, by scapy."""
     if packet[0] >> 4 == 6:
-        read = IPv6(packet)
+        read = IPv6(packet[:40])
         ends = [IPv6Address(a) for a in (read.src, read.dst)]
         wrong = any(
             a.is_multicast or a.is_loopback or a.is_unspecified or a.is_link_local for a in ends
@@ -219,24 +222,27 @@ def may_be_forwarded(packet: bytes) -> bool:
         return False
     length = int.from_bytes(packet[2:4], "big")
     ends = [IPv4Address(packet[at : at + 4]) for at in (12, 16)]
-    bad = [IPv4Network(n) for n in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4")]
-    if any(a in net for a in ends for net in bad) or not header <= length <= len(packet):
+    if any(a in net for a in ends for net in NOBODYS) or not header <= length <= len(packet):
         return False
     return checksum(packet[:header]) == 0
 
 
 def aged(packet: IP) -> IP:
     """The packet with a TTL less, checksum computed anew by scapy, contents as they were."""
-    header = packet.copy()
-    data = bytes(packet.payload)
-    header.remove_payload()
+    header = IP(**packet.fields)
     header.ttl -= 1
     del header.chksum
-    return header / Raw(data)
+    header.add_payload(Raw(bytes(packet.payload)))
+    return header
 
 
 def sent(link: Link, packet: IP | IPv6) -> bytes:
-    head = Ether(src=link.dut_mac, dst=link.tester_mac)
-    if link.vlan is not None:
-        head /= Dot1Q(vlan=link.vlan)
-    return bytes(head / packet)
+    return _head(link, {IP: 0x0800, IPv6: 0x86DD}[type(packet)]) + bytes(packet)
+
+
+@cache
+def _head(link: Link, ethertype: int) -> bytes:
+    ethernet = {"src": link.dut_mac, "dst": link.tester_mac}
+    if link.vlan is None:
+        return bytes(Ether(**ethernet, type=ethertype))
+    return bytes(Ether(**ethernet) / Dot1Q(vlan=link.vlan, type=ethertype))

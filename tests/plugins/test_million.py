@@ -7,6 +7,7 @@ The frames come from the compiled streams; nothing of the compiler decides what 
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -174,7 +175,8 @@ def _host4(side, n):
 
 
 def _host6(side, n):
-    return str(IPv6Address(f"2001:2:0:{0x8000 * side:x}:0:0:{n:x}:2"))
+    text = f"2001:2:0:{0x8000 * side:x}:0:0:{n:x}:2"
+    return socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, text))
 
 
 LWB4 = OracleRule("::/0", "0.0.0.0/0", 0, 6, 6)
