@@ -87,6 +87,9 @@ ROWS = (
     Audited("jool", "siit", "Jool SIIT", "Jool in a virtual machine, SIIT", machine=True),
     Audited("jool", "nat64", "Jool NAT64", "Jool in a virtual machine, NAT64", machine=True),
     Audited("jool", "mapt-br", "Jool MAP-T", "Jool in a virtual machine, MAP-T BR", machine=True),
+    Audited(
+        "jool", "mapt-ce", "Jool MAP-T CE", "Jool in a virtual machine, MAP-T CE", machine=True
+    ),
 )
 
 
