@@ -18,7 +18,7 @@ from v6t.analysis.report.markdown import to_markdown
 from v6t.core.audit import suites
 from v6t.core.audit.device import Listening, ProbedDevice, probed
 from v6t.core.config.bound import bind
-from v6t.core.config.technology import overridden
+from v6t.core.config.technology import not_among, overridden
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs.manifest import commit, now
 from v6t.plugins.clauses.carry import Outcome, carry_out
@@ -266,12 +266,8 @@ def asked_of(bound: BoundRun, names: Sequence[str]) -> tuple[BoundRun, suites.As
 
 def _preferring(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     """With parameters the suites prefer, but not in place of the user's own."""
-    default = type(bound.technology).params_model()
-    mine = {
-        name: value
-        for name, value in params.items()
-        if getattr(bound.technology.params, name) == getattr(default, name)
-    }
+    names = not_among(type(bound.technology), params, bound.settings.params)
+    mine = {name: params[name] for name in names}
     return _with(bound, mine) if mine else bound
 
 

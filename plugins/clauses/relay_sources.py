@@ -162,8 +162,11 @@ def _sources(r: RelayEnds) -> Iterator[Clause]:
                 wrong.append(
                     (f"port-{name}", "MUST", f"the port just {name} a customer's", r.up(me, port))
                 )
-        if me.ports.psid_offset:
-            wrong.append(("port-excluded", "MUST", "a port that is nobody's (A = 0)", r.up(me, 80)))
+        # whose other bits are the customer's PSID: only A tells that it is nobody's
+        excluded = (me.ports.psid + 1 << me.ports.low_bits) - 1
+        if me.ports.psid_offset and excluded:
+            words = "a port that is nobody's (A = 0)"
+            wrong.append(("port-excluded", "MUST", words, r.up(me, excluded)))
     if r.other is not None:
         if r.tunnels:
             wrong.append(

@@ -22,7 +22,6 @@ from v6t.plugins.clauses.packets import (
     tcp,
     udp,
 )
-from v6t.plugins.customer_edge.params import Translation
 from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.map.mapt_br import MapTBorderRelay
 from v6t.plugins.nat.nat64 import Nat64
@@ -163,10 +162,9 @@ def translator(technology: Technology) -> TranslatorEnds | None:
 def _customer_edge(technology: MapTCe) -> TranslatorEnds | None:
     """One that has its address to itself: with a share of it, it needs a NAPT that is no part of this."""
     p, links = technology.params, technology.links
-    customer = p.customer
-    host, way = customer.ipv4.network_address, customer.way
-    if p.rule.shared or not isinstance(way, Translation):
+    if p.rule.shared:
         return None
+    host, way = p.customer.ipv4.network_address, p.way
     return TranslatorEnds(
         links,
         "left",

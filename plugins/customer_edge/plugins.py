@@ -104,12 +104,15 @@ class MapTCeParams(MapCeParams):
         return check_prefix(network6(self.dmr, "dmr"))
 
     @property
+    def way(self) -> Translation:
+        """How packets cross the IPv6 network."""
+        return Translation(self.rule, self.dmr_prefix, self.ce_psid, self.lowest_ipv6_mtu)
+
+    @property
     def customer(self) -> Customer:
         """See the base class."""
         self.rule.port_set(self.ce_psid)
-        return self._customer(
-            Translation(self.rule, self.dmr_prefix, self.ce_psid, self.lowest_ipv6_mtu)
-        )
+        return self._customer(self.way)
 
     @model_validator(mode="after")
     def _dmr(self) -> MapTCeParams:
@@ -231,12 +234,11 @@ class MapTCe(CustomerEdge):
 
     def whole_device(self) -> WholeDevice:
         """With fragments, ICMP and errors of its own, where the address is not shared."""
-        customer = self.params.customer
-        if self.params.rule.shared or not isinstance(customer.way, Translation):
+        if self.params.rule.shared:
             return super().whole_device()
         from v6t.plugins.customer_edge.whole import WholeMapTCe
 
-        return WholeMapTCe(self, customer.way)
+        return WholeMapTCe(self)
 
 
 class LwB4(CustomerEdge):

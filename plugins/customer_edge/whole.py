@@ -12,16 +12,17 @@ from v6t.plugins.translation.whole import OneHost, TranslatingDevice
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
-    from v6t.plugins.customer_edge.params import Translation
+    from v6t.plugins.customer_edge.plugins import MapTCeParams
 
 
 class WholeMapTCe(TranslatingDevice):
     """The customer's address by the rule, everybody else behind the DMR."""
 
-    def __init__(self, technology: Technology, way: Translation) -> None:
+    def __init__(self, technology: Technology) -> None:
         """Look up who is the customer."""
         super().__init__(technology)
-        host = technology.params.customer.ipv4.network_address  # type: ignore[attr-defined]
+        params: MapTCeParams = technology.params  # type: ignore[assignment]
+        host, way = params.customer.ipv4.network_address, params.way
         self._ipv6 = way.ipv6(host)
         addresses = OneHost(host, self._ipv6, Behind(Rfc6052(way.dmr)))
         self._translator = rfc7915.Translator(

@@ -216,6 +216,7 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
         (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
+        (["--plugin", "mapt-ce", "--set", "ea_len=13"], "no clause is known for mapt-ce"),
         (["--plugin", "siit", "--wait", "nan"], "'nan' is not a valid float"),
     ],
 )

@@ -1,8 +1,9 @@
 """The devices that run here, audited: which clauses each follows. Written into ``docs/audit.md``.
 
 ``python -m v6t.tests.drivers.audits record [NAMES]`` audits in the lab what this machine has and notes the
-verdicts in ``recorded/audits.json`` (machines only where they are named); ``note NAME DIRECTORY`` does so
-with an audit that was made; ``python -m v6t.tests.drivers.audits`` writes the page's tables from that.
+verdicts in ``recorded/audits.json`` (machines only where they are named), ``ask WORDS [NAMES]`` only those of
+clauses whose names hold one of the words, for example new ones; ``note NAME DIRECTORY`` does so with an audit that
+was made; ``python -m v6t.tests.drivers.audits`` writes the page's tables from that.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ ROWS = (
     Audited("vpp", "nat44", "VPP NAT44", "VPP, NAT44"),
     Audited("jool", "siit", "Jool SIIT", "Jool in a virtual machine, SIIT", machine=True),
     Audited("jool", "nat64", "Jool NAT64", "Jool in a virtual machine, NAT64", machine=True),
+    Audited("jool", "mapt-br", "Jool MAP-T", "Jool in a virtual machine, MAP-T BR", machine=True),
+    Audited(
+        "jool", "mapt-ce", "Jool MAP-T CE", "Jool in a virtual machine, MAP-T CE", machine=True
+    ),
 )
 
 
@@ -94,8 +99,8 @@ def recorded() -> dict[str, Any]:
     return found
 
 
-def record(names: list[str]) -> None:
-    """Audit what is here, note it."""
+def record(names: list[str], words: str = "") -> None:
+    """Audit what is here, note it; ``words``: these clauses only, the others stay as they were noted."""
     for row in ROWS:
         if row.name not in names if names else row.machine:
             continue
@@ -103,7 +108,7 @@ def record(names: list[str]) -> None:
         if missing:
             print(f"{row.name}: {missing}")
             continue
-        note(row, _audit(row))
+        note(row, _audit(row, words), whole=not words)
 
 
 def _lacking(row: Audited) -> str:
@@ -118,23 +123,27 @@ def program(device: str) -> str:
     return os.environ.get(variable) or shutil.which(name) or ""
 
 
-def note(row: Audited, found: Mapping[str, Any]) -> None:
-    """Keep what an audit found: the content of its ``audit.json``."""
+def note(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
+    """Keep what an audit found: the content of its ``audit.json``; or add it to what is kept."""
     kept = recorded()
-    kept[row.name] = {
-        "device": found["device"],
-        "date": found["made"][:10],
+    made = {
         "clauses": {f["clause"]: f["verdict"] for f in found["findings"]},
         "about": {
             f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]] for f in found["findings"]
         },
         "got": {f["clause"]: f["got"] for f in found["findings"] if f["verdict"] != "conforms"},
     }
+    if not whole:
+        new = set(made["clauses"])
+        for part, said in made.items():
+            before = kept[row.name][part].items()
+            made[part] = {**{c: words for c, words in before if c not in new}, **said}
+    kept[row.name] = {"device": found["device"], "date": found["made"][:10], **made}
     RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     print(f"{row.name}: {len(found['findings'])} clauses")
 
 
-def _audit(row: Audited) -> dict[str, Any]:
+def _audit(row: Audited, words: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         command = [
             sys.executable,
@@ -156,7 +165,7 @@ def _audit(row: Audited) -> dict[str, Any]:
         if row.machine:
             command = [sys.executable, "-m", "v6t.tests.jool.audits", row.plugin, place]
         else:
-            command += ["-o", place]
+            command += ["-o", place, *(["--clause", words] if words else [])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         file = Path(place) / "audit.json"
         if not file.exists():
@@ -211,6 +220,8 @@ def write() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["record"]:
         record(sys.argv[2:])
+    elif sys.argv[1:2] == ["ask"]:
+        record(sys.argv[3:], sys.argv[2])
     elif sys.argv[1:2] == ["note"]:
         wanted = next(row for row in ROWS if row.name == sys.argv[2])
         note(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))

@@ -50,3 +50,12 @@ def test_the_core_of_a_suite_is_there(name: str) -> None:
         assert not names or all(any(n.endswith(end) for n in names) for end in suite.core), (
             suite.name
         )
+
+
+@pytest.mark.parametrize("name", TECHNOLOGIES)
+def test_a_whole_device_is_made_of_its_technology_alone(name: str) -> None:
+    """As the lab makes it, in a process of its own."""
+    plugin = load_plugin(name)
+    technology = plugin(plugin.params_model(**suites.preferred(suites.chosen(()), plugin())))
+    whole = technology.whole_device()
+    assert type(type(whole)(technology)) is type(whole)
