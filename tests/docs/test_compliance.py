@@ -84,7 +84,10 @@ def test_every_key_word_of_a_section_has_a_row(part: Part) -> None:
 def test_the_counts_are_those_of_the_text(number: str) -> None:
     small = number in ("2544", "3511")
     counted: dict[str, Counter[str]] = {}
-    for section, text in sections_of(Path(str(TEXTS)) / f"rfc{number}.txt"):
+    text_file = Path(str(TEXTS)) / f"rfc{number}.txt"
+    if not text_file.exists():
+        pytest.skip(f"{TEXTS} holds no text of RFC {number}")
+    for section, text in sections_of(text_file):
         counted[section] = counted.get(section, Counter()) + clauses.count_words(text, small=small)
     part = clauses.rfc(number)
     for section in {*part.words, *(r.name for r in part.rows)}:

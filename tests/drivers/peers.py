@@ -213,10 +213,8 @@ def peer_trial(peer, tester, directory, rate_fps):
     command = f"timeout -k 5 25 {program} 84 {rate} {DURATION_S:.0f} {TIMEOUT_S * 1000:.0f} 2 2"
     text = f"cd {shlex.quote(str(directory))} && EAL_ARGS={shlex.quote(eal)} {command}"
     status, said = tester.ask("run", deadline_s=60.0, command=["sh", "-c", text])
-    back = re.search(r"Forward frames received: *(\d+)", said)
+    back = re.search(r"[Ff]orward frames received: *(\d+)", said)
     took = re.search(r"sending took ([0-9.]+)", said)
-    if took is not None and back is None and float(took[1]) > DURATION_S * TOLERANCE:
-        return rate * round(DURATION_S), 0, float(took[1])  # Maptperf then counts nothing
     if back is None or took is None:
         raise TesterError(f"{peer.name} ended with {status}: {said[-400:]}")
     return rate * round(DURATION_S), int(back[1]), float(took[1])
