@@ -13,7 +13,7 @@ from v6t.core.cli.summary import print_summary
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.plan import plan
+from v6t.core.runs.plan import plan, stages
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.errors import DutError, TranslationError, UsageError
 
@@ -304,7 +304,12 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
     cost = {p.benchmark: p for p in planned.points}
     # 5 steps of 2 searches: 100,000 connections and their validation at 100,000 per second
     assert cost["connection-rate"].trials == 10
-    assert cost["connection-rate"].duration_s == pytest.approx(10 * (1 + 1 + 2 * 0.15 + 0.05))
+    made = {p.stage.name: p.seconds for p in stages(bind(run)) if p.stage.mode == "connections"}
+    assert made["connection-rate"] == pytest.approx(10 * (1 + 1 + 2 * 0.15 + 0.05))
+    # the tester's own capacity goes before
+    assert cost["connection-rate"].duration_s == pytest.approx(
+        made["connection-rate"] + made["self-test"]
+    )
     assert cost["teardown"].trials == 2
     assert cost["capacity"].trials > 20
     assert planned.duration_s > sum(cost[n].duration_s for n in ("connection-rate", "capacity"))
