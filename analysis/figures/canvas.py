@@ -97,7 +97,8 @@ def svg(figure: Figure, name: str) -> str:
     out = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     # `savefig` draws everything twice, the first time to lay it out
-    FigureCanvasSVG(figure).print_svg(out, metadata=nothing)
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(out, metadata=nothing)
     text = out.getvalue()
     return lean(text[text.index("<svg") :].rstrip(), name)
 
