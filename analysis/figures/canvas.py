@@ -92,9 +92,13 @@ def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figu
 
 def svg(figure: Figure, name: str) -> str:
     """The ``<svg>`` element, its identifiers beginning with ``name``."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     out = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(out, format="svg", metadata=nothing)
+    # `savefig` draws everything twice, the first time to lay it out
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(out, metadata=nothing)
     text = out.getvalue()
     return lean(text[text.index("<svg") :].rstrip(), name)
 

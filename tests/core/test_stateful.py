@@ -13,8 +13,11 @@ from v6t.core.cli.summary import print_summary
 from v6t.core.config.bound import bind
 from v6t.core.config.presets import caveats
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.plan import plan
+from v6t.core.runs.forecast import Forecast
+from v6t.core.runs.plan import plan, stages
 from v6t.core.runs.runner import execute, resume
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.trial import Trial
 from v6t.profiles.errors import DutError, TranslationError, UsageError
 
 pytestmark = pytest.mark.slow
@@ -304,10 +307,36 @@ def test_the_plan_tells_trials_of_connections_once_whatever_the_modes():
     cost = {p.benchmark: p for p in planned.points}
     # 5 steps of 2 searches: 100,000 connections and their validation at 100,000 per second
     assert cost["connection-rate"].trials == 10
-    assert cost["connection-rate"].duration_s == pytest.approx(10 * (1 + 1 + 2 * 0.15 + 0.05))
+    made = {p.stage.name: p.seconds for p in stages(bind(run)) if p.stage.mode == "connections"}
+    assert made["connection-rate"] == pytest.approx(10 * (1 + 1 + 2 * 0.15 + 0.05))
+    # the tester's own capacity goes before
+    assert cost["connection-rate"].duration_s == pytest.approx(
+        made["connection-rate"] + made["self-test"]
+    )
     assert cost["teardown"].trials == 2
     assert cost["capacity"].trials > 20
     assert planned.duration_s > sum(cost[n].duration_s for n in ("connection-rate", "capacity"))
     longer = plan(bind(wanted(*EVERYTHING, count=100_000, upper_cps=200_000, keep=False)))
     kept = plan(bind(wanted(*EVERYTHING, count=100_000, upper_cps=200_000)))
     assert longer.duration_s > kept.duration_s + 10
+
+
+def test_the_plan_holds_what_tester_and_device_need_for_connections():
+    """Emptying the table, the tester's own pace, and trials that are made again: none of a model."""
+    flags = Flags(plugin="nat44", tester="embedded", benchmarks=("connection-rate",))
+    (real,) = [p for p in stages(bind(resolve(flags=flags))) if p.stage.name == "connection-rate"]
+    # 100,000 connections at half of what the embedded tester makes, and tried at the same rate
+    assert real.own_s == pytest.approx(real.trials * (0.5 + 0.5 + 2 * 0.15 + 0.05))
+    assert real.beyond_s == pytest.approx(real.trials * (0.1 + 1.2))
+    assert real.again_s == pytest.approx(0.3 * (real.own_s + real.beyond_s))
+    assert real.seconds == pytest.approx(real.own_s + real.beyond_s + real.again_s)
+    asked = Connections(100_000, 200_000.0, wait_s=0.15, alpha=1.0, purpose="establish")
+    clock = [0.0]
+    forecast = Forecast([real], lambda: clock[0])
+    forecast.begin(real.stage)
+    trial = Trial("connection-rate", "connection-rate/64/forward/r01/s00/a1", 64, 64, "forward",
+                  200_000.0, 0.5, residual_wait_s=0.15, pause_s=0.05, connections=asked)  # fmt: skip
+    before_s = forecast.left_s()
+    forecast.counted(trial)
+    # a trial that takes what it was planned with leaves one less
+    assert before_s - forecast.left_s() == pytest.approx(real.seconds / real.trials)

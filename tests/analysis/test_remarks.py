@@ -1,0 +1,26 @@
+"""Remarks: what is said of several points is said once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from v6t.analysis.remarks import remarks
+
+
+def test_the_same_words_name_all_their_points():
+    points = [
+        ("84/64", "forward", "no rate passed"),
+        ("84/64", "reverse", "no rate passed"),
+        ("512/492", "forward", "no rate passed"),
+        ("512/492", "reverse", "no rate passed"),
+        ("1518/1498", "forward", "no rate passed"),
+        ("1518/1498", "reverse", "no time"),
+    ]
+    records = [
+        SimpleNamespace(benchmark="pdv", sizes=sizes, direction=way, not_measured=why)
+        for sizes, way, why in points
+    ]
+    assert remarks(records, None) == [
+        "pdv 84/64, 512/492 forward, reverse; 1518/1498 forward: not measured, no rate passed",
+        "pdv 1518/1498 reverse: not measured, no time",
+    ]
