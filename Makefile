@@ -28,7 +28,7 @@ test: $(VENV)/.developed
 
 # pytest rewrites the tests it imports and keeps that: new ones once here, beside what takes one
 # core, and not by all workers of `unit` at the same moment
-$(VENV)/.collected: $(VENV)/.developed $(SOURCES)
+$(VENV)/.collected: $(VENV)/.developed $(filter tests/%,$(SOURCES))
 	@$(BIN)/pytest -q --collect-only >$@ || { cat $@; rm $@; exit 1; }
 
 lint: $(VENV)/.developed

@@ -10,6 +10,7 @@ from ipaddress import IPv4Address
 import numpy as np
 import pytest
 from scapy.layers.inet import UDP
+from scapy.packet import Raw
 from v6t.plugins.base import Link, Links
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params
 from v6t.plugins.nat.nat64 import TIMERS_S, WELL_KNOWN, Nat64, Nat64Params
@@ -80,16 +81,18 @@ class NatWorld(World):
 
 
 def _with_ports(packet, sport=None, dport=None, **addresses):
-    out = packet.__class__(bytes(packet))
+    whole = bytes(packet)
+    behind = 40 if packet.version == 6 else 4 * (whole[0] & 15)
+    out, udp = packet.__class__(whole[:behind]), UDP(whole[behind : behind + 8])
     for name, value in addresses.items():
         setattr(out, name, value)
-    udp = UDP(bytes(out.payload))
     udp.sport, udp.dport = sport or udp.sport, dport or udp.dport
     del udp.chksum
-    out.remove_payload()
     if out.version == 4:
         del out.chksum
-    return out / udp
+    udp.add_payload(Raw(whole[behind + 8 :]))
+    out.add_payload(udp)
+    return out
 
 
 CASES = {
