@@ -207,7 +207,7 @@ def audit(
 
     found = _Findings(lambda rows: note(record(rows)))
     trouble: DutError | KeyboardInterrupt | None = None
-    further = list(asked.variants(bound.technology)) if wanted.variants else []
+    variants = list(asked.variants(bound.technology)) if wanted.variants else []
     if clauses:
         try:
             with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
@@ -218,7 +218,7 @@ def audit(
                 raise
             trouble = exc  # what was asked until then is not thrown away
             found.rest_untold(clauses, "", UNASKED)
-    for suite, words, params in further:
+    for suite, words, params in variants:
         try:
             if isinstance(trouble, KeyboardInterrupt) or (trouble and wanted.interfaces):
                 _leave_out(bound, suite, words, wanted, found)
@@ -278,6 +278,20 @@ def _with(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     return replace(bind(settings), again=bound.again)
 
 
+def further(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
+    """A further configuration of the device, or, where parameters are the tester's alone, the same one.
+
+    Raises:
+        UsageError: it cannot be that, or its driver does not tell it.
+    """
+    changed = _with(bound, params)
+    changed.driver.check_intent(changed.intent)
+    differs = bound.intent != changed.intent
+    if differs and changed.driver.configured_alike(bound.intent, changed.intent):
+        raise UsageError("its driver has no way to tell it")
+    return changed
+
+
 def _leave_out(bound: BoundRun, suite: Suite, words: str, wanted: Wanted, found: _Findings) -> None:
     """A further configuration of which nothing more is asked."""
     clauses = [c for c in suite.varied(bound.technology, words) if wanted.keeps(c)]
@@ -299,11 +313,8 @@ def _vary(
     if not clauses:
         return
     try:
-        changed = _with(bound, params)
+        changed = further(bound, params)
         clauses = [c for c in suite.varied(changed.technology, words) if wanted.keeps(c)]
-        changed.driver.check_intent(changed.intent)
-        if not changed.driver.told_apart(bound.intent, changed.intent):
-            raise UsageError("its driver has no way to tell it")
         with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
             _ask(device, clauses, words, changed, found, say)
     except UsageError as exc:

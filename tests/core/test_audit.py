@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from v6t.analysis.report.audit import document, to_junit, verdict
 from v6t.analysis.report.html import to_html
 from v6t.core.audit import auditing, suites
 from v6t.core.audit.auditing import CAPTURE, FILES
-from v6t.core.config.bound import bind
+from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.plugins.clauses.base import Clause, Exchange, Frame, Judgement, Send
 from v6t.plugins.clauses.carry import TRIES, carry_out
@@ -234,7 +234,41 @@ def test_what_a_driver_does_not_tell_its_device_is_not_asked_of_it(driver: str, 
         bind(resolve(flags=Flags("siit", dut=driver, params=params)))
         for params in ({}, {"lowest_ipv6_mtu": "1400"})
     )
-    assert other.driver.told_apart(one.intent, other.intent) == told
+    assert other.driver.configured_alike(one.intent, other.intent) != told
+    assert (not told) == bool(refused(one, {"lowest_ipv6_mtu": 1400}))
+
+
+def refused(bound: BoundRun, params: Mapping[str, Any]) -> str:
+    """Why a device is not asked in a further configuration; empty: it is."""
+    try:
+        auditing.further(bound, params)
+    except UsageError as exc:
+        return exc.message
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("driver", "plugin", "given", "not_told"),
+    [
+        ("vpp", "mape-br", {}, set()),
+        ("vpp", "mapt-br", {"rule_ipv6": "2001:db8:ce::/48"}, {"lowest-ipv6-mtu of 1400"}),
+        ("vpp", "lwaftr", {"psid_len": "5", "softwires": "64"}, set()),
+        ("jool", "mapt-br", {}, set()),
+    ],
+)
+def test_relays_are_asked_in_every_configuration_though_one_is_the_first_one(
+    driver: str, plugin: str, given: Mapping[str, str], not_told: set[str]
+) -> None:
+    """One PSID offset is the plugin's own: only the tester's number of CEs differs, and nothing need be told."""
+    bound = bind(resolve(flags=Flags(plugin, dut=driver, params=given)))
+    _, asked = auditing.asked_of(bound, ())
+    variants = {words: params for _, words, params in asked.variants(bound.technology)}
+    told = {words: p for words, p in variants.items() if not refused(bound, p)}
+    same = [w for w, p in told.items() if auditing.further(bound, p).intent == bound.intent]
+    assert [words.rpartition(" ")[0] for words in same] == ["PSID offset"]
+    assert {
+        words for words, p in variants.items() if "no way to tell" in refused(bound, p)
+    } == not_told
 
 
 @pytest.mark.lab
