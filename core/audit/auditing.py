@@ -21,6 +21,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.technology import not_among, overridden
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs.manifest import commit, now
+from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.plugins.clauses.carry import Outcome, carry_out
 from v6t.plugins.clauses.ends import NOTHING, worded
 from v6t.profiles.errors import DutError, UsageError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from v6t.plugins.clauses.base import Clause, Suite
 
 Say = Callable[[str], None]
-FILES = {"json": "audit.json", "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
+FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE = "frames.pcap"
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
 """How long a clause may wait for a timer, by what the user calls it."""
@@ -348,8 +349,12 @@ def reserved(out: Path) -> Iterator[None]:
     """A directory that files can be put into, seen to before minutes are spent; gone if none come of it.
 
     Raises:
-        UsageError: it cannot be made.
+        UsageError: it cannot be made, or holds a run.
     """
+    if (out / CONFIG).is_file():
+        raise UsageError(
+            f"{out} holds a run", "give the audit a directory of its own: -o DIRECTORY"
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:

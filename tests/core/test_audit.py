@@ -19,6 +19,7 @@ from v6t.core.audit import auditing, suites
 from v6t.core.audit.auditing import CAPTURE, FILES
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.clauses.base import Clause, Exchange, Frame, Judgement, Send
 from v6t.plugins.clauses.carry import TRIES, carry_out
 from v6t.profiles.errors import DutError, UsageError
@@ -214,6 +215,7 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
         (["--plugin", "siit", "--suite", "nothing"], "no suite 'nothing'"),
         (["--plugin", "siit", "-o", "/dev/null/here"], "cannot be written: Not a directory"),
         (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
+        (["--plugin", "siit", "--interfaces", "one,one"], "not one twice"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
         (["--plugin", "mapt-ce", "--set", "ea_len=13"], "no clause is known for mapt-ce"),
@@ -313,6 +315,11 @@ def test_two_audits_are_compared(tmp_path: Path) -> None:
     assert "Clauses that are not judged alike" in (tmp_path / "x.html").read_text()
     assert v6t("compare", one).status == 2
     assert v6t("compare", one, two, "--published").status == 2
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / CONFIG).write_text("{}")
+    assert "holds an audit, no run" in v6t("compare", one, tmp_path / "run").err
+    assert "holds an audit, no run" in v6t("report", one).err
+    assert "holds a run" in v6t("audit", "--plugin", "siit", "-o", tmp_path / "run").err
     (two / "audit.json").write_text("{}")
     assert "no audit" in v6t("compare", one, two).err
 
@@ -353,7 +360,7 @@ def test_a_device_at_two_interfaces(tmp_path: Path) -> None:
 def test_interfaces_that_are_not_there(tmp_path: Path) -> None:
     done = v6t("audit", "--plugin", "siit", "--interfaces", "nowhere1,nowhere2", "-o", tmp_path)
     assert done.status == 3
-    assert "cannot be used" in done.err
+    assert "nowhere1 cannot be used" in done.err
 
 
 def _probed_by(monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
@@ -417,6 +424,20 @@ def test_what_was_found_is_noted_while_it_goes_on(monkeypatch: pytest.MonkeyPatc
     )
     assert noted
     assert noted == list(range(1, len(noted) + 1))
+
+
+def test_verdicts_that_no_disk_takes_are_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*rest: Any) -> None:
+        raise UsageError("no space left")
+
+    _probed_by(monkeypatch, _Deaf(TimeoutError()))
+    monkeypatch.setattr(auditing, "write", full)
+    done = v6t("audit", "--plugin", "siit", "--clause", "5.1-udp", "--no-variants", "-o", tmp_path)
+    assert done.status == 2
+    assert "no space left" in done.err
+    assert "5.1-udp" in done.out
 
 
 class _Dying(_Deaf):
