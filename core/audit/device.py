@@ -68,7 +68,7 @@ class ProbedDevice:
         heard = self._prober.exchange(
             [(frame.side, frame.octets) for frame in send.frames],
             wait_s,
-            send.listen_s or self._listening.quiet_s,
+            send.listen_s or self._listening.quiet_s * send.stillness,
         )
         return [Frame(side, octets) for side, octets in heard]
 

@@ -426,6 +426,22 @@ def test_what_was_found_is_noted_while_it_goes_on(monkeypatch: pytest.MonkeyPatc
     assert noted == list(range(1, len(noted) + 1))
 
 
+def test_further_tries_wait_longer_for_what_is_still_on_its_way() -> None:
+    def exchange() -> Exchange:
+        heard = yield Send([])
+        return Judgement("conforms" if heard else "deviates", "a frame", "none")
+
+    waited: list[float] = []
+
+    def late(send: Send) -> Sequence[Frame]:
+        waited.append(send.stillness)
+        return [Frame("left", b"")] if len(waited) == TRIES else []
+
+    clause = Clause("late", "RFC 7915", "1", "MUST", "it comes late", exchange)
+    assert carry_out(clause, late).judgement.verdict == "conforms"
+    assert waited == [1, 3, 9]
+
+
 def test_verdicts_that_no_disk_takes_are_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
