@@ -21,6 +21,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.technology import not_among, overridden
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs.manifest import commit, now
+from v6t.core.runs.rundir import AUDIT, CONFIG
 from v6t.plugins.clauses.carry import Outcome, carry_out
 from v6t.plugins.clauses.ends import NOTHING, worded
 from v6t.profiles.errors import DutError, UsageError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from v6t.plugins.clauses.base import Clause, Suite
 
 Say = Callable[[str], None]
-FILES = {"json": "audit.json", "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
+FILES = {"json": AUDIT, "html": "audit.html", "md": "audit.md", "junit": "audit.xml"}
 CAPTURE = "frames.pcap"
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
 """How long a clause may wait for a timer, by what the user calls it."""
@@ -207,7 +208,7 @@ def audit(
 
     found = _Findings(lambda rows: note(record(rows)))
     trouble: DutError | KeyboardInterrupt | None = None
-    further = list(asked.variants(bound.technology)) if wanted.variants else []
+    variants = list(asked.variants(bound.technology)) if wanted.variants else []
     if clauses:
         try:
             with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
@@ -218,7 +219,7 @@ def audit(
                 raise
             trouble = exc  # what was asked until then is not thrown away
             found.rest_untold(clauses, "", UNASKED)
-    for suite, words, params in further:
+    for suite, words, params in variants:
         try:
             if isinstance(trouble, KeyboardInterrupt) or (trouble and wanted.interfaces):
                 _leave_out(bound, suite, words, wanted, found)
@@ -278,6 +279,20 @@ def _with(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     return replace(bind(settings), again=bound.again)
 
 
+def further(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
+    """A further configuration of the device, or, where parameters are the tester's alone, the same one.
+
+    Raises:
+        UsageError: it cannot be that, or its driver does not tell it.
+    """
+    changed = _with(bound, params)
+    changed.driver.check_intent(changed.intent)
+    differs = bound.intent != changed.intent
+    if differs and changed.driver.configured_alike(bound.intent, changed.intent):
+        raise UsageError("its driver has no way to tell it")
+    return changed
+
+
 def _leave_out(bound: BoundRun, suite: Suite, words: str, wanted: Wanted, found: _Findings) -> None:
     """A further configuration of which nothing more is asked."""
     clauses = [c for c in suite.varied(bound.technology, words) if wanted.keeps(c)]
@@ -299,11 +314,8 @@ def _vary(
     if not clauses:
         return
     try:
-        changed = _with(bound, params)
+        changed = further(bound, params)
         clauses = [c for c in suite.varied(changed.technology, words) if wanted.keeps(c)]
-        changed.driver.check_intent(changed.intent)
-        if not changed.driver.told_apart(bound.intent, changed.intent):
-            raise UsageError("its driver has no way to tell it")
         with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
             _ask(device, clauses, words, changed, found, say)
     except UsageError as exc:
@@ -337,8 +349,12 @@ def reserved(out: Path) -> Iterator[None]:
     """A directory that files can be put into, seen to before minutes are spent; gone if none come of it.
 
     Raises:
-        UsageError: it cannot be made.
+        UsageError: it cannot be made, or holds a run.
     """
+    if (out / CONFIG).is_file():
+        raise UsageError(
+            f"{out} holds a run", "give the audit a directory of its own: -o DIRECTORY"
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import if_nametoindex
 from typing import TYPE_CHECKING, Any
 
 from v6t.drivers.device import DeviceSession
@@ -67,7 +68,7 @@ class ProbedDevice:
         heard = self._prober.exchange(
             [(frame.side, frame.octets) for frame in send.frames],
             wait_s,
-            send.listen_s or self._listening.quiet_s,
+            send.listen_s or self._listening.quiet_s * send.stillness,
         )
         return [Frame(side, octets) for side, octets in heard]
 
@@ -209,6 +210,14 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
                 "--interfaces LEFT,RIGHT",
             )
         return own
+    for name in interfaces:
+        try:
+            if_nametoindex(name)
+        except OSError as exc:
+            raise EnvironmentLacking(
+                f"the interface {name} cannot be used: this machine has none of that name",
+                "`ip -br link` lists them",
+            ) from exc
     try:
         return SocketProber(links, None, interfaces)
     except TesterError as exc:

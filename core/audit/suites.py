@@ -63,7 +63,7 @@ def asked(suites: Sequence[Suite], technology: Technology) -> Asked:
         said = ", ".join(suite.name for suite in suites)
         raise UsageError(
             f"no clause is known for {technology.name} ({said})",
-            "clauses are of translators, relays of MAP and lw4o6, AFTRs and NATs: "
+            "clauses are of translators, relays of MAP and lw4o6, AFTRs and NATs of IPv4 servers: "
             "`v6t audit --plugin NAME --list`",
         )
     clauses = tuple(clause for _, some in found for clause in some)

@@ -29,8 +29,10 @@ def interface_pair(
     if value is None:
         return None
     left, comma, right = (part.strip() for part in value.partition(","))
-    if not comma or not left or not right or "," in right or left == right:
+    if not comma or not left or not right or "," in right:
         raise UsageError("--interfaces takes two names: LEFT,RIGHT")
+    if left == right:
+        raise UsageError("--interfaces takes two interfaces, not one twice")
     return left, right
 
 
@@ -128,8 +130,10 @@ def command(
     with reserved(out):
         with signals(lambda: of_device(bound.settings, bound.again)):
             done = audit(bound, wanted, None, _say, note)
-        write(done.record, done.frames, out)
-    _show(done.record, out, every, as_json)
+        try:
+            write(done.record, done.frames, out)
+        finally:  # a full disk costs the files, not what minutes of asking have found
+            _show(done.record, out, every, as_json)
     if done.trouble is not None:
         raise done.trouble
     return DEVIATES if done.record.fails else 0

@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 from v6t.profiles.errors import UsageError
 
-AUDIT = "audit.json"
-
 
 @click.command(short_help="compare runs with one another or with published results")
 @click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
@@ -36,7 +34,7 @@ def command(
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
     """
-    from v6t.core.runs.rundir import latest_run, latest_runs, reading
+    from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading
 
     directories = directories or tuple(latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
@@ -77,6 +75,7 @@ def _compare_audits(
     from v6t.analysis.compare.audits import document, to_json
     from v6t.analysis.records.audit import audit_from
     from v6t.core.cli.document_view import give
+    from v6t.core.runs.rundir import AUDIT
     from v6t.profiles.files import read_json
 
     if of_runs:

@@ -17,7 +17,7 @@ from v6t.analysis.statistics import median
 from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, changes_of
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.reporting.write import load
-from v6t.core.runs.rundir import CONFIG, reading
+from v6t.core.runs.rundir import CONFIG, no_run, reading
 from v6t.profiles.errors import UsageError
 
 
@@ -104,7 +104,7 @@ def _runs(directories: Sequence[Path]) -> Iterator[Path]:
             continue
         inner = sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
         if not inner:
-            raise UsageError(f"{path} holds no run", "give directories of earlier `v6t run`s")
+            raise no_run(path)
         yield from inner
 
 

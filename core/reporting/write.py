@@ -48,7 +48,7 @@ def load(path: Path) -> RunData:
     results = read_results(path)
     manifest = _json(path / names.MANIFEST)
     if config is None:
-        raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
+        raise names.no_run(path)
     try:
         run = saved_run(config)
     except ValueError as exc:

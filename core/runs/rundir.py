@@ -19,10 +19,22 @@ from v6t.profiles.extensions import blame
 from v6t.profiles.files import read_json
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
+AUDIT = "audit.json"
+"""Of a directory that `v6t audit` wrote."""
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
 _WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS)
 _BEGINNINGS = {".lock", "log.txt", *_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
 """What a run leaves that ended before its first trial: such a directory is as good as empty."""
+
+
+def no_run(path: Path) -> UsageError:
+    """What is said of a directory that was taken for a run's."""
+    if (path / AUDIT).is_file():
+        return UsageError(
+            f"{path} holds an audit, no run",
+            "its report is audit.html; `v6t compare` sets audits beside audits, runs beside runs",
+        )
+    return UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
 
 
 class RunDir:
@@ -42,7 +54,7 @@ class RunDir:
         if new:
             self._make()
         elif not (path / CONFIG).is_file():
-            raise UsageError(f"{path} holds no run", "give the directory of an earlier `v6t run`")
+            raise no_run(path)
         try:
             self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as exc:

@@ -102,15 +102,15 @@ class Driver(Commands):
         profile = self.profile(intent)
         return oracle if profile.plain else ProfiledOracle(oracle, profile)
 
-    def told_apart(self, one: Intent, other: Intent) -> bool:
-        """Whether a device that shall be one is told anything else than one that shall be the other."""
+    def configured_alike(self, one: Intent, other: Intent) -> bool:
+        """Whether a device that shall be one is told the same as one that shall be the other."""
         if not self.configures or self.of_parts:
-            return True
+            return one == other
 
         def said(intent: Intent) -> list[tuple[str, str]]:
             return [(s.command, s.text) for s in self.plan(intent, self.example(intent)).steps]
 
-        return said(one) != said(other)
+        return said(one) == said(other)
 
     def emptying(self, intent: Intent) -> str:
         """How its connections are emptied, in commands (ST-10)."""

@@ -39,6 +39,7 @@ class Send:
         frames: in this order.
         pause_s: wait so long before.
         patience: so many times the usual time is waited where nothing comes.
+        stillness: so many times the usual time is waited after the last frame that came.
         listen_s: listen so long whatever comes; 0: the usual time.
         first: done to the device before: its connections emptied, or its configuration taken away
             and made again.
@@ -47,6 +48,7 @@ class Send:
     frames: Sequence[Frame]
     pause_s: float = 0.0
     patience: float = 1.0
+    stillness: float = 1.0
     listen_s: float = 0.0
     first: Literal["", "flush", "configure"] = ""
 

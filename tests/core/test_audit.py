@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from v6t.analysis.report.audit import document, to_junit, verdict
 from v6t.analysis.report.html import to_html
 from v6t.core.audit import auditing, suites
 from v6t.core.audit.auditing import CAPTURE, FILES
-from v6t.core.config.bound import bind
+from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.rundir import CONFIG
 from v6t.plugins.clauses.base import Clause, Exchange, Frame, Judgement, Send
 from v6t.plugins.clauses.carry import TRIES, carry_out
 from v6t.profiles.errors import DutError, UsageError
@@ -214,6 +215,7 @@ def test_the_list_is_of_what_would_be_asked(plugin: str) -> None:
         (["--plugin", "siit", "--suite", "nothing"], "no suite 'nothing'"),
         (["--plugin", "siit", "-o", "/dev/null/here"], "cannot be written: Not a directory"),
         (["--plugin", "siit", "--interfaces", "one"], "takes two names"),
+        (["--plugin", "siit", "--interfaces", "one,one"], "not one twice"),
         (["--plugin", "siit", "--dut", "cable"], "no device to audit"),
         (["--plugin", "siit", "--clause", "no-such"], "no clause has such a name"),
         (["--plugin", "mapt-ce", "--set", "ea_len=13"], "no clause is known for mapt-ce"),
@@ -234,7 +236,41 @@ def test_what_a_driver_does_not_tell_its_device_is_not_asked_of_it(driver: str, 
         bind(resolve(flags=Flags("siit", dut=driver, params=params)))
         for params in ({}, {"lowest_ipv6_mtu": "1400"})
     )
-    assert other.driver.told_apart(one.intent, other.intent) == told
+    assert other.driver.configured_alike(one.intent, other.intent) != told
+    assert (not told) == bool(refused(one, {"lowest_ipv6_mtu": 1400}))
+
+
+def refused(bound: BoundRun, params: Mapping[str, Any]) -> str:
+    """Why a device is not asked in a further configuration; empty: it is."""
+    try:
+        auditing.further(bound, params)
+    except UsageError as exc:
+        return exc.message
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("driver", "plugin", "given", "not_told"),
+    [
+        ("vpp", "mape-br", {}, set()),
+        ("vpp", "mapt-br", {"rule_ipv6": "2001:db8:ce::/48"}, {"lowest-ipv6-mtu of 1400"}),
+        ("vpp", "lwaftr", {"psid_len": "5", "softwires": "64"}, set()),
+        ("jool", "mapt-br", {}, set()),
+    ],
+)
+def test_relays_are_asked_in_every_configuration_though_one_is_the_first_one(
+    driver: str, plugin: str, given: Mapping[str, str], not_told: set[str]
+) -> None:
+    """One PSID offset is the plugin's own: only the tester's number of CEs differs, and nothing need be told."""
+    bound = bind(resolve(flags=Flags(plugin, dut=driver, params=given)))
+    _, asked = auditing.asked_of(bound, ())
+    variants = {words: params for _, words, params in asked.variants(bound.technology)}
+    told = {words: p for words, p in variants.items() if not refused(bound, p)}
+    same = [w for w, p in told.items() if auditing.further(bound, p).intent == bound.intent]
+    assert [words.rpartition(" ")[0] for words in same] == ["PSID offset"]
+    assert {
+        words for words, p in variants.items() if "no way to tell" in refused(bound, p)
+    } == not_told
 
 
 @pytest.mark.lab
@@ -279,6 +315,11 @@ def test_two_audits_are_compared(tmp_path: Path) -> None:
     assert "Clauses that are not judged alike" in (tmp_path / "x.html").read_text()
     assert v6t("compare", one).status == 2
     assert v6t("compare", one, two, "--published").status == 2
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / CONFIG).write_text("{}")
+    assert "holds an audit, no run" in v6t("compare", one, tmp_path / "run").err
+    assert "holds an audit, no run" in v6t("report", one).err
+    assert "holds a run" in v6t("audit", "--plugin", "siit", "-o", tmp_path / "run").err
     (two / "audit.json").write_text("{}")
     assert "no audit" in v6t("compare", one, two).err
 
@@ -319,7 +360,7 @@ def test_a_device_at_two_interfaces(tmp_path: Path) -> None:
 def test_interfaces_that_are_not_there(tmp_path: Path) -> None:
     done = v6t("audit", "--plugin", "siit", "--interfaces", "nowhere1,nowhere2", "-o", tmp_path)
     assert done.status == 3
-    assert "cannot be used" in done.err
+    assert "nowhere1 cannot be used" in done.err
 
 
 def _probed_by(monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
@@ -383,6 +424,36 @@ def test_what_was_found_is_noted_while_it_goes_on(monkeypatch: pytest.MonkeyPatc
     )
     assert noted
     assert noted == list(range(1, len(noted) + 1))
+
+
+def test_further_tries_wait_longer_for_what_is_still_on_its_way() -> None:
+    def exchange() -> Exchange:
+        heard = yield Send([])
+        return Judgement("conforms" if heard else "deviates", "a frame", "none")
+
+    waited: list[float] = []
+
+    def late(send: Send) -> Sequence[Frame]:
+        waited.append(send.stillness)
+        return [Frame("left", b"")] if len(waited) == TRIES else []
+
+    clause = Clause("late", "RFC 7915", "1", "MUST", "it comes late", exchange)
+    assert carry_out(clause, late).judgement.verdict == "conforms"
+    assert waited == [1, 3, 9]
+
+
+def test_verdicts_that_no_disk_takes_are_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*rest: Any) -> None:
+        raise UsageError("no space left")
+
+    _probed_by(monkeypatch, _Deaf(TimeoutError()))
+    monkeypatch.setattr(auditing, "write", full)
+    done = v6t("audit", "--plugin", "siit", "--clause", "5.1-udp", "--no-variants", "-o", tmp_path)
+    assert done.status == 2
+    assert "no space left" in done.err
+    assert "5.1-udp" in done.out
 
 
 class _Dying(_Deaf):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from v6t.tests.drivers import audits
 from v6t.tests.plugins.clauses import nat_device, relay_faults, translation_faults
 
@@ -20,13 +21,19 @@ def test_clauses_that_are_asked_anew_leave_the_others_as_they_were(monkeypatch, 
     row = audits.ROWS[0]
     monkeypatch.setattr(audits, "RECORD", tmp_path / "record.json")
 
-    def found(**verdicts: str) -> dict[str, object]:
+    def found(day: str = "22", device: str = "d", **verdicts: str) -> dict[str, object]:
         place = {"rfc": "RFC 1", "section": "2", "level": "MUST", "title": "t", "got": "g"}
         rows = [{"clause": c, "verdict": v, **place} for c, v in verdicts.items()]
-        return {"device": "d", "made": "2026-11-22T00:00:00", "findings": rows}
+        return {"device": device, "made": f"2026-11-{day}T00:00:00", "findings": rows}
 
+    with pytest.raises(SystemExit, match="not recorded yet"):
+        audits.note(row, found(one="conforms"), whole=False)
     audits.note(row, found(one="deviates", two="deviates"))
-    audits.note(row, found(one="conforms", three="conforms"), whole=False)
+    with pytest.raises(SystemExit, match="are of d, these of e"):
+        audits.note(row, found(device="e", one="conforms"), whole=False)
+    audits.note(row, found(day="23", three="deviates"), whole=False)
+    audits.note(row, found(day="24", one="conforms", three="conforms"), whole=False)
+    assert "| 2026-11-22; asked later: 2 on 2026-11-24 |" in audits.generated()
     kept = audits.recorded()[row.name]
     assert kept["clauses"] == {"one": "conforms", "two": "deviates", "three": "conforms"}
     assert (set(kept["about"]), kept["got"]) == ({"one", "two", "three"}, {"two": "g"})

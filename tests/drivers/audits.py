@@ -27,6 +27,7 @@ BEGIN, END = "<!-- begin: written from recorded audits -->", "<!-- end -->"
 SIGNS = {"conforms": "+", "deviates": "**-**", "cannot be told": "?"}
 PROGRAMS = {"vpp": ("V6T_VPP", "vpp"), "snabb-lwaftr": ("V6T_SNABB", "snabb")}
 """Programs that may be anywhere: variables that name them, and what they are called."""
+NOT_YET = "it was not recorded yet: record the whole row first"
 SOFTWIRES = {"initiator_count": 16}
 
 
@@ -94,21 +95,31 @@ ROWS = (
 
 
 def recorded() -> dict[str, Any]:
-    """What was noted: by row, ``device``, ``date`` and the verdict of each clause."""
+    """What was noted: by row, ``device``, ``date``, the verdict of each clause, the date of those asked later."""
     found: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     return found
 
 
 def record(names: list[str], words: str = "") -> None:
-    """Audit what is here, note it; ``words``: these clauses only, the others stay as they were noted."""
+    """Audit what is here, note it; ``words``: these clauses only, the others stay as they were noted.
+
+    Raises:
+        SystemExit: a row has another name, or was not asked.
+    """
+    unknown = [name for name in names if name not in {row.name for row in ROWS}]
+    if unknown:
+        raise SystemExit(f"no row is called {', '.join(unknown)}")
     for row in ROWS:
         if row.name not in names if names else row.machine:
             continue
+        whole = not words or row.machine
         missing = "" if row.machine else _lacking(row)
+        if not whole and row.name not in recorded():
+            missing = NOT_YET
         if missing:
             print(f"{row.name}: {missing}")
             continue
-        note(row, _audit(row, words), whole=not words)
+        note(row, _audit(row, words), whole=whole)
 
 
 def _lacking(row: Audited) -> str:
@@ -124,9 +135,13 @@ def program(device: str) -> str:
 
 
 def note(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
-    """Keep what an audit found: the content of its ``audit.json``; or add it to what is kept."""
-    kept = recorded()
-    made = {
+    """Keep what an audit found: the content of its ``audit.json``; or add it to what is kept of the same device.
+
+    Raises:
+        SystemExit: nothing is kept to which it could be added, or that is of another device.
+    """
+    kept, day = recorded(), found["made"][:10]
+    made: dict[str, Any] = {
         "clauses": {f["clause"]: f["verdict"] for f in found["findings"]},
         "about": {
             f["clause"]: [f["rfc"], f["section"], f["level"], f["title"]] for f in found["findings"]
@@ -134,11 +149,20 @@ def note(row: Audited, found: Mapping[str, Any], *, whole: bool = True) -> None:
         "got": {f["clause"]: f["got"] for f in found["findings"] if f["verdict"] != "conforms"},
     }
     if not whole:
-        new = set(made["clauses"])
+        before, new = kept.get(row.name), set(made["clauses"])
+        if before is None:
+            raise SystemExit(f"{row.name}: {NOT_YET}")
+        if before["device"] != found["device"]:
+            raise SystemExit(
+                f"{row.name}: its other verdicts are of {before['device']}, these of {found['device']}: "
+                "record the whole row"
+            )
         for part, said in made.items():
-            before = kept[row.name][part].items()
-            made[part] = {**{c: words for c, words in before if c not in new}, **said}
-    kept[row.name] = {"device": found["device"], "date": found["made"][:10], **made}
+            others = {c: words for c, words in before[part].items() if c not in new}
+            made[part] = {**others, **said}
+        made["later"] = {**before.get("later", {}), **dict.fromkeys(new, day)}
+        day = before["date"]
+    kept[row.name] = {"device": found["device"], "date": day, **made}
     RECORD.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
     print(f"{row.name}: {len(found['findings'])} clauses")
 
@@ -179,6 +203,13 @@ def generated() -> str:
     return "\n".join([BEGIN, "", *_lines(), "", END])
 
 
+def _sittings(kept: Mapping[str, Any]) -> str:
+    """When a row was audited, and how many of its clauses were asked in a later sitting."""
+    days = list(kept.get("later", {}).values())
+    later = [f"asked later: {days.count(day)} on {day}" for day in sorted(set(days))]
+    return "; ".join([kept["date"], *later])
+
+
 def _lines() -> Iterator[str]:
     found = recorded()
     rows = [row for row in ROWS if row.name in found]
@@ -191,7 +222,7 @@ def _lines() -> Iterator[str]:
         counts = [verdicts.count("conforms"), *(levels.count(x) for x in ("MUST", "SHOULD", "MAY")),
                   verdicts.count("cannot be told")]  # fmt: skip
         yield (
-            f"| {row.words} ({kept['device']}) | {kept['date']} | {len(verdicts)} | "
+            f"| {row.words} ({kept['device']}) | {_sittings(kept)} | {len(verdicts)} | "
             + " | ".join(map(str, counts))
             + " |"
         )
@@ -223,6 +254,6 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["ask"]:
         record(sys.argv[3:], sys.argv[2])
     elif sys.argv[1:2] == ["note"]:
-        wanted = next(row for row in ROWS if row.name == sys.argv[2])
+        wanted = {row.name: row for row in ROWS}[sys.argv[2]]
         note(wanted, json.loads((Path(sys.argv[3]) / "audit.json").read_text()))
     write()

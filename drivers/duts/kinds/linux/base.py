@@ -25,6 +25,7 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.profiles.errors import DutError
+from v6t.profiles.intent_settings import Nat, settings_of
 
 SIDES = ("left", "right")
 SHOWN_ROUTES = 64
@@ -45,8 +46,10 @@ class LinuxDriver(Driver):
     version_command = "uname -r"
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Of UDP connections."""
-        return float(self.options.timeout_s or OWN_TIMEOUT_S)
+        """Of UDP connections: what the technology wants, or the option, or the kernel's own."""
+        settings = settings_of(intent)
+        told = settings.udp_timeout_s if isinstance(settings, Nat) else 0
+        return float(told or self.options.timeout_s or OWN_TIMEOUT_S)
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.profiles.errors import DutError
@@ -22,7 +22,7 @@ class Conntracked(LinuxDriver):
 
     def timeout_s(self, intent: Intent) -> float | None:
         """See the base class."""
-        return float(nat.UDP_S) if self.options.rfc_timers else super().timeout_s(intent)
+        return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
 
     def sessions(self, intent: Intent) -> Reading | None:
         """See the base class."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
+from pydantic import model_validator
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
@@ -32,6 +33,7 @@ RFC_TIMERS: Mapping[str, int] = {
     "udp_timeout": UDP_S,
     "udp_timeout_stream": UDP_S,
     "icmp_timeout": QUERY_S,
+    "icmpv6_timeout": QUERY_S,
     **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING},
     **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN},
 }
@@ -42,8 +44,18 @@ class ConntrackOptions(LinuxOptions):
     """Options of devices whose connections the kernel's conntrack keeps."""
 
     rfc_timers: bool = False
-    """Timers of UDP, TCP and ICMP as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s; else those
-    of TCP and ICMP are the kernel's own, some of which are shorter."""
+    """Timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s;
+    else those of all but UDP are the kernel's own, some of which are shorter."""
+
+    @model_validator(mode="after")
+    def _one_timeout(self) -> ConntrackOptions:
+        if self.rfc_timers and "timeout_s" in self.model_fields_set:
+            raise ValueError("rfc_timers stands in place of timeout_s: give one of them")
+        return self
+
+    def udp_s(self, intent: Intent) -> int:
+        """What UDP connections are told to live [s]; 0: nothing."""
+        return Nat.of(intent).udp_timeout_s or (UDP_S if self.rfc_timers else self.timeout_s)
 
 
 @dataclass(frozen=True)
@@ -129,13 +141,13 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
     Raises:
         DutError: the table is too small, and this device cannot enlarge it.
     """
-    told = Nat.of(intent).udp_timeout_s
+    told, lives_s = Nat.of(intent).udp_timeout_s, options.udp_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
-    why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
-    lives_s = told or (0 if options.rfc_timers else options.timeout_s)
     if lives_s:
         values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
-        why = "connections live longer than any test: expiry would look like loss"
+    why = "connections live longer than any test: expiry would look like loss"
+    if options.rfc_timers:
+        why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
     if told:
         why = f"idle connections live for {told} s"
     steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []

@@ -153,6 +153,8 @@ class Vpp(Driver):
                 return OWN_TIMEOUT_S
             case DsLite():
                 return None
+            case Nat(udp_timeout_s=told) if told:
+                return float(told)
             case _:
                 return float(self.options.timeout_s or OWN_TIMEOUT_S)
 
