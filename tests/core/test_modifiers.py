@@ -8,10 +8,13 @@ import threading
 from dataclasses import replace
 from itertools import pairwise
 from time import sleep
+from types import SimpleNamespace
 
 import pytest
 from v6t.analysis.published.conditions import conditions
 from v6t.analysis.published.library import facts_of
+from v6t.analysis.report import compliance
+from v6t.analysis.rundata import RunTrial
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -302,6 +305,28 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
     assert said.endswith("first trouble: it: show: not there")
     assert Management().summary([]) == []
+
+
+@pytest.mark.parametrize(("times", "right", "verdict", "said"), [
+    ((1, 2), (1, 2), True, "3 of 3 right, in 2 of 2 trials"),
+    ((1, 2), (1, 1), False, "2 of 3 right, in 2 of 2 trials"),
+    ((1, 0), (1, 0), False, "1 of 1 right, in 1 of 2 trials"),
+    ((1, None), (1, None), False, "1 of 1 right, in 1 of 2 trials"),
+    ((0, 0), (0, 0), False, "0 of 0 right, in 0 of 2 trials"),
+])  # fmt: skip
+def test_trials_without_it_are_counted(times, right, verdict, said):
+    trials = [
+        RunTrial(
+            {"key": "t"}, TrialResult({}, modifier={} if t is None else {"times": t, "right": r})
+        )
+        for t, r in zip(times, right, strict=True)
+    ]
+    data = SimpleNamespace(config={"modifier": "management"})
+    (clause,) = compliance._beside(data, trials)
+    assert (clause.done, clause.verdict) == (
+        f"management: {said}",
+        "follows" if verdict else "deviates",
+    )
 
 
 def begun(act, pause_s=0.0, duration_s=60.0):
