@@ -187,13 +187,6 @@ class Trial:
         return self.first_frames + second
 
     @property
-    def ahead_s(self) -> float:
-        """From the call of the tester to the stream's first frame [s]: the pause, and phase 1."""
-        first = self.connections
-        filling = 0.0 if first is None else first.filling_s + first.wait_s + first.gap_s
-        return self.pause_s + filling
-
-    @property
     def sending_s(self) -> float:
         """Length of the whole stream [s]."""
         return self.duration_s + (self.then.duration_s if self.then else 0.0)

@@ -88,11 +88,7 @@ def _general(data: RunData) -> Iterator[Clause]:
     yield clause("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
                   f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trial is kept",
                   max(late) <= TOLERANCE if late else None)  # fmt: skip
-    beside = [t.result.modifier for t in trials if t.result.modifier]
-    if beside:
-        times, right = (sum(each[name] for each in beside) for name in ("times", "right"))
-        yield clause("RFC 2544 section 11 (GEN-15)", "what goes on beside the traffic is verified",
-                     f"{data.config['modifier']}: {right:,} of {times:,} right", right == times)  # fmt: skip
+    yield from _beside(data, [t for t in trials if _streams(t)])
     if not data.simulated:
         yield clause("v6t (GEN-27)", "the tester answers for its hosts, or the device is told them",
                      *_neighbours(data))  # fmt: skip
@@ -101,6 +97,25 @@ def _general(data: RunData) -> Iterator[Clause]:
                   f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
                   f"{len(points)} results",
                   all(points) if points else None)  # fmt: skip
+
+
+def _streams(trial: RunTrial) -> bool:
+    """Whether it was more than phase 1, and phase 1 did not fail (RFC 9693)."""
+    purpose = (trial.asked.get("connections") or {}).get("purpose", "prepare")
+    return bool(trial.result.directions) and purpose == "prepare"
+
+
+def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
+    """What was done to the device in trials with a stream; nothing where no modifier does anything."""
+    beside = [t.result.modifier for t in streams if t.result.modifier]
+    if not beside:
+        return
+    times, right = (sum(each[name] for each in beside) for name in ("times", "right"))
+    did = sum(each["times"] > 0 for each in beside)
+    yield clause("RFC 2544 section 11 (GEN-15)", "what goes on beside the traffic is verified",
+                 f"{data.config['modifier']}: {right:,} of {times:,} right, "
+                 f"in {did:,} of {len(streams):,} trials",
+                 right == times and did == len(streams))  # fmt: skip
 
 
 def _learned(data: RunData, trials: Sequence[RunTrial]) -> int:

@@ -85,7 +85,11 @@ def caveats(bound: BoundRun) -> list[str]:
             "mixtures; nothing of the technology itself is measured"
         )
     if bound.modifier is not None:
-        said.append(f"under a modifier: {bound.modifier.words} ({bound.modifier.source})")
+        undone = bound.modifier.driven and bound.tester.simulates
+        said.append(
+            f"under a modifier: {bound.modifier.words} ({bound.modifier.source})"
+            + (": not carried out: the device is simulated" if undone else "")
+        )
     said += _of_mixes(bound)
     said += bound.technology.cautions
     said += _of_the_device(bound)

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.base import Phase
 from v6t.profiles.errors import UsageError
 from v6t.profiles.extensions import Extensions
 from v6t.profiles.intent import Links
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
     from v6t.core.modifiers.repeated import Repeated
     from v6t.drivers.device import DeviceSession
+    from v6t.drivers.duts.plan import Plan
     from v6t.procedures.trial import Trial
 
 
@@ -29,6 +32,9 @@ class Modifier(ABC):
     """It needs a driver, which does it to the device."""
     settings: ClassVar[Mapping[str, Any]] = {}
     """What the device is told beside the technology's own; see ``IntentSettings``."""
+
+    in_streams: ClassVar[bool] = False
+    """It is done while a stream is sent: see :meth:`during`."""
 
     @property
     @abstractmethod
@@ -58,13 +64,26 @@ class Modifier(ABC):
                 f"the modifier {self.name} needs a device driver that carries it out",
                 "name one with --dut or in the testbed file",
             )
-        bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
+        for benchmark in map(registry.load, bound.settings.benchmarks if self.in_streams else ()):
+            if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
+                raise UsageError(
+                    f"the modifier {self.name} goes on beside a stream, and {benchmark.name} sends none",
+                    "leave one of them out",
+                )
+        self.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
+
+    def suits(self, plan: Plan) -> None:  # noqa: B027  (most need nothing else)
+        """Refuse a device whose plan lacks what the modifier needs.
+
+        Raises:
+            UsageError: saying what.
+        """
 
     def during(self, trial: Trial, session: DeviceSession) -> Repeated | None:
         """What is done to the device while a trial's frames are sent; None: nothing.
 
         Args:
-            trial: about to run.
+            trial: as the tester is called for its stream, which follows after its pause.
             session: with the device, which is configured.
         """
         del trial, session

@@ -19,7 +19,10 @@ class OneFilter(Modifier):
     @property
     def words(self) -> str:
         """See the base class."""
-        return "one filter in each direction lets the addresses of the test traffic pass, all else is denied"
+        return (
+            "one filter in each direction and version of IP lets the addresses of the test traffic "
+            "pass, all else is denied"
+        )
 
 
 class ManyFilters(Modifier):
@@ -34,6 +37,6 @@ class ManyFilters(Modifier):
     def words(self) -> str:
         """See the base class."""
         return (
-            "25 filters in each direction: 12 deny other addresses, one lets those of the test traffic "
-            "pass, 12 deny others, and all else is denied"
+            "25 filters in each direction: 12 deny other addresses, one of each version of IP lets those of "
+            "the test traffic pass, 12 deny others, and all else is denied"
         )

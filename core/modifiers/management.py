@@ -5,7 +5,9 @@ from __future__ import annotations
 from v6t.core.modifiers.base import Modifier
 from v6t.core.modifiers.repeated import Repeated
 from v6t.drivers.device import DeviceSession
+from v6t.drivers.duts.plan import Plan
 from v6t.procedures.trial import Trial
+from v6t.profiles.errors import UsageError
 
 INTERVAL_S = 1.0
 
@@ -16,6 +18,7 @@ class Management(Modifier):
     name = "management"
     source = "RFC 2544 section 11.2"
     driven = True
+    in_streams = True
 
     @property
     def words(self) -> str:
@@ -24,6 +27,14 @@ class Management(Modifier):
             "each second begins with a management query, by the driver's own connection and not among "
             "the test frames, whose answer is compared with what was configured"
         )
+
+    def suits(self, plan: Plan) -> None:
+        """There must be something to ask for."""
+        if not plan.all_checks:
+            raise UsageError(
+                f"the {plan.driver} driver reads nothing back that could be asked for",
+                "give its steps a check, or leave the modifier out",
+            )
 
     def during(self, trial: Trial, session: DeviceSession) -> Repeated:
         """Of several devices every one is asked."""

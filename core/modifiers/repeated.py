@@ -32,13 +32,16 @@ class Done:
 
 
 class Repeated:
-    """Begins with the first frame, ends with the last one; the end of the ``with`` waits for it."""
+    """Begins with the first frame, ends with the last one; the end of the ``with`` waits for it.
+
+    What then is still going on is not counted.
+    """
 
     def __init__(self, trial: Trial, act: Callable[[], str], interval_s: float) -> None:
         """Remember.
 
         Args:
-            trial: about to run.
+            trial: as the tester is called for it: its frames follow after its pause.
             act: does it, says what it was, and raises where the device does not do as it should.
             interval_s: from one beginning to the next [s].
         """
@@ -46,6 +49,7 @@ class Repeated:
         self._act = act
         self._interval_s = interval_s
         self._done = Done()
+        self._failure: BaseException | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="v6t-modifier", daemon=True)
 
@@ -53,13 +57,15 @@ class Repeated:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        if self._failure is not None and kind is None:
+            raise self._failure
 
     def added_to(self, result: TrialResult) -> TrialResult:
-        """The trial's result with the counters."""
-        return replace(result, modifier=self.counted) if self._done.times else result
+        """The trial's result with the counters, be they 0."""
+        return replace(result, modifier=self.counted)
 
     @property
     def counted(self) -> dict[str, Any]:
@@ -67,18 +73,26 @@ class Repeated:
         return {**asdict(self._done), "slowest_s": round(self._done.slowest_s, 4)}
 
     def _run(self) -> None:
-        due = time.monotonic() + self._trial.ahead_s
+        due = time.monotonic() + self._trial.pause_s
         end = due + self._trial.sending_s
-        while due < end and not self._over.wait(max(0.0, due - time.monotonic())):
-            self._once()
-            due = max(due + self._interval_s, time.monotonic())
+        try:
+            while due < end and not self._over.wait(max(0.0, due - time.monotonic())):
+                self._once()
+                due = max(due + self._interval_s, time.monotonic())
+        except BaseException as exc:  # noqa: BLE001  (raised where the trial ends)
+            self._failure = exc
 
     def _once(self) -> None:
         done, began = self._done, time.monotonic()
-        done.times += 1
+        what, why = done.what, ""
         try:
-            done.what = self._act()
-            done.right += 1
+            what = self._act()
         except (V6tError, OSError) as exc:
-            done.why = done.why or str(exc)
+            why = str(exc) or repr(exc)
+        if self._over.is_set():
+            return
+        done.times += 1
+        done.right += not why
+        done.what = what
+        done.why = done.why or why
         done.slowest_s = max(done.slowest_s, time.monotonic() - began)

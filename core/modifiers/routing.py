@@ -20,6 +20,7 @@ class Routing(Modifier):
     name = "routing"
     source = "RFC 2544 section 11.3"
     driven = True
+    in_streams = True
     settings: ClassVar[Mapping[str, Any]] = {"updates": True}
 
     @property

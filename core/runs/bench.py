@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -97,6 +96,10 @@ def streams_of(
     return compile_point(bound.technology, sizes, bound.settings.seed, changed)
 
 
+def _nobody(trial: Trial) -> None:
+    """Is told that the tester sends."""
+
+
 class Bench:
     """A tester that opens and loads when a trial needs it: a replayed run needs none."""
 
@@ -126,6 +129,7 @@ class Bench:
         self._wanted: Mapping[Direction, StreamSet] = {}
         self._stale = True
         self._preparing: Preparing | None = None
+        self._sends: Callable[[Trial], object] = _nobody
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
         """What the next trials send."""
@@ -143,27 +147,38 @@ class Bench:
             tester.open()
         return self._tester
 
-    def measure(self, trial: Trial) -> TrialResult:
+    def ready(self) -> Tester:
+        """Open, and load what the next trials send, unless that is done."""
+        tester = self.open()
+        if self._stale:
+            tester.load(self._wanted, self._oracle)
+            self._stale = False
+            self._preparing = None
+        return tester
+
+    def measure(self, trial: Trial, sends: Callable[[Trial], object] = _nobody) -> TrialResult:
         """Run one trial, opening and loading first where needed.
+
+        Args:
+            trial: what to do.
+            sends: told when the tester is called for the stream, and with which pause; not at all
+                where a trial has none.
 
         Raises:
             DutError: the device may not have been configured all the time: the trial says nothing.
         """
+        self._sends = sends
         result = self._measure(trial)
         if self.session is not None:
             self.session.check_held()
         return result
 
     def _measure(self, trial: Trial) -> TrialResult:
-        tester: Any = self.open()
-        if self._stale:
-            tester.load(self._wanted, self._oracle)
-            self._stale = False
-            self._preparing = None
+        tester: Any = self.ready()
         if trial.queries is not None and not trial.queries.alone:
             self._empty_cache()
         if trial.connections is None:
-            return self.open().measure(trial)
+            return self._stream(trial)
         if self._preparing is None:
             self._preparing = self._prepare(tester)
         return self._preparing.measure(trial)
@@ -180,8 +195,21 @@ class Bench:
         from v6t.drivers.oracle.two_phase import Preparing
 
         return Preparing(
-            tester, None if self._loopback else state_of(self._bound, tester, self._device)
+            tester,
+            None if self._loopback else state_of(self._bound, tester, self._device),
+            self._stream,
         )
+
+    def _stream(self, trial: Trial) -> TrialResult:
+        """Send, with what the run's modifier does to the device meanwhile."""
+        tester = self.ready()
+        modified = self._modified(trial)
+        self._sends(trial)
+        if modified is None:
+            return tester.measure(trial)
+        with modified:
+            result = tester.measure(trial)
+        return modified.added_to(result)
 
     def describe(self) -> dict[str, Any] | None:
         """Facts about the tester and a device it drives; None if none was needed."""
@@ -210,26 +238,24 @@ class Bench:
             for action in ACTIONS
         }
 
-    def modified(self, trial: Trial) -> AbstractContextManager[Repeated | None]:
-        """What the run's modifier does to the device during a trial."""
+    def _modified(self, trial: Trial) -> Repeated | None:
         modifier = None if self._loopback else self._bound.modifier
         if modifier is None or not (modifier.driven and self._bound.driven):
-            return nullcontext()
-        self.open()
-        return (
-            nullcontext()
-            if self.session is None
-            else modifier.during(trial, self.session) or nullcontext()
-        )
+            return None
+        return modifier.during(trial, self._driven)
 
-    def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:
-        self.open()
+    @property
+    def _driven(self) -> DeviceSession:
         if self.session is None:
             raise DutError("nobody drives the device that is to be changed")
+        return self.session
+
+    def _drive(self, what: Literal["reconfigure", "ready_for"], action: ChangeAction) -> None:
+        self.ready()
         if what == "reconfigure":
-            self.session.reconfigure(action)
+            self._driven.reconfigure(action)
         else:
-            self.session.ready_for(action)
+            self._driven.ready_for(action)
 
     def verify_device(self) -> list[str]:
         """Read the device's configuration back; one line per read-back, none without a driver.

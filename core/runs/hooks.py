@@ -73,7 +73,11 @@ class Action:
 
 
 class DuringTrial:
-    """Does what a trial's event asks for while the tester sends; the end of the ``with`` waits for it."""
+    """Does what a trial's event asks for while the tester sends; the end of the ``with`` waits for it.
+
+    The time of the event counts from :meth:`sends`: what a trial needs before its stream is not
+    known beforehand.
+    """
 
     def __init__(
         self,
@@ -100,10 +104,14 @@ class DuringTrial:
     def __enter__(self) -> DuringTrial:
         if self._action is not None and self._trial.event is not None:
             self._action.before()
-            delay_s = self._trial.ahead_s + self._trial.event.at_s
+        return self
+
+    def sends(self, trial: Trial) -> None:
+        """The tester is called for the stream, which follows after this trial's pause."""
+        if self._action is not None and self._trial.event is not None:
+            delay_s = trial.pause_s + self._trial.event.at_s
             self._timer = threading.Timer(delay_s, self._run)
             self._timer.start()
-        return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         if self._timer is None:

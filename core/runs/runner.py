@@ -502,7 +502,7 @@ class JournaledTester:
         share = share_of(result)
         if share is not None:
             self._state.stolen.append(share)
-        if result.modifier:
+        if result.modifier and trial.benchmark != "preflight":
             self._state.modified.append(result.modifier)
         if trial.benchmark != "preflight":  # the preflight reports by itself
             for direction, counted in result.directions.items():
@@ -517,15 +517,12 @@ class JournaledTester:
         state.watch.now(state.forecast.now(trial, state.before))
         wanted = state.run.procedure.watch_device
         with (
-            DuringTrial(trial, state.bound.driver.hooks, self._bench.actions),
-            self._bench.modified(trial) as modified,
+            DuringTrial(trial, state.bound.driver.hooks, self._bench.actions) as during,
             Watching(trial, self._bench.session if wanted else None) as watching,
             Stolen(state.bound.tester.in_lab) as kept,
         ):
-            result = self._bench.measure(trial)
+            result = self._bench.measure(trial, during.sends)
         state.before = watching.added_to(kept.added_to(result))
-        if modified is not None:
-            state.before = modified.added_to(state.before)
         return state.before
 
 

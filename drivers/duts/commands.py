@@ -138,7 +138,7 @@ class Commands(ABC):
         plan = self.steps(intent, facts)
         asked = IntentSettings.of(intent)
         if asked.filters:
-            plan = self._filtered(intent, asked.filters, plan)
+            plan = self._filtered(intent, facts, asked.filters, plan)
         if asked.updates:
             plan = self._updated(intent, facts, plan)
         if asked.reconfigures:
@@ -158,8 +158,8 @@ class Commands(ABC):
         """A route that no test packet takes and that updates move to and fro; None: none can be."""
         return None
 
-    def filters(self, intent: Intent, count: int) -> Sequence[Step]:
-        """Filters of what is forwarded; see :attr:`IntentSettings.filters`. None: it makes none."""
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+        """Filters of what is forwarded; see :attr:`IntentSettings.filters`. No steps: it makes none."""
         return ()
 
     def _updated(self, intent: Intent, facts: Facts, plan: Plan) -> Plan:
@@ -171,8 +171,8 @@ class Commands(ABC):
             )
         return replace(plan, steps=(*plan.steps, change.kept), updates=change)
 
-    def _filtered(self, intent: Intent, count: int, plan: Plan) -> Plan:
-        steps = self.filters(intent, count)
+    def _filtered(self, intent: Intent, facts: Facts, count: int, plan: Plan) -> Plan:
+        steps = self.filters(intent, facts, count)
         if not steps:
             raise UsageError(
                 f"the {self.name} driver makes no filters for {intent.technology}",

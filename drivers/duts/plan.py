@@ -92,7 +92,8 @@ class Change:
         look: a shell line that prints it; nothing where it is not there.
         added, changed: what ``look`` then prints, among other things.
         how: what changing it means where the device has no command for that.
-        deadline_s: how long each may take [s].
+        deadline_s: how long each may take [s], and the look as long again.
+        alone: ``look`` must print nothing else.
     """
 
     what: str
@@ -104,6 +105,7 @@ class Change:
     changed: str
     how: str = ""
     deadline_s: float = 60.0
+    alone: bool = False
 
     def command(self, action: Action) -> str:
         """The shell line of an action."""
@@ -115,6 +117,8 @@ class Change:
             return f"it is still there: {shown(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed
         seen = " ".join(output.split())
+        if self.alone and seen != wanted:
+            return f"'{wanted}' expected and nothing else; it says {shown(output)}"
         return None if wanted in seen else f"'{wanted}' is not there; it says {shown(output)}"
 
     @property

@@ -10,6 +10,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -228,7 +229,8 @@ class Session:
         done = self.transport.run(change.command(action), "", change.deadline_s)
         if done.status:
             raise DutError(f"{self.name}: {action} {change.what} failed: {done.words}")
-        trouble = change.wrong(action, self.transport.run(change.look).out)
+        looked = self.transport.run(change.look, "", change.deadline_s)
+        trouble = change.wrong(action, looked.out)
         if trouble is not None:
             raise DutError(f"{self.name}: {action} {change.what}: {trouble}")
         return change.command(action)
@@ -243,16 +245,15 @@ class Session:
         if change is None:
             raise DutError(f"{self.name}: no route of it is changed under traffic")
         self._updates += 1
-        return self._change(change, "add" if self._updates % 2 else "change")
+        soon = replace(change, deadline_s=QUERY_DEADLINE_S)
+        return self._change(soon, "add" if self._updates % 2 else "change")
 
     def query(self) -> str:
         """Ask for the read-back with the shortest answer, and check it (RFC 2544 section 11.2).
 
         Raises:
-            DutError: the answer is wrong, or none came.
+            DutError: the answer is wrong, or none came; or :meth:`verify` found no such read-back.
         """
-        if self._query is None:
-            self._verify()
         check = self._query
         if check is None:
             raise DutError(f"{self.name}: it has no read-back that one frame could answer")

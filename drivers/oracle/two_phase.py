@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from v6t.drivers.device import NEARLY_EMPTY, StateDevice
 from v6t.drivers.tester import Phase, StatefulTester
 from v6t.procedures.connection_types import Connections, PhaseOneResult
-from v6t.procedures.trial import DirectionResult, Trial, TrialResult
+from v6t.procedures.trial import DirectionResult, Measure, Trial, TrialResult
 from v6t.profiles.errors import DutError, UsageError
 
 
@@ -29,14 +29,18 @@ class _Standing:
 class Preparing:
     """A tester's ``measure`` for trials with connections."""
 
-    def __init__(self, tester: StatefulTester, device: StateDevice | None) -> None:
+    def __init__(
+        self, tester: StatefulTester, device: StateDevice | None, stream: Measure | None = None
+    ) -> None:
         """Combine.
 
         Args:
             tester: opened and loaded.
             device: None in loopback.
+            stream: sends the stream of phase 2; None: the tester does.
         """
         self._tester = tester
+        self._stream = stream or tester.measure
         self._device = device
         self._standing: _Standing | None = None
         self._told: dict[str, float] | None = None
@@ -55,7 +59,7 @@ class Preparing:
         """
         asked = trial.connections
         if asked is None:
-            return self._tester.measure(trial)
+            return self._stream(trial)
         self._check_timeout(trial, asked)
         keep = asked.keep and asked.purpose == "prepare"
         found = self._kept(asked) if keep else None
@@ -80,7 +84,7 @@ class Preparing:
         standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone")
-        result = self._tester.measure(replace(trial, pause_s=asked.gap_s))
+        result = self._stream(replace(trial, pause_s=asked.gap_s))
         after = self._tester.now()
         sent = (d.sending_time_s for d in result.directions.values())
         sending_s = max(sent, default=trial.sending_s)

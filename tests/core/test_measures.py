@@ -397,14 +397,17 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
 def test_hooks_run_beside_the_trial(tmp_path):
     asked = Trial("reset", "k", 104, 64, "forward", 10.0, 1.0, pause_s=0.0,
                   event=Event("software-reset", 0.01))  # fmt: skip
-    with DuringTrial(asked, {"software-reset": Hook(command=f"touch {tmp_path / 'done'}")}):
+    with DuringTrial(
+        asked, {"software-reset": Hook(command=f"touch {tmp_path / 'done'}")}
+    ) as during:
+        during.sends(asked)
         assert not (tmp_path / "done").exists()
         deadline = time.monotonic() + 30
         while not (tmp_path / "done").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
     assert (tmp_path / "done").exists()
-    with DuringTrial(asked, {}):
-        pass
+    with DuringTrial(asked, {}) as during:
+        during.sends(asked)
 
 
 @pytest.mark.parametrize(
@@ -418,9 +421,9 @@ def test_hooks_that_fail(command, says):
                   event=Event("software-reset", 0.0))  # fmt: skip
     with (
         pytest.raises(DutError, match=says),
-        DuringTrial(asked, {"software-reset": Hook(command=command)}),
+        DuringTrial(asked, {"software-reset": Hook(command=command)}) as during,
     ):
-        pass
+        during.sends(asked)
 
 
 def test_a_hook_that_hangs():

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+from dataclasses import replace
 from itertools import pairwise
 from time import sleep
+from types import SimpleNamespace
 
 import pytest
 from v6t.analysis.published.conditions import conditions
 from v6t.analysis.published.library import facts_of
+from v6t.analysis.report import compliance
+from v6t.analysis.rundata import RunTrial
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.modifiers import management
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.core.modifiers.management import Management
+from v6t.core.modifiers.repeated import Repeated
 from v6t.core.reporting import write
-from v6t.core.runs.bench import streams_of
+from v6t.core.runs import bench as bench_module
+from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.dut import plan_text, plan_without_device
 from v6t.core.runs.export import run_file
 from v6t.core.runs.results_file import records_of
 from v6t.core.runs.runner import execute, resume
+from v6t.drivers.duts.chain.session import ChainSession
+from v6t.drivers.duts.kinds.linux import filters
+from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import Trial, TrialResult, result_from_json, result_to_json
 from v6t.profiles.compiler.schedule import order
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.expand import Expander
+from v6t.tests.drivers.duts.bench import standing
+from v6t.tests.drivers.duts.intents import ROUTER4
 
 from .support import v6t
 
@@ -122,8 +134,9 @@ def test_a_real_router_under_broadcasts(tmp_path):
     assert record["conditions"]["modifier"] == "broadcast"
 
 
-def plan_of(plugin, dut, modifier):
-    bound = bind(resolve(flags=Flags(plugin, tester="embedded", dut=dut, modifier=modifier)))
+def plan_of(plugin, dut, modifier, testbed=None, **more):
+    flags = Flags(plugin, tester="embedded", dut=dut, modifier=modifier, **more)
+    bound = bind(resolve(testbed_path=testbed, flags=flags))
     return plan_without_device(bound)[1], bound
 
 
@@ -136,21 +149,75 @@ def test_filters_let_the_test_traffic_pass_and_nothing_else(plugin, dut, count):
     """RFC 2544 section 11.4.1: 12, then the one that forwards, then 12, and denied is the rest."""
     plan, bound = plan_of(plugin, dut, f"filters-{count}")
     step = plan.steps[-1]
-    assert "policy drop" in step.text
+    for side in ("left", "right"):  # what the device forwards for others is not looked at
+        assert f'iifname "{side}" jump from_{side}\n    iifname "{side}" drop' in step.text
+    assert "policy accept" in step.text
     for side in ("left", "right"):
         chain = step.text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
         rules = chain.splitlines()
         assert [r.split()[-1] for r in rules].index("accept") == count // 2
-        assert len(rules) == len(set(rules)) == count
+        allowed, *aside = [r for r in rules if r.endswith("accept")]
+        # native IPv6 may go beside IPv4 (MIX-01)
+        assert all(r.split()[0] == "ip6" != allowed.split()[0] for r in aside) and len(aside) < 2
+        assert len(rules) == len(set(rules)) == count + len(aside)
         other = {"left": "right", "right": "left"}[side]
-        (allowed,) = [r for r in rules if r.endswith("accept")]
         for at, hosts in (("saddr", side), ("daddr", other)):
             nets = allowed.partition(f"{at} {{ ")[2].partition(" }")[0].split(", ")
             assert set(getattr(bound.intent, hosts)["routes"]) <= set(nets)
-        assert all(r.endswith("drop") for r in rules if r is not allowed)
+        assert sum(r.endswith("drop") for r in rules) == count - 1
     body = step.text.replace("    ", "\t")
     assert step.check is not None and step.check.checker(body) is None
-    assert "not the" in step.check.checker(body.replace("accept", "drop"))
+    denied = body.partition("saddr ")[2].partition(" ")[0] if count > 1 else ""
+    permit = next(line for line in body.splitlines() if line.endswith("accept"))
+    swapped = permit.replace("saddr", "x").replace("daddr", "saddr").replace("x", "daddr")
+    for old, new in {
+        "accept": "drop", permit: swapped, 'iifname "left" jump from_left': "",
+        'iifname "right" drop': "", **({f"{denied} ": f"{denied}9 "} if denied else {}),
+    }.items():  # fmt: skip
+        assert body.replace(old, new) != body
+        assert "not the" in step.check.checker(body.replace(old, new))
+
+
+def test_addresses_read_back_as_nftables_writes_them():
+    """In any order, a single one without braces, neighbouring networks as one or as a range."""
+    listed = "ip saddr { 10.0.0.0/24, 10.0.1.0/24, 10.9.0.0/16 } ip daddr { 10.8.0.0/16 } accept"
+    for same in (
+        "ip saddr { 10.9.0.0/16, 10.0.0.0/23 } ip daddr 10.8.0.0/16 accept",
+        "ip saddr { 10.0.0.0-10.0.1.255, 10.9.0.0/16 } ip daddr { 10.8.0.0/16 } accept",
+    ):
+        assert filters._normal(same) == filters._normal(listed)
+    for other in ("10.0.0.0/24, 10.0.1.0/24", "10.0.0.0/22, 10.9.0.0/16"):
+        changed = listed.replace("10.0.0.0/24, 10.0.1.0/24, 10.9.0.0/16", other)
+        assert filters._normal(changed) != filters._normal(listed)
+
+
+def test_a_device_without_nftables_makes_no_filters():
+    driver = make_driver("linux-router", {})
+    intent = replace(ROUTER4, settings={**ROUTER4.settings, "filters": 1})
+    with pytest.raises(DutError, match="lacks the program nft"):
+        driver.plan(intent, replace(driver.example(intent), programs=frozenset({"ip", "sysctl"})))
+
+
+VLANS = """links:
+  left: {vlan: 100, background: {vlan: 200}}
+  right: {vlan: 101, background: {vlan: 201}}
+"""
+
+
+@pytest.mark.parametrize("vlans", [False, True])
+def test_filters_let_the_background_pass(vlans, tmp_path):
+    """Native IPv6 beside NAT44 (MIX-01), on VLANs of its own, too (MIX-04)."""
+    (tmp_path / "bed.yaml").write_text(VLANS if vlans else "{}")
+    bed, params = tmp_path / "bed.yaml", {"n": "10", "m": "9"}
+    step = plan_of("nat44", "nftables", "filters-25", bed, params=params)[0].steps[-1]
+    permits = [line.split() for line in step.text.splitlines() if line.endswith(" accept")]
+    assert [words[0] for words in permits] == ["ip", "ip6"] * 2
+    assert "2001:2:0:f000::/64" in permits[1] and "2001:2:0:f001::/64" in permits[1]
+    ports = ["v6t-left", "v6t-right", "v6t-left-bg", "v6t-right-bg"] if vlans else ["left", "right"]
+    sides = ["left", "right"] * (2 if vlans else 1)
+    for port, side in zip(ports, sides, strict=True):
+        assert f'iifname "{port}" jump from_{side}\n    iifname "{port}" drop' in step.text
+    assert step.text.count(" jump ") == len(ports)
 
 
 @pytest.mark.parametrize(("plugin", "dut"), [
@@ -180,13 +247,29 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
 
 @pytest.mark.parametrize(("plugin", "dut", "modifier", "why"), [
     ("siit", "reference", "management", "needs a device driver"),
+    ("ipv4-router", "command", "management", "reads nothing back"),
     ("siit", "tayga", "filters-25", "makes no filters for siit"),
     ("mape-br", "vpp", "filters-1", "makes no filters"),
     ("ipv4aas", "chain", "routing", "changes no routes"),
 ])  # fmt: skip
 def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, why):
+    own = {"base": "false"} if dut == "command" else {}
     with pytest.raises(UsageError, match=why):
-        plan_of(plugin, dut, modifier)
+        plan_of(plugin, dut, modifier, dut_params=own)
+
+
+@pytest.mark.parametrize("modifier", ["management", "routing"])
+def test_benchmarks_without_a_stream_have_nothing_to_go_on_beside(modifier):
+    for name in ("connection-rate", "teardown"):
+        with pytest.raises(UsageError, match=f"{name} sends none"):
+            plan_of("nat44", "nftables", modifier, benchmarks=("throughput", name))
+    assert plan_of("nat44", "nftables", modifier, benchmarks=("throughput",))
+    assert plan_of("nat44", "nftables", "filters-1", benchmarks=("connection-rate",))
+
+
+def test_several_devices_have_no_route_that_is_changed():
+    with pytest.raises(DutError, match="no route of several devices"):
+        ChainSession("chain", []).update_routes()
 
 
 class Answering:
@@ -224,6 +307,114 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert Management().summary([]) == []
 
 
+@pytest.mark.parametrize(("times", "right", "verdict", "said"), [
+    ((1, 2), (1, 2), True, "3 of 3 right, in 2 of 2 trials"),
+    ((1, 2), (1, 1), False, "2 of 3 right, in 2 of 2 trials"),
+    ((1, 0), (1, 0), False, "1 of 1 right, in 1 of 2 trials"),
+    ((1, None), (1, None), False, "1 of 1 right, in 1 of 2 trials"),
+    ((0, 0), (0, 0), False, "0 of 0 right, in 0 of 2 trials"),
+])  # fmt: skip
+def test_trials_without_it_are_counted(times, right, verdict, said):
+    trials = [
+        RunTrial(
+            {"key": "t"}, TrialResult({}, modifier={} if t is None else {"times": t, "right": r})
+        )
+        for t, r in zip(times, right, strict=True)
+    ]
+    data = SimpleNamespace(config={"modifier": "management"})
+    (clause,) = compliance._beside(data, trials)
+    assert (clause.done, clause.verdict) == (
+        f"management: {said}",
+        "follows" if verdict else "deviates",
+    )
+
+
+def begun(act, pause_s=0.0, duration_s=60.0):
+    return Repeated(
+        Trial("throughput", "t", 84, 64, "forward", 100.0, duration_s, 0.5, pause_s), act, 0.01
+    )
+
+
+def test_what_ends_after_the_trial_is_not_counted():
+    going, go_on = threading.Event(), threading.Event()
+
+    def slow():
+        going.set()
+        go_on.wait(60)
+        return "it"
+
+    with begun(slow) as repeated:
+        assert going.wait(60)
+        repeated._over.set()
+        go_on.set()
+    assert repeated.added_to(TrialResult({})).modifier["times"] == 0
+    with begun(slow, pause_s=60.0) as early:
+        pass
+    assert early.counted["times"] == 0
+
+
+def test_what_nobody_expected_ends_the_trial():
+    def odd():
+        raise ZeroDivisionError("odd")
+
+    with pytest.raises(ZeroDivisionError), begun(odd) as repeated:
+        repeated._thread.join()
+    with pytest.raises(KeyError, match="its own"), begun(odd):
+        raise KeyError("its own")
+
+
+class Sending:
+    """A tester, and its device's session, that only say in which order they are called."""
+
+    def __init__(self, session=True):
+        self.log, self.session = [], session
+
+    def open(self):
+        self.log.append("open")
+
+    def load(self, streams, oracle):
+        self.log.append("load")
+
+    def device_session(self):
+        return self if self.session else None
+
+    def devices(self):
+        return [("it", self)]
+
+    def query(self):
+        self.log.append("query")
+        return "show"
+
+    def check_held(self):
+        pass
+
+    def measure(self, trial):
+        self.log.append("measure")
+        while self.session and "query" not in self.log and not trial.pause_s:
+            sleep(0.001)
+        return TrialResult({})
+
+
+def bench_of(monkeypatch, tester, **more):
+    monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
+    monkeypatch.setattr(bench_module, "remote_session", lambda *_: None)
+    return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
+
+
+def test_the_device_is_asked_beside_the_stream_alone(monkeypatch):
+    trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
+    tester, told = Sending(), []
+    found = bench_of(monkeypatch, tester).measure(trial, told.append)
+    assert tester.log[:2] == ["open", "load"] and told == [trial]
+    assert {"measure", "query"} == set(tester.log[2:])
+    assert found.modifier["right"] == found.modifier["times"] > 0
+    alone = Sending(session=False)
+    assert not bench_of(monkeypatch, alone, loopback=True).measure(trial).modifier
+    assert alone.log == ["open", "load", "measure"]
+    with pytest.raises(DutError, match="nobody drives"):
+        bench_of(monkeypatch, Sending(session=False)).measure(trial)
+
+
 def test_a_simulated_device_is_asked_nothing(tmp_path):
     run = resolve(flags=Flags(
         "siit", tester="sim", modifier="management", benchmarks=("frame-loss",), modes=("forward",)
@@ -231,13 +422,15 @@ def test_a_simulated_device_is_asked_nothing(tmp_path):
     outcome = execute(bind(run), tmp_path / "out", Silent())
     assert outcome.status == "complete"
     assert not any(said.startswith("management:") for said in outcome.caveats)
+    (words,) = [said for said in outcome.caveats if said.startswith("under a modifier")]
+    assert words.endswith(": not carried out: the device is simulated")
 
 
 @pytest.mark.lab
 @pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
 @pytest.mark.parametrize("modifier", DRIVEN)
 def test_a_real_router_under_each(modifier, tmp_path):
-    """The kernel's: it is asked and changed while frames pass, and is as before when the run ends."""
+    """The kernel's: it is asked and changed while frames pass, none of which is lost."""
     if modifier.startswith("filters") and shutil.which("nft") is None:
         pytest.skip("needs nft")
     run = resolve(flags=Flags(
@@ -249,20 +442,49 @@ def test_a_real_router_under_each(modifier, tmp_path):
     outcome = execute(bind(run), tmp_path / "out", Silent())
     write.write(tmp_path / "out", formats=["md"])
     report = (tmp_path / "out" / "report.md").read_text()
+    (record,) = json.loads((tmp_path / "out" / "results.json").read_text())["results"]
+    assert record["rates"][0]["loss_percent"]["sum"]["median"] == 0
     if modifier.startswith("filters"):
-        assert "policy drop" in report
+        assert "jump from_left" in report
         return
     trials = [
         json.loads(line.partition(" ")[2])
         for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
     ]
-    done = [t["result"]["modifier"] for t in trials if "modifier" in t["result"]]
+    beside = [t for t in trials if "modifier" in t["result"]]
+    done = [t["result"]["modifier"] for t in beside if t["trial"]["benchmark"] != "preflight"]
     assert all(each["times"] == each["right"] for each in done)
     measured = [t["result"]["modifier"] for t in trials if "frame-loss/" in t["trial"]["key"]]
     assert measured and all(m["times"] == (2 if modifier == "management" else 1) for m in measured)
     (said,) = [said for said in outcome.caveats if said.startswith(f"{modifier}: ")]
     assert f"{sum(m['times'] for m in done):,} right" in said
     assert "what goes on beside the traffic is verified" in report
+    assert said in resume(tmp_path / "out", Silent()).caveats
     if modifier == "routing":
-        ways = [each["what"] for each in done]
+        ways = [t["result"]["modifier"]["what"] for t in beside]
         assert len(set(ways)) == 2 and all(a != b for a, b in pairwise(ways))
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not LAB or shutil.which("nft") is None, reason="needs a lab and nft")
+def test_what_filters_deny_does_not_pass_and_all_is_as_before():
+    """Frames of hosts to whom the device has a route, but which the filters deny or do not know."""
+    asked = {**ROUTER4.settings, "filters": 25, "updates": True}
+    with standing("linux-router", replace(ROUTER4, settings=asked)) as bed:
+        session, net = bed.session, "203.0.113"
+        first, second = session.update_routes(), session.update_routes()
+        assert first != second and session.update_routes() == first
+
+        def passes(src, dst, payload):
+            return bed.through("forward", src, dst, 5000, 53, payload) is not None
+
+        assert passes("198.18.0.2", "198.19.0.2", b"permitted")
+        for number, (src, dst) in enumerate([(1, 101), (50, 150)]):
+            assert not passes(f"{net}.{src}", f"{net}.{dst}", b"denied %d" % number)
+        session.transport.run("nft flush chain inet v6t_filters forward")
+        with pytest.raises(DutError, match="not the 25 filters"):
+            session.verify()
+        assert passes(f"{net}.1", f"{net}.101", b"without the filters")
+        session.restore()
+        left = session.transport.run("nft list tables; ip route show proto 86").out
+        assert "v6t_filters" not in left and net not in left

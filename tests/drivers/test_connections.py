@@ -394,6 +394,24 @@ def test_connections_are_kept_only_while_they_are_whole():
     assert [r.connections.kept for r in results].count(False) >= 2
 
 
+def test_what_goes_on_beside_a_stream_begins_with_phase_two():
+    """After its gap, whether phase 1 went before it or connections were kept, and with nothing else."""
+    device, sent = Scripted(), []
+
+    def stream(trial):
+        sent.append((device.log[-1], trial.pause_s))
+        return device.measure(trial)
+
+    preparing = Preparing(device, device, stream)
+    asked = Connections(100, 100.0, gap_s=2.0, keep=True)
+    trial = Trial("t", "k", 84, 64, "forward", 10.0, 1.0, 0.0, connections=asked)
+    assert [preparing.measure(trial).connections.kept for _ in range(2)] == [False, True]
+    assert sent == [("count", 2.0)] * 2
+    for purpose in ("establish", "tear-down"):
+        preparing.measure(replace(trial, connections=replace(asked, purpose=purpose)))
+    assert len(sent) == 2
+
+
 def test_connections_that_were_lost_meanwhile_are_made_again():
     device = Scripted()
     preparing = Preparing(device, device)

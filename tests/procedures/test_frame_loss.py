@@ -122,6 +122,19 @@ def test_overload_is_divided_between_foreground_and_background(background, fairn
     assert divided.rows[0][-1] == f"{fairness:.4f}"
 
 
+def test_where_no_foreground_came_through_nothing_is_divided():
+    def door(trial):
+        classes = {
+            "fg": ClassCount("foreground", 1000, 1000, 0),
+            "bg": ClassCount("background", 1000, 1000, 500),
+        }
+        return TrialResult({"forward": DirectionResult(classes, trial.duration_s)})
+
+    result = measure_frame_loss(point(rates_fps=(1000.0,)), door)
+    record = frame_loss_record(result, media_fps=2000.0, conditions={})
+    assert record.rates[0].fairness is None
+
+
 def test_one_kind_of_frames_is_not_divided():
     result = measure_frame_loss(point(rates_fps=(1000.0,)), sim(capacity_fps=500.0).measure)
     record = frame_loss_record(result, media_fps=2000.0, conditions={})

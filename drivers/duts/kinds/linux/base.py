@@ -25,7 +25,7 @@ from v6t.drivers.duts.plan import (
     shown,
 )
 from v6t.profiles.errors import DutError
-from v6t.profiles.intent_settings import Nat, settings_of
+from v6t.profiles.intent_settings import IntentSettings, Nat, settings_of
 
 SIDES = ("left", "right")
 SHOWN_ROUTES = 64
@@ -43,6 +43,8 @@ class LinuxDriver(Driver):
     aside = True
     programs: Mapping[str, str] = {}
     """Programs needed beyond ip and sysctl, and Debian's package for each."""
+    helpers: tuple[str, ...] = ()
+    """Programs that only some plans need, which look for them."""
     version_command = "uname -r"
 
     def timeout_s(self, intent: Intent) -> float | None:
@@ -53,7 +55,7 @@ class LinuxDriver(Driver):
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
-        wanted = ("ip", "sysctl", "ethtool", *self.programs)
+        wanted = dict.fromkeys(("ip", "sysctl", "ethtool", *self.programs, *self.helpers))
         ssh = self.options.ssh
         return {
             **LINUX,
@@ -87,7 +89,7 @@ class LinuxDriver(Driver):
             system="Linux",
             version=self.options.version or self.versions[-1],
             interfaces=interfaces,
-            programs=frozenset({"ip", "sysctl", "ethtool", *self.programs}),
+            programs=frozenset({"ip", "sysctl", "ethtool", *self.programs, *self.helpers}),
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -112,10 +114,19 @@ class LinuxDriver(Driver):
         """Both of them, by side."""
         return {side: self.port(intent, side) for side in SIDES}
 
+    def asides(self, intent: Intent) -> dict[str, str]:
+        """Interfaces of a background with VLANs of its own, by side."""
+        return {side: f"v6t-{side}-bg" for side in SIDES if "background" in getattr(intent, side)}
+
+    def all_ports(self, intent: Intent) -> dict[str, str]:
+        """All that test traffic comes in on: by side, the background's by ``SIDE-bg``."""
+        beside = {f"{side}-bg": port for side, port in self.asides(intent).items()}
+        return {**self.ports(intent), **beside}
+
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
-        """See :meth:`moved_route`; not the one that a benchmark may move."""
+        """See :meth:`moved_route`; not the one that a benchmark moves."""
         del facts
-        return self.moved_route(intent, skip=1)
+        return self.moved_route(intent, skip=int(IntentSettings.of(intent).reconfigures))
 
     def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
         """A route to a network without hosts, by a tester's host on the right and by one on the left.
@@ -146,7 +157,7 @@ class LinuxDriver(Driver):
         for side in SIDES:
             steps += self._link(intent, side)
         ports = self.ports(intent)
-        aside = {side: f"v6t-{side}-bg" for side in SIDES if "background" in getattr(intent, side)}
+        aside = self.asides(intent)
         for side, port in aside.items():
             link, vlan = getattr(intent.links, side), getattr(intent, side)["background"]["vlan"]
             name = getattr(self.options, side)

@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_interface, ip_network
+import re
+from collections.abc import Iterator, Mapping
+from ipaddress import (
+    collapse_addresses,
+    ip_address,
+    ip_interface,
+    ip_network,
+    summarize_address_range,
+)
 from typing import Any
 
-from v6t.drivers.duts.kinds.spare import spare4, spare6
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.plan import Intent, Step, Was, checked, shown
+from v6t.profiles.errors import DutError
 
 TABLE = "inet v6t_filters"
+PROGRAM = "nft"
 TO = 100
 """What is added to the last number of a denied source for its destination."""
 
 
-def steps(intent: Intent, ports: Mapping[str, str], count: int) -> list[Step]:
-    """So many conditions for what comes in on either side; all else that is forwarded is dropped.
+def steps(intent: Intent, facts: Facts, ports: Mapping[str, str], count: int) -> list[Step]:
+    """So many conditions for what comes in on either side; nothing else from there is forwarded.
+
+    What the device forwards for anybody else is none of the filters' business: the chain accepts.
 
     Args:
-        intent: whose addresses may pass.
-        ports: interfaces by side.
+        intent: whose addresses may pass: those of the background, too.
+        facts: of the device.
+        ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.
         count: conditions of each direction; the one in the middle lets the test traffic pass.
+
+    Raises:
+        DutError: the device lacks nftables.
     """
-    six = not (_networks(intent.left, 4) and _networks(intent.right, 4)) or (
-        intent.technology == "ipv6-router"
-    )
-    ip, version = ("ip6", 6) if six else ("ip", 4)
-    left, right = _networks(intent.left, version), _networks(intent.right, version)
-    chains = {
-        "left": list(_chain(intent, ip, left, right, count)),
-        "right": list(_chain(intent, ip, right, left, count)),
-    }
+    if PROGRAM not in facts.programs:
+        raise DutError(
+            f"the device lacks the program {PROGRAM}, which filters are made with",
+            "apt-get install nftables",
+        )
+    ways = two_ways(intent, ports)
+    if ways is None:
+        return []
     lines = [f"table {TABLE} {{"]
-    for side, rules in chains.items():
+    for side, other in (("left", "right"), ("right", "left")):
+        rules = _chain(intent, ways[0], getattr(intent, side), getattr(intent, other), count)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
-    lines += ["  chain forward {", "    type filter hook forward priority 0; policy drop;"]
-    lines += [f'    iifname "{port}" jump from_{side}' for side, port in ports.items()]
+    lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
+    for name, port in ports.items():
+        side = name.partition("-")[0]
+        lines += [f'    iifname "{port}" jump from_{side}', f'    iifname "{port}" drop']
     lines += ["  }", "}"]
+    text = "\n".join(lines) + "\n"
     show = f"nft -s list table {TABLE}"
 
     def checker(output: str) -> str | None:
-        seen = [line.split()[-1] for line in output.splitlines() if "addr" in line]
-        wanted = [rule.split()[-1] for rules in chains.values() for rule in rules]
-        if seen != wanted or "policy drop" not in output:
+        if _normal(output) != _normal(text):
             return f"not the {count} filters of each direction; it says {shown(output)}"
         return None
 
@@ -50,7 +67,7 @@ def steps(intent: Intent, ports: Mapping[str, str], count: int) -> list[Step]:
         Step(
             "nft -f -",
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
-            text="\n".join(lines) + "\n",
+            text=text,
             undo=f"nft delete table {TABLE}",
             before=f"nft list table {TABLE} 2>/dev/null || true",
             was=Was.FOREIGN,
@@ -60,23 +77,59 @@ def steps(intent: Intent, ports: Mapping[str, str], count: int) -> list[Step]:
 
 
 def _chain(
-    intent: Intent, ip: str, sources: Iterable[Any], destinations: Iterable[Any], count: int
+    intent: Intent, first: int, here: Mapping[str, Any], there: Mapping[str, Any], count: int
 ) -> Iterator[str]:
-    """``block A to B`` of addresses that no test packet has, ``forward A to B`` among them."""
-    net = spare6(intent) if ip == "ip6" else spare4(intent)
-    protocol = " meta l4proto udp" if ip == "ip6" else ""
+    """``block A to B`` of addresses that no test packet has, ``forward A to B`` among them.
+
+    A background of the other version of IP has a ``forward`` of its own beside the first.
+    """
+    net = spare(intent, first)
     before = (count - 1) // 2
     for number in range(1, count + 1):
         if number == before + 1:
-            allowed = [", ".join(map(str, nets)) for nets in (sources, destinations)]
-            yield f"{ip} saddr {{ {allowed[0]} }} {ip} daddr {{ {allowed[1]} }}{protocol} accept"
+            for version in (first, 10 - first):
+                sources, destinations = _networks(here, version), _networks(there, version)
+                if sources and destinations:
+                    yield _rule(version, _set(sources), _set(destinations), "accept")
         else:
-            source, destination = net[number], net[number + TO]
-            yield f"{ip} saddr {source} {ip} daddr {destination}{protocol} drop"
+            yield _rule(first, str(net[number]), str(net[number + TO]), "drop")
 
 
-def _networks(side: Mapping[str, Any], version: int) -> list[IPv4Network] | list[IPv6Network]:
-    """Of the hosts behind one side."""
-    texts = [ip_interface(text).network for text in side["addresses"]]
+def _rule(version: int, source: str, destination: str, verdict: str) -> str:
+    ip, protocol = ("ip6", " meta l4proto udp") if version == 6 else ("ip", "")
+    return f"{ip} saddr {source} {ip} daddr {destination}{protocol} {verdict}"
+
+
+def _set(nets: list[Any]) -> str:
+    return f"{{ {', '.join(map(str, nets))} }}"
+
+
+def _networks(side: Mapping[str, Any], version: int) -> list[Any]:
+    """Of the hosts behind one side, and of its background."""
+    beside = side.get("background", {}).get("addresses", ())
+    texts = [ip_interface(text).network for text in (*side["addresses"], *beside)]
     found: Any = [*texts, *(ip_network(text) for text in side["routes"])]
     return list(collapse_addresses([net for net in found if net.version == version]))
+
+
+_ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
+
+
+def _normal(text: str) -> str:
+    """Rules as nftables lists them and as they were written, alike: addresses as sorted networks."""
+    plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
+    return _ADDRESSES.sub(
+        lambda found: f"{found[1]} {_set(_read((found[2] or found[3]).split(', ')))}", plain
+    )
+
+
+def _read(texts: list[str]) -> list[Any]:
+    """Addresses, networks and ranges; neighbouring ones become one."""
+    found: list[Any] = []
+    for text in texts:
+        low, dash, high = text.partition("-")
+        if dash:
+            found += summarize_address_range(ip_address(low), ip_address(high))
+        else:
+            found.append(ip_network(text.strip()))
+    return list(collapse_addresses(found))

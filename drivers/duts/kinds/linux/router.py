@@ -16,6 +16,7 @@ class LinuxRouter(LinuxDriver):
     name = "linux-router"
     title = "Linux kernel forwarding, IPv4 and IPv6"
     technologies = ("ipv4-router", "ipv6-router")
+    helpers = (filters.PROGRAM,)
     executed = "configured, verified, measured and restored with real frames (kernel 6.18)"
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -27,6 +28,6 @@ class LinuxRouter(LinuxDriver):
         """A route to a network without hosts, moved from one side to the other."""
         return self.moved_route(intent)
 
-    def filters(self, intent: Intent, count: int) -> Sequence[Step]:
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """A table of nftables' own."""
-        return filters.steps(intent, self.ports(intent), count)
+        return filters.steps(intent, facts, self.all_ports(intent), count)

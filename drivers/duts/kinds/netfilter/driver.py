@@ -44,6 +44,7 @@ class Conntracked(LinuxDriver):
 class NetfilterNat(Conntracked):
     """NAT by rules for the connections of the clients' networks."""
 
+    helpers = (filters.PROGRAM,)
     version: ClassVar[int] = 4
     """Of IP."""
     limits: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
@@ -79,9 +80,9 @@ class NetfilterNat(Conntracked):
                 "that is another program's firewall (Docker, ufw): use a device without it",
             )
 
-    def filters(self, intent: Intent, count: int) -> Sequence[Step]:
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """A table of nftables' own; it sees the clients' own addresses in both directions."""
-        return filters.steps(intent, self.ports(intent), count)
+        return filters.steps(intent, facts, self.all_ports(intent), count)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""

@@ -203,7 +203,7 @@ class Vpp(Driver):
         if ways is None:
             return None
         version, (there, back) = ways[0], [f"via {host} {port}" for host, port in ways[1:]]
-        net = spare(intent, version, skip=1)
+        net = spare(intent, version, skip=int(IntentSettings.of(intent).reconfigures))
         show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
 
         def moved(way: str, other: str) -> str:
@@ -216,9 +216,11 @@ class Vpp(Driver):
             add=moved(there, back),
             change=moved(back, there),
             remove=f"{both[0]} >/dev/null; {both[1]} >/dev/null; true",
-            look=f"{show} | sed -n '\\|^{net} |,$p'",
-            added=ways[1][0],
-            changed=ways[2][0],
+            # the hosts alone: a way that was not taken away is there beside the new one
+            look=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
+            added=f"via {ways[1][0]}",
+            changed=f"via {ways[2][0]}",
+            alone=True,
         )
 
     def beside(self, intent: Intent, facts: Facts) -> Change | None:
