@@ -28,7 +28,7 @@ FEWEST = 3
 """Runs on either side of a change; in short series more are needed: of 30 runs one order in 4,060 has
 the three lowest at the end."""
 _SHUFFLES, _SEED = (499, *[9500] * 21), 2544
-"""Few tell of most series that nothing changed; all are for those of which the first thousands are unsure."""
+"""Few tell of most series that nothing changed; most are for those of which the first few are unsure."""
 _AROUND, _FAR = 2, 5.0
 """So many runs before and after a run tell whether it is far from them, in standard deviations."""
 _OF_NORMAL = 1.4826
@@ -205,14 +205,15 @@ def _chance(series: NDArray[np.float64]) -> float:
 
     observed = _step(series)[0]
     shuffle = np.random.Generator(np.random.PCG64(_SEED))
-    as_large, made = 0, 0
-    for number, more in enumerate(_SHUFFLES, 1):
+    as_large, made, chance = 0, 0, 1.0
+    for more in _SHUFFLES:
         shuffled = shuffle.permuted(np.tile(series, (more, 1)), axis=1)
         as_large += int((_step(shuffled) >= observed - 1e-9).sum())
         made += more
-        if as_large > 2 + 3 * CHANCE * made or (not as_large and number == 2):
+        chance = (1 + as_large) / (1 + made)
+        if chance <= CHANCE or as_large > 2 + 3 * CHANCE * made:
             break
-    return (1 + as_large) / (1 + made)
+    return chance
 
 
 def _cut(values: NDArray[np.float64]) -> int:
