@@ -41,9 +41,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_WAITING = (
-    "<!DOCTYPE html><main><p>The report appears when the trial in progress is over.</p></main>"
-)
+_WAITING = "<!DOCTYPE html><main><p>The report appears when the trial or the run in progress is over.</p></main>"
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -73,7 +71,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 class LiveView:
-    """Serves the page of one run, and tells what happens to whoever watches on a terminal."""
+    """Serves the page of a run or a campaign, and tells what happens to whoever watches on a terminal."""
 
     def __init__(
         self,
@@ -99,7 +97,7 @@ class LiveView:
         self._version = 0
         self._progress: Any = None
         self._trials: deque[str] = deque(maxlen=TRIALS)
-        self._state = self._told("The run begins.")
+        self._state = self._told("It begins.")
         self._report = _WAITING
         self._looked = -LOOKED_S
         self._next = 0.0
@@ -117,7 +115,7 @@ class LiveView:
         )
         if not ipaddress.ip_address(address[0]).is_loopback:
             watch.say(
-                f"note: everybody who reaches {self.url} can read this run: results, settings, "
+                f"note: everybody who reaches {self.url} can read all of it: results, settings, "
                 "addresses, what the device said of itself; without password or encryption"
             )
 

@@ -33,7 +33,7 @@ async function update() {
       shown = state.version;
     }
   } catch (lost) {
-    now.textContent = "The run has ended, or its machine cannot be reached: this is what was seen last.";
+    now.textContent = "It has ended, or its machine cannot be reached: this is what was seen last.";
   }
   setTimeout(update, 2000);
 }

@@ -316,6 +316,7 @@ def test_a_taken_port_is_said_before_a_campaign_begins(view, tmp_path, text):
     assert [path.name for path in directory.iterdir()] == ["campaign.json"]
 
 
+@pytest.mark.slow
 def test_two_testbeds_are_followed(tmp_path):
     """The report is that of the runs that are over, made when one of them ends."""
     (tmp_path / "campaign.yaml").write_text(TWO_BEDS)
@@ -366,7 +367,7 @@ def test_no_words_of_one_run_under_the_name_of_another(tmp_path):
 
 
 def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_path, monkeypatch):
-    campaign, directory = campaign_in(tmp_path)
+    campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
     assert carry_out(directory, campaign.runs, Heard()) == []
     (directory / campaign.runs[1].directory / "config.json").write_text("{")
     read, load = [], write.load
@@ -381,7 +382,7 @@ def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_p
 
 
 def test_states_are_read_again_only_when_they_changed(tmp_path, monkeypatch):
-    campaign, directory = campaign_in(tmp_path)
+    campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
     states = States(directory, campaign)
     assert states.told() == ("0 of 2 runs are complete; now none has a result yet", 0)
     assert carry_out(directory, campaign.runs[:1], Heard()) == []
