@@ -188,7 +188,9 @@ def _groups(splits: Sequence[_Split]) -> list[list[_Split]]:
 
 
 @lru_cache(maxsize=8)  # every frame size and both phases ask for the same order
-def _rows(counts: tuple[int, ...], even: int, doublings: int, seed: str) -> list[NDArray[np.int64]]:
+def _rows(
+    counts: tuple[int, ...], even: int, doublings: int, seed: str
+) -> tuple[NDArray[np.int64], ...]:
     """Places of each field's values in their list, one a combination."""
     rows = list(range(math.prod(counts)))  # numbers of combinations, the last field's fastest
     random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
@@ -197,7 +199,10 @@ def _rows(counts: tuple[int, ...], even: int, doublings: int, seed: str) -> list
         passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
         shuffled = (chance.sample(p, len(p)) for p in passes)
         rows = [row for place in zip(*shuffled, strict=True) for row in place]
-    return [places.astype(np.int64) for places in np.unravel_index(rows, counts)]
+    found = tuple(places.astype(np.int64) for places in np.unravel_index(rows, counts))
+    for places in found:
+        places.setflags(write=False)
+    return found
 
 
 def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:

@@ -37,7 +37,7 @@ def calls_a_trial(path, sizes):
 
 
 def test_a_trial_costs_the_same_in_a_campaign_of_four_times_as_many(tmp_path):
-    rehearse(tmp_path / "warm", ONE, repetitions=1)
+    rehearse(tmp_path / "warm", FOUR, repetitions=1)
     few, many = (calls_a_trial(tmp_path / str(len(s)), s) for s in (ONE, FOUR))
     assert many < 1.1 * few
 

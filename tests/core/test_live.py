@@ -229,11 +229,12 @@ def test_a_browser_follows_the_run(tmp_path):
         try:
             for _ in range(600):
                 state = json.loads(asked(view.url, "/now")[2])
-                if (
-                    state["version"] and state["trials"]
-                ):  # self-tests come before and are in neither
+                # self-tests come before and are not listed
+                if state["version"] and state["trials"]:
                     break
                 time.sleep(0.1)
+            else:
+                pytest.fail("no trial of the run was listed")
             page = shown(browser, view.url, tmp_path)
         finally:
             ended.set()
@@ -266,13 +267,17 @@ def test_a_browser_follows_a_campaign(tmp_path):
     command = [*COMMAND, *map(str, given), "--live=127.0.0.1:0", "--no-report"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as campaign:
         try:
-            url = next(found[1] for line in campaign.stderr if (found := LIVE.match(line)))
+            lines = (found[1] for line in campaign.stderr if (found := LIVE.match(line)))
+            url = next(lines, None)
+            assert url is not None, "the campaign ended without a page"
             threading.Thread(target=campaign.stderr.read, daemon=True).start()
             for _ in range(600):
                 state = json.loads(asked(url, "/now")[2])
                 if "002-customers-128: " in state["now"]:
                     break
                 time.sleep(0.05)
+            else:
+                pytest.fail("the second run was never told")
             page = shown(browser, url, tmp_path)
         finally:
             campaign.terminate()

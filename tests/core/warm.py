@@ -78,28 +78,35 @@ def main(path: str) -> int:
     listening.bind(path)
     listening.listen(64)
     print("ready", flush=True)
-    lines: dict[int, socket.socket] = {}
-    pids: dict[int, int] = {}
+    running: dict[int, tuple[int, socket.socket]] = {}  # by what tells that a command has ended
     while True:
-        for waiting in select.select([listening, *pids], [], [])[0]:
-            if waiting is not listening:
-                pid = pids.pop(waiting)
-                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                os.close(waiting)
-                with contextlib.suppress(OSError), lines.pop(waiting) as line:
-                    line.sendall(struct.pack("!i", status))
-                continue
-            line, _ = listening.accept()
+        gone = {line: pid for pid, line in running.values()}
+        ready = select.select([listening, *running, *gone], [], [])[0]
+        for ended in running.keys() & ready:
+            pid, line = running.pop(ended)
+            gone.pop(line)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            os.close(ended)
+            with contextlib.suppress(OSError), line:
+                line.sendall(struct.pack("!i", status))
+        for line in gone.keys() & ready:
+            os.kill(gone[line], signal.SIGKILL)  # nobody waits for it any more
+        if listening not in ready:
+            continue
+        line, _ = listening.accept()
+        try:
             words, directory, environment, files = _asked(line)
-            pid = os.fork()
-            if not pid:
-                listening.close()
-                line.close()
-                return _become(words, directory, environment, files)
-            for file in files:
-                os.close(file)
-            ended = os.pidfd_open(pid)
-            lines[ended], pids[ended] = line, pid
+        except EOFError:
+            line.close()
+            continue
+        pid = os.fork()
+        if not pid:
+            for other in (listening, line, *gone):
+                other.close()
+            return _become(words, directory, environment, files)
+        for file in files:
+            os.close(file)
+        running[os.pidfd_open(pid)] = pid, line
 
 
 def _imported() -> None:
@@ -122,16 +129,21 @@ def _asked(line: socket.socket) -> tuple[list[str], str, dict[str, str], list[in
     head, ancillary, _, _ = line.recvmsg(_LENGTH.size, socket.CMSG_SPACE(4 * files.itemsize))
     for _, _, data in ancillary:
         files.frombytes(data)
+    if len(head) < _LENGTH.size:
+        raise EOFError
     (length,) = _LENGTH.unpack(head)
     text = b""
     while len(text) < length:
-        text += line.recv(length - len(text))
+        part = line.recv(length - len(text))
+        if not part:
+            raise EOFError
+        text += part
     words, directory, environment = json.loads(text)
     return words, directory, environment, [*files]
 
 
 def _become(words: list[str], directory: str, environment: dict[str, str], files: list[int]) -> int:
-    """Stand where the launcher stands; from here on everything is as in a process of its own."""
+    """Stand where the launcher stands; only what was read on import is the waiting process's."""
     from v6t.core.cli import main as cli
 
     libc = ctypes.CDLL(None, use_errno=True)
