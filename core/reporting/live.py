@@ -41,7 +41,9 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_WAITING = "<!DOCTYPE html><main><p>The report appears when the trial, or the run, in progress is over.</p></main>"
+_WAITING = (
+    "<!DOCTYPE html><main><p>The report appears when what is measured now is over.</p></main>"
+)
 
 
 def address_of(text: str) -> tuple[str, int]:
