@@ -31,11 +31,10 @@ p.good, p.warning, p.bad, ul.warning, ul.bad { border-left: .4rem solid; padding
 .bad { border-color: #d55e00 !important; }
 ul.warning, ul.bad { padding-left: 2rem; }
 .columns { columns: 2 24rem; column-gap: 2rem; margin-bottom: 1rem; }
-.columns > div { break-inside: avoid; }
+.columns > div { break-inside: avoid; padding-top: .8rem; }
 .columns table { width: 100%; }
 .columns .facts th { width: 9rem; }
 h3 { font-size: 1rem; margin: .8rem 0 -.4rem; }
-.columns > div { padding-top: .8rem; }
 .columns h3 { margin-top: 0; }
 ul.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr));
   gap: .8rem; list-style: none; padding: 0; margin: 1rem 0; }
@@ -61,7 +60,7 @@ summary { cursor: pointer; font-weight: 600; }
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
   nav { display: none; }
-  figure, tr, ul.cards li, .columns > div { break-inside: avoid; }
+  figure, tr, ul.cards li { break-inside: avoid; }
   h2, h3, caption, summary { break-after: avoid; }
   thead { display: table-header-group; }
   table { font-size: 7.5pt; }

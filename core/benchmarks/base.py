@@ -72,6 +72,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         one_size: it counts connections: a mix of frame sizes means nothing to it.
         reconfigures: its trials change the device while traffic goes on.
         alone: it cannot stand beside others in one run.
+        searches: it offers what device or tester may not carry; trials that the tester spoils are made again.
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
     """
 
@@ -92,6 +93,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     one_size: ClassVar[bool] = False
     reconfigures: ClassVar[bool] = False
     alone: ClassVar[bool] = False
+    searches: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
 
     @property

@@ -55,6 +55,7 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
     summary = "How many connections the device's table holds."
     phase = Phase.TABLE
     order = 20
+    searches = True
     fills_table = False
     one_size = True
     section = "capacity"

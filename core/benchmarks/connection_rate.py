@@ -49,6 +49,7 @@ class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRec
     summary = "The highest rate at which every new connection stands."
     phase = Phase.CONNECTIONS
     order = 10
+    searches = True
 
     def cost(self, point: Point) -> Cost:
         """All searches, at half of the highest rate offered."""

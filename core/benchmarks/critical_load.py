@@ -45,6 +45,7 @@ class CriticalLoad(CriticalLoadPresentation, Benchmark[CriticalLoadRecord, Criti
         "The load at which a device with random loss loses a given share on average (PLRsearch)."
     )
     order = 120
+    searches = True
     connections = "also"
     section = "critical_load"
     model = CriticalLoadSettings

@@ -61,6 +61,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
     summary = "The throughput of one flow, and how it changes with more of them."
     phase = Phase.VARIANTS
     order = 10
+    searches = True
     section = "flows"
     model = FlowSettings
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)

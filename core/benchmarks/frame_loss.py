@@ -42,6 +42,7 @@ class FrameLoss(FrameLossPresentation, Benchmark[FrameLossRecord, FrameLossSetti
 
     summary = "The share of frames that is lost at rates from the maximum down."
     order = 30
+    searches = True
     connections = "also"
     section = "frame_loss"
     model = FrameLossSettings

@@ -85,6 +85,7 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
 
     summary = "Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."
     order = 15
+    searches = True
     connections = "also"
     section = "mlrsearch"
     model = MlrSettings

@@ -89,7 +89,8 @@ def with_phase_one(point: Point, cost: Cost) -> Cost:
     asked = made.connections(c.count, assumed_rate(point))
     own_s, beyond_s = asked.lasting_s + c.gap_ms / 1000, emptying_s(point, c.count)
     if c.keep:
-        return cost + Cost(0, own_s + beyond_s, beyond_s=beyond_s)
+        once_s = own_s + beyond_s
+        return cost + Cost(0, once_s, beyond_s=once_s, once_s=once_s)
     return cost.with_each(own_s, beyond_s)
 
 

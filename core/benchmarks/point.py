@@ -36,12 +36,14 @@ class Cost:
         least: both, if it carries that at once; None: the same.
         beyond_s: of all seconds those that are no trial's own, but the tester's and the device's
             around it.
+        once_s: of these, what passes once and around no trial.
     """
 
     trials: int
     seconds: float
     least: tuple[int, float] | None = None
     beyond_s: float = 0.0
+    once_s: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
         """Both, one after the other."""
@@ -49,13 +51,24 @@ class Cost:
         if self.least is not None or other.least is not None:
             mine, its = self.at_least, other.at_least
             least = mine[0] + its[0], mine[1] + its[1]
-        beyond_s = self.beyond_s + other.beyond_s
-        return Cost(self.trials + other.trials, self.seconds + other.seconds, least, beyond_s)
+        return Cost(
+            self.trials + other.trials,
+            self.seconds + other.seconds,
+            least,
+            self.beyond_s + other.beyond_s,
+            self.once_s + other.once_s,
+        )
 
     def __mul__(self, times: int) -> Cost:
         """As often."""
         least = self.least and (times * self.least[0], times * self.least[1])
-        return Cost(times * self.trials, times * self.seconds, least, times * self.beyond_s)
+        return Cost(
+            times * self.trials,
+            times * self.seconds,
+            least,
+            times * self.beyond_s,
+            times * self.once_s,
+        )
 
     @property
     def at_least(self) -> tuple[int, float]:
@@ -71,7 +84,9 @@ class Cost:
         longer = seconds + beyond_s
         least = self.least and (self.least[0], self.least[1] + longer * self.least[0])
         around_s = self.beyond_s + beyond_s * self.trials
-        return Cost(self.trials, self.seconds + longer * self.trials, least, around_s)
+        return replace(
+            self, seconds=self.seconds + longer * self.trials, least=least, beyond_s=around_s
+        )
 
 
 def cost_of(at: Conditions, trials: int, duration_s: float) -> Cost:

@@ -61,6 +61,7 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
     summary = "The highest rate at which every DNS query is answered rightly in time."
     phase = Phase.QUERIES
     order = 10
+    searches = True
     exchange = "queries"
     section = "resolution"
     model = ResolutionSettings

@@ -28,6 +28,7 @@ class Throughput(ThroughputPresentation, Benchmark[ThroughputRecord, StrictModel
 
     summary = "The highest rate at which no frame is lost."
     order = 10
+    searches = True
     connections = "also"
     heeds = frozenset({"adaptive"})
 

@@ -228,7 +228,7 @@ def carry_out(
         directory: of the campaign.
         runs: which ones.
         watch: told what happens.
-        begun: told the name of each run that begins.
+        begun: told the name of each run that begins, and ``""`` when all are over.
 
     Returns:
         The errors of the runs that failed.
@@ -240,8 +240,8 @@ def carry_out(
         if status == COMPLETE:
             clock.passed(run)
             continue
-        watch.say(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
         begun(run.directory)
+        watch.say(f"run {number} of {len(runs)}, {run.directory}{clock.left()}")
         began = time.monotonic()
         try:
             with blaming():
@@ -251,6 +251,7 @@ def carry_out(
             _note_failure(directory, run, exc)
             watch.say(f"{run.directory} failed: {exc.message}")
         clock.made(run, time.monotonic() - began)
+    begun("")
     return errors
 
 

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.campaigns.campaign import Campaign, failure_of, opened, status_of
+from v6t.core.campaigns.campaign import FAILED, Campaign, failure_of, opened, status_of
+from v6t.core.campaigns.campaign import CampaignRun as Planned
 from v6t.core.reporting import write
-from v6t.profiles.errors import UsageError
+from v6t.core.runs.results_file import COMPLETE
+from v6t.profiles.errors import UsageError, V6tError
 
 if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun
@@ -79,14 +81,20 @@ def write_summary(
     return written
 
 
-def page_of(directory: Path, campaign: Campaign) -> str:
-    """The report so far as a page of its own: without figures, and without files beside it."""
+def page_of(directory: Path, campaign: Campaign, kept: dict[str, CampaignRun]) -> str:
+    """The report so far as a page of its own: without figures, and without files beside it.
+
+    Args:
+        directory: of the campaign.
+        campaign: what was planned.
+        kept: runs that were complete when a page was made before; added to.
+    """
     from v6t.analysis.report.campaign import campaign_document
     from v6t.analysis.report.html import to_html
     from v6t.core.benchmarks.registry import presentations
 
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
-    runs = runs_of(directory, campaign)
+    runs = runs_of(directory, campaign, kept)
     return to_html(campaign_document(*head, runs, presentations(), figures=False, links=False))
 
 
@@ -104,27 +112,39 @@ def tables(runs: Sequence[CampaignRun]) -> list[Sheet]:
     ]
 
 
-def runs_of(directory: Path, campaign: Campaign) -> list[CampaignRun]:
-    """What each run of a campaign has found so far, read from its directory."""
-    from v6t.analysis.report.campaign_run import CampaignRun
+def runs_of(
+    directory: Path, campaign: Campaign, kept: dict[str, CampaignRun] | None = None
+) -> list[CampaignRun]:
+    """What each run of a campaign has found so far, read from its directory.
 
+    Args:
+        directory: of the campaign.
+        campaign: what was planned.
+        kept: complete runs by their names, which are not read again; added to.
+    """
+    kept = {} if kept is None else kept
     found = []
     for run in campaign.runs:
-        failure = failure_of(directory, run) or {}
-        path = directory / run.directory
-        data = write.load(path) if (path / "config.json").exists() else None
-        found.append(
-            CampaignRun(
-                run.directory,
-                run.experiment,
-                run.testbed,
-                run.axes,
-                status_of(directory, run),
-                str(failure.get("message", "")),
-                data,
-            )
-        )
+        made = kept.get(run.directory) or _read(directory, run)
+        if made.status == COMPLETE:
+            kept[run.directory] = made
+        found.append(made)
     return found
+
+
+def _read(directory: Path, run: Planned) -> CampaignRun:
+    """One run; one that cannot be read hides no other."""
+    from v6t.analysis.report.campaign_run import CampaignRun
+
+    status, data = status_of(directory, run), None
+    failure = str((failure_of(directory, run) or {}).get("message", ""))
+    path = directory / run.directory
+    try:
+        if (path / "config.json").exists():
+            data = write.load(path)
+    except V6tError as exc:
+        status, failure = FAILED, f"it cannot be read: {exc.message}"
+    return CampaignRun(run.directory, run.experiment, run.testbed, run.axes, status, failure, data)
 
 
 def _csv(content: dict[str, Any]) -> str:

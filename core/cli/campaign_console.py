@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
+from v6t.core.campaigns.states import States
 from v6t.core.cli.stopping import of_campaign, signals
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.reporting.write import UNREPORTED
 from v6t.core.runs.export import configuration
-from v6t.core.runs.results_file import COMPLETE, RUNNING
 from v6t.core.runs.wording import duration
 from v6t.profiles.errors import UsageError
 from v6t.profiles.plain_text import in_one_line
@@ -51,13 +51,10 @@ def show_plan(campaign: Campaign) -> None:
 
 def begin(campaign: Campaign, directory: Path, report: bool, page: str | None) -> int:
     """Start a campaign in a new directory."""
-    if page is not None:
-        from v6t.core.reporting.live import address_of
-
-        address_of(page)  # what is wrong with it is said before anything is on disk
-    start(campaign, directory)
-    print(f"{len(campaign.runs)} runs, about {duration(campaign.duration_s)}", file=sys.stderr)
-    return continue_campaign(directory, report, None, page)
+    with _page(page, directory, campaign) as view:  # what is wrong with it is said before all else
+        start(campaign, directory)
+        print(f"{len(campaign.runs)} runs, about {duration(campaign.duration_s)}", file=sys.stderr)
+        return _carry_on(directory, opened(directory), report, view)
 
 
 def continue_campaign(
@@ -65,22 +62,41 @@ def continue_campaign(
 ) -> int:
     """Make what is not complete; returns the exit status of the first run that failed."""
     campaign = opened(directory)
+    if group is None:
+        with _page(page, directory, campaign) as view:
+            return _carry_on(directory, campaign, report, view)
     groups = campaign.groups()
-    if group is not None:
-        if group not in groups:
-            raise UsageError(f"this campaign has no group of runs '{group}'")
-        return _work(directory, groups[group], report, f"[{group}] ", _unseen)
-    served = _unseen if page is None else partial(_served, page, directory, campaign)
+    if group not in groups:
+        raise UsageError(f"this campaign has no group of runs '{group}'")
+    return _work(directory, groups[group], report, f"[{group}] ", None)
+
+
+def _carry_on(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
+    groups = campaign.groups()
     with _locked(directory), signals(lambda: of_campaign(lambda: _begun(directory), directory)):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import work_in_parallel
 
-            status = work_in_parallel(
-                directory, groups, report, partial(_look_on, directory, campaign, served)
-            )
+            look_on = partial(_look_on, directory, campaign, view)
+            status = work_in_parallel(directory, groups, report, look_on)
         else:
-            status = _work(directory, campaign.runs, report, "", served)
+            status = _work(directory, campaign.runs, report, "", view)
     return _conclude(directory, campaign, status, report)
+
+
+@contextmanager
+def _page(page: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
+    """What is served to browsers; its port is taken, and nobody is answered yet."""
+    if page is None:
+        yield None
+        return
+    from v6t.core.campaigns.summary import page_of
+    from v6t.core.cli.progress import Plain
+    from v6t.core.reporting.live import LiveView, address_of
+
+    made = partial(page_of, campaign=campaign, kept={})
+    with contextlib.closing(LiveView(address_of(page), directory, Plain(), made)) as view:
+        yield view
 
 
 def _begun(directory: Path) -> dict[Path, ResolvedRun]:
@@ -92,55 +108,31 @@ def _begun(directory: Path) -> dict[Path, ResolvedRun]:
     return found
 
 
-Served = Callable[[Any], contextlib.AbstractContextManager[tuple[Any, "LiveView | None"]]]
-"""Whoever watches, and the page for browsers if there is one."""
-
-
-def _unseen(watch: Any) -> contextlib.AbstractContextManager[tuple[Any, LiveView | None]]:
-    return contextlib.nullcontext((watch, None))
-
-
-@contextmanager
-def _served(
-    page: str, directory: Path, campaign: Campaign, watch: Any
-) -> Iterator[tuple[Any, LiveView | None]]:
-    from v6t.core.campaigns.summary import page_of
-    from v6t.core.reporting.live import LiveView, address_of
-
-    made = lambda path: page_of(path, campaign)  # noqa: E731
-    with LiveView(address_of(page), directory, watch, made) as view:
-        yield view, view
-
-
 def _look_on(
-    directory: Path, campaign: Campaign, served: Served, at_work: Callable[[], bool]
+    directory: Path, campaign: Campaign, view: LiveView | None, at_work: Callable[[], bool]
 ) -> None:
     """While processes of their own make the runs, a page says which of them go on."""
-    from v6t.core.cli.progress import Plain
-
-    def going_on() -> str:
-        states = [(run.directory, status_of(directory, run)) for run in campaign.runs]
-        done = sum(state == COMPLETE for _, state in states)
-        now = ", ".join(name for name, state in states if state == RUNNING)
-        return f"{done} of {len(states)} runs are complete; now {now or 'none has a result yet'}"
-
-    with served(Plain()) as (_, view):
-        while view is not None and at_work():
-            view.glance(going_on)
+    if view is None:
+        return
+    states = States(directory, campaign)
+    with view:
+        while at_work():
+            view.glance(states.told)
             time.sleep(1.0)
 
 
 def _work(
-    directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, served: Served
+    directory: Path, runs: Sequence[CampaignRun], report: bool, prefix: str, view: LiveView | None
 ) -> int:
     from rich.console import Console
     from v6t.core.cli.progress import Live, Plain
 
     errors = Console(stderr=True)
     live = Live(errors, " of this run") if errors.is_terminal and not prefix else None
-    with served(_Prefixed(live or Plain(), prefix)) as (watch, view):
+    watch: Any = _Prefixed(live or Plain(), prefix)
+    begun = (lambda run: None) if view is None else view.begun
+    with contextlib.nullcontext(watch) if view is None else view.beside(watch) as watch:
         try:
-            begun = (lambda run: None) if view is None else view.begun
             failed = carry_out(directory, runs, watch, begun)
         except KeyboardInterrupt:
             again = f"v6t campaign --resume {shlex.quote(str(directory))}"

@@ -1,7 +1,8 @@
 """A run or a campaign watched from a browser: its page, read only, served for as long as it lasts.
 
-The report is made between trials, in the thread that runs them, and only when somebody looks: nothing
-is computed while frames are timed. What is served meanwhile is text that was made before.
+The report is made only when somebody looks, and between trials, in the thread that runs them: nothing is
+computed while frames are timed. Runs on several testbeds have processes of their own and no common pause:
+their report is made once for each run that ends. What is served meanwhile is text that was made before.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _WAITING = (
-    "<!DOCTYPE html><main><p>The report appears when the trial in progress is over.</p></main>"
+    "<!DOCTYPE html><main><p>The report appears when what is measured now is over.</p></main>"
 )
 
 
@@ -72,7 +73,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 class LiveView:
-    """Serves the page of one run, and tells what happens to whoever watches on a terminal."""
+    """Serves the page of a run or a campaign, and tells what happens to whoever watches on a terminal."""
 
     def __init__(
         self,
@@ -94,13 +95,15 @@ class LiveView:
         """
         self._path, self._watch, self._page = path, watch, page or _of_run
         self._about = ""
+        self._ended = 0
         self._version = 0
         self._progress: Any = None
         self._trials: deque[str] = deque(maxlen=TRIALS)
-        self._state = self._told("The run begins.")
+        self._state = self._told("It begins.")
         self._report = _WAITING
         self._looked = -LOOKED_S
         self._next = 0.0
+        self._serves = False
         try:
             self._server = _Server(address, self)
         except OSError as exc:
@@ -114,19 +117,31 @@ class LiveView:
         )
         if not ipaddress.ip_address(address[0]).is_loopback:
             watch.say(
-                f"note: everybody who reaches {self.url} can read this run: results, settings, "
+                f"note: everybody who reaches {self.url} can read all of it: results, settings, "
                 "addresses, what the device said of itself; without password or encryption"
             )
 
     def __enter__(self) -> LiveView:
         self._thread.start()
+        self._serves = True
         self._watch.say(f"live: {self.url}")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
+        self.close()
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._serves:
+            self._server.shutdown()
+            self._thread.join()
+        self._serves = False
         self._server.server_close()
-        self._thread.join()
+
+    def beside(self, watch: Any) -> LiveView:
+        """The same, with somebody else on the terminal."""
+        self._watch = watch
+        return self
 
     def say(self, text: str) -> None:
         """What is going on."""
@@ -149,13 +164,20 @@ class LiveView:
         self._tell(visible(happening(now, self._progress, 0.0)))
 
     def begun(self, run: str) -> None:
-        """One of several runs: what is told from now on is about it."""
-        self._about = f"{run}: "
+        """One of several runs: what is told from now on is about it; ``""``: about none of them."""
+        self._about = f"{run}: " if run else ""
+        self._progress = None
+        self._trials.clear()
 
-    def glance(self, text: Callable[[], str]) -> None:
-        """What is going on elsewhere, asked only while somebody looks."""
-        if time.monotonic() - self._looked < LOOKED_S:
-            self._tell(visible(text()))
+    def glance(self, seen: Callable[[], tuple[str, int]]) -> None:
+        """What is going on elsewhere, and how many runs are over there; asked only while somebody looks."""
+        if time.monotonic() - self._looked >= LOOKED_S:
+            return
+        now, ended = seen()
+        if ended > self._ended:
+            self._ended = ended
+            self._make()
+        self._state = self._told(visible(now))
 
     def answer(self, path: str) -> tuple[str, str] | None:
         """Type and text of what is asked for; None: there is no such thing."""

@@ -33,7 +33,7 @@ async function update() {
       shown = state.version;
     }
   } catch (lost) {
-    now.textContent = "The run has ended, or its machine cannot be reached: this is what was seen last.";
+    now.textContent = "It has ended, or its machine cannot be reached: this is what was seen last.";
   }
   setTimeout(update, 2000);
 }
@@ -42,6 +42,8 @@ update();
 _STYLE = """
 #now { position: sticky; top: 0; margin: 0; padding: .6rem 1rem; background: #fff8e6;
   border-bottom: 2px solid #e69f00; font: 16px/1.5 system-ui, sans-serif; z-index: 1; }
+/* what is replaced at each update has no remembered height: the page would jump */
+#report section, #report figure { content-visibility: visible; }
 #trials { font: 13px/1.5 ui-monospace, monospace; color: #444; }
 """
 POLICY = (

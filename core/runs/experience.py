@@ -19,6 +19,8 @@ from v6t.core.runs.tester_capacity import cache, tester_facts
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
+_FORMAT = 2
+"""Raised whenever a figure comes to mean something else: files of another format are not read."""
 _MOST = 500
 """Stages that are kept of a device."""
 
@@ -135,4 +137,4 @@ def _path(bound: BoundRun) -> Path:
         run.modifier,
     ]
     name = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
-    return cache() / f"times-{name}.json"
+    return cache() / f"times-{_FORMAT}-{name}.json"

@@ -172,6 +172,7 @@ class Forecast:
                 seconds=self._planned.seconds + once.seconds,
                 trials=self._planned.trials + once.trials,
                 beyond_s=self._planned.beyond_s + once.beyond_s,
+                once_s=self._planned.once_s + once.once_s,
             )
         self._again = self._search if search else None
 
@@ -250,14 +251,15 @@ class Forecast:
         ease, excess = self._ease(planned)
         pace, easy_pace = self._paces(planned)
         full_s = planned.own_s * pace
+        once_s = planned.once_s * min(1.0, easy_pace)
         if planned.least is None:
-            return full_s * self._ratio(planned.stage), 0.0
+            return full_s * self._ratio(planned.stage) + once_s, 0.0
         full_s *= excess
         least_s = planned.least_own_s * easy_pace
         likely = self._likely(ease)
         return (
-            likely * least_s + (1 - likely) * full_s,
-            (full_s - least_s) * math.sqrt(ease * (1 - ease)),
+            likely * least_s + (1 - likely) * full_s + once_s,
+            max(0.0, full_s - least_s) * math.sqrt(ease * (1 - ease)),
         )
 
     def _paces(self, planned: PlannedStage) -> tuple[float, float]:
@@ -270,7 +272,11 @@ class Forecast:
         around = Tally(usual, 0.0, usual * planned.each_beyond_s)
         again = Tally(_USUAL_AGAIN)
         if planned.again_s:
-            again.again = _USUAL_AGAIN * planned.again_s / (planned.seconds - planned.again_s)
+            again.again = (
+                _USUAL_AGAIN
+                * planned.again_s
+                / (planned.seconds - planned.again_s - planned.once_s)
+            )
         name = planned.stage.name
         for other, tally in [*self._tallies.items(), (self.stage.name, self._running())]:
             weight = 1.0 if other == name else _ELSEWHERE
@@ -303,8 +309,15 @@ class Forecast:
 
     def _running(self) -> Tally:
         """The trials of this stage that are over."""
-        tally = self._tally
-        return replace(tally, spent_s=self._clock() - self._began)
+        tally, passed_s = self._tally, self._clock() - self._began
+        # what passes once is no trial's; in a rehearsal it does not pass at all
+        around_s = max(passed_s - self._planned.once_s, min(passed_s, tally.own_s))
+        return replace(tally, spent_s=around_s)
+
+    def _once_left_s(self, pace: float) -> float:
+        """What passes once before the first trial of this stage, as long as none is over."""
+        once_s = self._planned.once_s * min(1.0, pace)
+        return 0.0 if self._known_s else max(0.0, once_s - (self._clock() - self._began))
 
     def _ratio(self, stage: Stage) -> float:
         """How much longer stages of this kind took than planned: in this mode, or in any."""
@@ -352,10 +365,14 @@ class Forecast:
             return max(whole_s - passed_s, 0.1 * whole_s), 0.0
         progress = self._progress
         if progress is None:
+            pace, easy_pace = self._paces(planned)
+            once = min(1.0, easy_pace)
             if planned.least is None or self._known_s:
                 whole_s = planned.own_s * self._ratio(planned.stage)
-                return max(whole_s - self._known_s, 0.1 * whole_s) * self._paces(planned)[0], 0.0
-            return self._of(planned)
+                left_s = max(whole_s - self._known_s, 0.1 * whole_s) * pace
+                return left_s + self._once_left_s(once), 0.0
+            whole_s, open_s = self._of(planned)
+            return whole_s - planned.once_s * once + self._once_left_s(once), open_s
         return self._left_of_repetitions(progress)
 
     def _left_of_repetitions(self, progress: Progress) -> tuple[float, float]:
@@ -377,13 +394,14 @@ class Forecast:
             likely = self._likely(ease)
             guess_s = likely * easy_s + (1 - likely) * hard_s
             this_s = guess_s if self._first is None else easy_s if self._first else hard_s
-            open_s = (hard_s - easy_s) * math.sqrt(ease * (1 - ease))
+            open_s = max(0.0, hard_s - easy_s) * math.sqrt(ease * (1 - ease))
         rest_s = max(this_s - running_s, 0.0)
         if progress.verdict is None:  # the trial that is about to begin takes its time in any case
             rest_s = max(rest_s, each_s / max(1, progress.steps))
         to_come = count - progress.repetition
         unsure = to_come + (self._first is None)
-        return (rest_s + to_come * guess_s) * pace, open_s * unsure * pace
+        left_s = (rest_s + to_come * guess_s) * pace + self._once_left_s(easy_pace)
+        return left_s, open_s * unsure * pace
 
     def _end(self) -> None:
         """Learn from the stage."""

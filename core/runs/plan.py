@@ -62,6 +62,7 @@ class PlannedStage:
         limit_fps: what the medium carries, or medium and tester.
         again_s: of the seconds, those of trials that are made again.
         beyond_s: of the seconds, those that are no trial's own.
+        once_s: of these, those that pass once and around no trial.
     """
 
     stage: Stage
@@ -71,11 +72,12 @@ class PlannedStage:
     limit_fps: float = 0.0
     again_s: float = 0.0
     beyond_s: float = 0.0
+    once_s: float = 0.0
 
     @property
     def each_beyond_s(self) -> float:
         """Around each trial."""
-        return self.beyond_s / self.trials if self.trials else 0.0
+        return (self.beyond_s - self.once_s) / self.trials if self.trials else 0.0
 
     @property
     def own_s(self) -> float:
@@ -87,7 +89,7 @@ class PlannedStage:
         """The same if the device carries the upper bound at once."""
         if self.least is None:
             return self.own_s
-        return self.least[1] - self.least[0] * self.each_beyond_s
+        return self.least[1] - self.least[0] * self.each_beyond_s - self.once_s
 
     @property
     def least_s(self) -> float:
@@ -226,8 +228,8 @@ def beginning(octets: str, *, first: bool) -> Stage:
 def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> PlannedStage:
     """What a benchmark takes at a point, by what is known of it."""
     stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
-    searches = cost.least is not None or benchmark.phase == Phase.CONNECTIONS
-    again_s = point.bound.tester.usual_retries * cost.seconds if searches else 0.0
+    retries = point.bound.tester.usual_retries if benchmark.searches else 0.0
+    again_s = retries * (cost.seconds - cost.once_s)
     return PlannedStage(
         stage,
         cost.seconds + again_s,
@@ -236,6 +238,7 @@ def planned_stage(benchmark: Benchmark[Any, Any], point: Point, cost: Cost) -> P
         point.limit_fps,
         again_s,
         cost.beyond_s,
+        cost.once_s,
     )
 
 
@@ -263,7 +266,8 @@ def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
         for mode in run.modes:
             spec = capacity_spec(run, sizes, mode, media)
             trials = trials_until(spec, capacity_fps)
-            yield _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, trials, 1)
+            found = _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, trials, 1)
+            yield _with_connections(found, bound) if mode == run.modes[0] else found
 
 
 def _costs(
@@ -302,7 +306,10 @@ def _with_connections(selftest: PlannedStage, bound: BoundRun) -> PlannedStage:
         return selftest
     longer_s = LOOPBACK.lasting_s
     return replace(
-        selftest, seconds=selftest.seconds + longer_s, beyond_s=selftest.beyond_s + longer_s
+        selftest,
+        seconds=selftest.seconds + longer_s,
+        beyond_s=selftest.beyond_s + longer_s,
+        once_s=selftest.once_s + longer_s,
     )
 
 

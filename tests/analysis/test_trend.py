@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from v6t.analysis.trend import Series, Value, changes_of
+from v6t.analysis.trend import CHANCE, Series, Value, changes_of
 
 RUNS, SERIES = 30, 100
 RATE_FPS, RESOLUTION_FPS = 3_100_000.0, 1000.0
@@ -85,6 +85,46 @@ def test_two_changes_are_two():
 )
 def test_nothing_is_made_of_nothing(rates):
     assert changes_of(values_of(*rates), True) == ()
+
+
+def test_a_fall_after_identical_results():
+    """Those before it are all at the tester's limit, say; those after it vary."""
+    for seed in range(4):
+        chance = random.Random(seed)
+        (change,) = changes_of(
+            values_of(*[100.0] * 16, *[chance.gauss(70, 1) for _ in range(14)]), True
+        )
+        assert change.place == 16
+
+
+def told_soon(runs, after, fall=0.3, noise=0.01):
+    """In how many of ten series that ended with so many runs after a fall it is told where it began."""
+    found = 0
+    for seed in range(10):
+        chance = random.Random(seed)
+        falls = [fall * (n >= runs - after) for n in range(runs)]
+        values = values_of(*[RATE_FPS * (1 - f) * chance.gauss(1, noise) for f in falls])
+        found += any(abs(c.place - (runs - after)) <= 1 for c in changes_of(values, True))
+    return found
+
+
+@pytest.mark.parametrize(("runs", "after"), [(20, 7), (30, 5), (40, 4), (60, 3)])
+def test_so_many_runs_after_a_fall_tell_it(runs, after):
+    assert told_soon(runs, after) >= 9
+    assert told_soon(runs, after, fall=0.05) >= 9
+
+
+def test_what_chance_could_do_waits_for_more_runs():
+    """One in 4,060 orders of 30 runs ends with the three lowest."""
+    assert told_soon(30, 3) == 0
+
+
+def test_the_chance_is_a_bound_and_no_more_than_what_is_told():
+    (clear,) = changes_of(values_of(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
+    assert clear.chance == CHANCE
+    few = values_of(*[100.0 + n % 3 / 10 for n in range(26)], *[80.0] * 4)
+    (unsure,) = changes_of(few, True)
+    assert 0 < unsure.chance <= CHANCE  # of 27,405 orders two are as extreme: 0.00007
 
 
 def test_what_is_small_is_not_told_unless_asked_for():

@@ -71,6 +71,15 @@ def test_a_damaged_file_is_as_good_as_none(cache):
     assert recalled(bound) == LEARNED
 
 
+def test_figures_of_another_meaning_are_not_read(cache):
+    """The version before this one kept what phase 1 took as a trial's own."""
+    bound = a_run()
+    keep(bound, LEARNED)
+    (path,) = cache.glob("times-2-*.json")
+    path.rename(path.with_name(path.name.replace("times-2-", "times-")))
+    assert recalled(bound) == Experience()
+
+
 def test_a_place_that_cannot_be_written_ends_no_run(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

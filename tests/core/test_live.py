@@ -13,11 +13,17 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from v6t.core.campaigns import summary
+from v6t.core.campaigns.campaign import carry_out, lay_out, start
+from v6t.core.campaigns.states import States
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.reporting import live
+from v6t.core.reporting import live, write
 from v6t.core.reporting.live import LiveView, address_of, is_own
+from v6t.core.reporting.live_page import PAGE
 from v6t.core.runs.runner import execute
+from v6t.procedures.conditions import Progress
+from v6t.procedures.validity import Verdict
 from v6t.profiles.errors import UsageError
 
 from .support import COMMAND, v6t
@@ -282,6 +288,117 @@ def test_a_browser_follows_a_campaign(tmp_path):
 
 
 LIVE = re.compile(r"live: (\S+)")
+TWO_BEDS = """\
+name: two
+title: Two at a time
+run: {plugin: mape-br, modes: [forward], procedure: {repetitions: 1}}
+testbeds:
+  one: {tester: {kind: sim, options: {trial_delay_s: 0.2}}}
+  two: {tester: {kind: sim, options: {trial_delay_s: 0.05}}}
+experiments:
+  - {name: first, testbed: one}
+  - {name: second, testbed: two}
+"""
+
+
+def campaign_in(tmp_path, text=CAMPAIGN):
+    (tmp_path / "campaign.yaml").write_text(text)
+    campaign = lay_out(tmp_path / "campaign.yaml")
+    start(campaign, tmp_path / "out")
+    return campaign, tmp_path / "out"
+
+
+@pytest.mark.parametrize("text", [CAMPAIGN, TWO_BEDS], ids=["one testbed", "two testbeds"])
+def test_a_taken_port_is_said_before_a_campaign_begins(view, tmp_path, text):
+    page = "--live=" + urlsplit(view.url).netloc
+    (tmp_path / "campaign.yaml").write_text(text)
+    done = v6t("campaign", tmp_path / "campaign.yaml", "-o", tmp_path / "out", page)
+    assert done.status == 2 and "nothing can be served" in done.err
+    assert not (tmp_path / "out").exists()
+    _, directory = campaign_in(tmp_path, text)
+    for wrong in (page, "--live=host:80"):
+        assert v6t("campaign", "--resume", directory, wrong).status == 2
+    assert [path.name for path in directory.iterdir()] == ["campaign.json"]
+
+
+@pytest.mark.slow
+def test_two_testbeds_are_followed(tmp_path):
+    """The report is that of the runs that are over, made when one of them ends."""
+    (tmp_path / "campaign.yaml").write_text(TWO_BEDS)
+    given = ["campaign", tmp_path / "campaign.yaml", "-o", tmp_path / "out", "--no-report"]
+    command = [*COMMAND, *map(str, given), "--live=127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as campaign:
+        try:
+            url = next(found[1] for line in campaign.stderr if (found := LIVE.match(line)))
+            threading.Thread(target=campaign.stderr.read, daemon=True).start()
+            told = []
+            for _ in range(600):
+                told.append(json.loads(asked(url, "/now")[2]))
+                if told[-1]["now"].startswith("1 of 2 runs are complete; now 001-first"):
+                    break
+                time.sleep(0.05)
+            page = asked(url, "/report")[2]
+        finally:
+            campaign.terminate()
+    assert told[-1]["now"] == "1 of 2 runs are complete; now 001-first"
+    assert "Two at a time" in page and "1 of 2 runs are complete" in page
+    assert told[-1]["version"] == 1
+
+
+def test_the_page_of_several_testbeds_is_made_once_for_each_run_that_ends(tmp_path):
+    made = []
+    seen = iter([("a", 0), ("b", 1), ("c", 1), ("d", 2)])
+    with LiveView(("127.0.0.1", 0), tmp_path, Heard(), lambda path: made.append(1) or "x") as view:
+        view.glance(lambda: pytest.fail("nobody looks"))
+        for pages in (0, 1, 1, 2):
+            asked(view.url, "/now")
+            view.glance(lambda: next(seen))
+            assert len(made) == pages
+        assert json.loads(asked(view.url, "/now")[2])["now"] == "d"
+
+
+def test_no_words_of_one_run_under_the_name_of_another(tmp_path):
+    with LiveView(("127.0.0.1", 0), tmp_path, Heard()) as view:
+        over = Verdict(passed=True, valid=True)
+        view.begun("001-first")
+        view.trial(Progress("throughput/1/forward", 1, 1, 1, 2, 1.0, 9.0, 5.0, over))
+        view.begun("002-second")
+        view.say("run 2 of 2")
+        state = json.loads(asked(view.url, "/now")[2])
+        assert (state["now"], state["trials"]) == ("002-second: run 2 of 2", [])
+        view.begun("")
+        view.say("the report")
+        assert json.loads(asked(view.url, "/now")[2])["now"] == "the report"
+
+
+def test_complete_runs_are_read_once_and_one_that_cannot_be_hides_no_other(tmp_path, monkeypatch):
+    campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
+    assert carry_out(directory, campaign.runs, Heard()) == []
+    (directory / campaign.runs[1].directory / "config.json").write_text("{")
+    read, load = [], write.load
+    monkeypatch.setattr(write, "load", lambda path: read.append(path.name) or load(path))
+    kept = {}
+    for _ in range(3):
+        page = summary.page_of(directory, campaign, kept)
+    first, second = (run.directory for run in campaign.runs)
+    assert read.count(first) == 1 and read.count(second) == 3
+    assert f"{second}: it cannot be read: " in page
+    assert "1 of 2 runs are complete" in page
+
+
+def test_states_are_read_again_only_when_they_changed(tmp_path, monkeypatch):
+    campaign, directory = campaign_in(tmp_path, CAMPAIGN.replace("0.1", "0.0"))
+    states = States(directory, campaign)
+    assert states.told() == ("0 of 2 runs are complete; now none has a result yet", 0)
+    assert carry_out(directory, campaign.runs[:1], Heard()) == []
+    assert states.told() == ("1 of 2 runs are complete; now none has a result yet", 1)
+    monkeypatch.setattr("v6t.core.campaigns.states.status_of", None)  # would be called
+    assert states.told()[1] == 1
+
+
+def test_what_is_replaced_has_its_height_at_once():
+    """A page whose parts had to be seen to be laid out would jump at each update."""
+    assert "#report section, #report figure { content-visibility: visible; }" in PAGE
 
 
 def browser_here():
