@@ -13,6 +13,18 @@ os.environ.setdefault("V6T_REPORT", "0")
 gc.disable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What failed beside others is known by its name and its group's: alone it has no group.
+
+    Without this, ``--last-failed`` would repeat only what has none, and forgive the rest.
+    """
+    failed = config.pluginmanager.get_plugin("lfplugin")
+    if failed is not None:
+        failed.lastfailed = {
+            n.rpartition("@tests")[0] or n: f for n, f in failed.lastfailed.items()
+        }
+
+
 def pytest_collection_finish() -> None:
     """What was collected lives to the end: the garbage collector need not look through it again."""
     gc.collect()

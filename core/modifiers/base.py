@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.core.benchmarks import registry
-from v6t.core.benchmarks.base import Phase
 from v6t.profiles.errors import UsageError
 from v6t.profiles.extensions import Extensions
 from v6t.profiles.intent import Links
@@ -64,6 +62,10 @@ class Modifier(ABC):
                 f"the modifier {self.name} needs a device driver that carries it out",
                 "name one with --dut or in the testbed file",
             )
+        # whoever only lists modifiers, as --help does, need not wait for pydantic
+        from v6t.core.benchmarks import registry
+        from v6t.core.benchmarks.base import Phase
+
         for benchmark in map(registry.load, bound.settings.benchmarks if self.in_streams else ()):
             if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
                 raise UsageError(

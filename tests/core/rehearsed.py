@@ -110,10 +110,10 @@ def play(
     def spread() -> float:
         return chance.lognormvariate(0.0, 0.3)
 
-    def measured(self: Bench, trial: Any) -> Any:
+    def measured(self: Bench, trial: Any, *sends: Any) -> Any:
         clock.s += trial.pause_s + trial.sending_s + trial.residual_wait_s
         clock.s += machine.overhead_s * spread()
-        return measure(self, trial)
+        return measure(self, trial, *sends)
 
     def loaded(self: Bench, streams: Any) -> None:
         clock.s += (machine.load_s if sizes else machine.setup_s) * spread() / 2

@@ -516,7 +516,8 @@ def test_the_kernels_table_in_its_own_words():
 
     for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
         driver = make_driver(name, {})
-        session = SimpleNamespace(driver=driver, intent=None, transport=SimpleNamespace(run=run))
+        intent = (Nat64 if name == "tayga-nftables" else Nat44)().dut_intent()
+        session = SimpleNamespace(driver=driver, intent=intent, transport=SimpleNamespace(run=run))
         found = SessionState(session).table()
         assert found == ({} if name == "linux-router" else wanted)
     assert len(ran) == 3
