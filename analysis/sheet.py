@@ -42,12 +42,14 @@ class Sheet:
         columns: headings.
         rows: cells as they are printed, as many as columns.
         notes: sentences below it.
+        cards: its cells are sentences: terminals print row by row, each cell with its name.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    cards: bool = False
 
     def narrow(self) -> Sheet:
         """Without the columns that narrow media leave out."""
@@ -57,6 +59,7 @@ class Sheet:
             tuple(self.columns[i] for i in kept),
             tuple(tuple(row[i] for i in kept) for row in self.rows),
             self.notes,
+            self.cards,
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Facts, Section, Text
@@ -15,7 +15,7 @@ ABSENT = "not asked"
 
 @dataclass(frozen=True)
 class Difference:
-    """A clause that is not judged alike everywhere.
+    """A clause that two audits asked, or more, and that is not judged alike.
 
     Attributes:
         clause: from the first audit that asked it.
@@ -29,22 +29,29 @@ class Difference:
 
 def differences(audits: Sequence[Audit]) -> list[Difference]:
     """In the order in which the clauses were first asked."""
-    asked: dict[tuple[str, str], Finding] = {}
-    by_audit: list[Mapping[tuple[str, str], Finding]] = []
-    for audit in audits:
-        mine = {(f.clause, f.variant): f for f in audit.findings}
-        by_audit.append(mine)
-        for key, finding in mine.items():
-            asked.setdefault(key, finding)
     found = []
-    for key, finding in asked.items():
-        each = [mine.get(key) for mine in by_audit]
-        verdicts = tuple(ABSENT if f is None else f.verdict for f in each)
-        if len(set(verdicts)) > 1:
-            found.append(
-                Difference(finding, verdicts, tuple("" if f is None else f.got for f in each))
-            )
+    for each in _asked(audits):
+        heard = [f for f in each if f is not None]
+        if len({f.verdict for f in heard}) > 1:
+            verdicts = tuple(ABSENT if f is None else f.verdict for f in each)
+            got = tuple("" if f is None else f.got for f in each)
+            found.append(Difference(heard[0], verdicts, got))
     return found
+
+
+def asked_once(audits: Sequence[Audit]) -> list[int]:
+    """How many clauses each audit alone asked: there is nothing to set them beside."""
+    alone = [each for each in _asked(audits) if each.count(None) == len(audits) - 1]
+    return [sum(each[place] is not None for each in alone) for place in range(len(audits))]
+
+
+def _asked(audits: Sequence[Audit]) -> Iterator[list[Finding | None]]:
+    """Each clause as each audit found it."""
+    by_audit: list[Mapping[tuple[str, str], Finding]] = [
+        {(f.clause, f.variant): f for f in audit.findings} for audit in audits
+    ]
+    for key in dict.fromkeys(key for mine in by_audit for key in mine):
+        yield [mine.get(key) for mine in by_audit]
 
 
 def to_json(audits: Sequence[Audit]) -> dict[str, Any]:
@@ -65,6 +72,7 @@ def to_json(audits: Sequence[Audit]) -> dict[str, Any]:
             }
             for d in differences(audits)
         ],
+        "asked_once": asked_once(audits),
     }
 
 
@@ -77,6 +85,7 @@ def document(audits: Sequence[Audit]) -> Document:
     ]
     found = differences(audits)
     blocks: list[Block] = [
+        *_lead(audits, len(found)),
         Facts([("Audits", "; ".join(heads))]),
         sheet("Verdicts", ("<audit", "<made", *VERDICTS), rows),
     ]
@@ -84,7 +93,8 @@ def document(audits: Sequence[Audit]) -> Document:
         names = ("<clause", "<level", *(f"<{n}" for n in range(1, len(audits) + 1)))
         table = [
             [
-                f"{d.clause.clause}: {d.clause.title}",
+                f"{d.clause.clause}: {d.clause.title}"
+                + (f" ({d.clause.variant})" if d.clause.variant else ""),
                 d.clause.level,
                 *(
                     v if v == ABSENT else f"{v}: {g}"
@@ -93,7 +103,22 @@ def document(audits: Sequence[Audit]) -> Document:
             ]
             for d in found
         ]
-        blocks.append(sheet("Clauses that are not judged alike", names, table))
-    else:
-        blocks.append(Text("Every clause is judged alike.", "good"))
+        made = sheet("Clauses that are not judged alike", names, table)
+        blocks.append(replace(made, cards=True))
     return Document("Comparison of audits", "; ".join(heads), [Section("Audits", "audits", blocks)])
+
+
+def _lead(audits: Sequence[Audit], different: int) -> Iterator[Block]:
+    """What comes of it, in sentences."""
+    alone = asked_once(audits)
+    if different:
+        yield Text(f"{different} clause{'s are' if different > 1 else ' is'} judged differently.")
+    elif not any(alone):
+        yield Text("Every clause is judged alike.", "good")
+    elif sum(alone) == sum(len(audit.findings) for audit in audits):
+        yield Text("No clause was asked in two of the audits.", "warning")
+    else:
+        yield Text("Every clause that more than one audit asked is judged alike.", "good")
+    if any(alone):
+        parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
+        yield Text(f"Asked in one audit only, so not compared: {', '.join(parts)}.")

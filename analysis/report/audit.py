@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
@@ -77,7 +78,7 @@ def _table(title: str, findings: Sequence[Finding]) -> Block:
         [_named(f), f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
         for f in findings
     ]
-    return sheet(title, _HEADS, rows)
+    return replace(sheet(title, _HEADS, rows), cards=True)
 
 
 def _named(finding: Finding) -> str:

@@ -241,12 +241,9 @@ def precheck(bound: BoundRun, say: Say) -> list[Finding]:
     Raises:
         UsageError: no suite applies, or this device cannot be asked with single frames.
     """
-    chosen = suites.chosen(())
-    asked = suites.asked(chosen, bound.technology)
-    ends = tuple(end for suite in asked.suites for end in suite.core)
-    found = _Findings()
+    clauses, found = suites.core(bound.technology), _Findings()
     with probed(bound, None, Listening(), None, say) as device:
-        _ask(device, [c for c in asked.clauses if c.name.endswith(ends)], "", bound, found, say)
+        _ask(device, clauses, "", bound, found, say)
     return [f for f in found.rows if f.verdict == DEVIATES]
 
 

@@ -206,8 +206,8 @@ def _elsewhere_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str]
         if own is None:
             raise UsageError(
                 f"single frames do not go through the {bound.tester.name} tester",
-                "name two interfaces of this machine that are cabled to the device: "
-                "--interfaces LEFT,RIGHT",
+                "`v6t audit --interfaces LEFT,RIGHT` asks through two interfaces of this machine "
+                "that are cabled to the device",
             )
         return own
     for name in interfaces:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 SUITES: Extensions[Suite] = Extensions("v6t.clauses", "v6t.plugins.clauses.base:Suite", "suite")
 names = SUITES.names
+_KNOWN = (
+    "clauses are of translators, relays of MAP and lw4o6, AFTRs and NATs of IPv4 servers: "
+    "`v6t audit --plugin NAME --list`"
+)
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,28 @@ def preferred(suites: Sequence[Suite], technology: Technology) -> dict[str, Any]
     return {k: v for suite in suites for k, v in suite.preferred(technology).items()}
 
 
-def asked(suites: Sequence[Suite], technology: Technology) -> Asked:
+def core(technology: Technology) -> list[Clause]:
+    """The few clauses without which nothing need be measured.
+
+    Raises:
+        UsageError: there are none for this technology.
+    """
+    advice = "leave out --audit"
+    found = asked(chosen(()), technology, advice)
+    ends = tuple(end for suite in found.suites for end in suite.core)
+    clauses = [clause for clause in found.clauses if clause.name.endswith(ends)]
+    if not clauses:
+        raise UsageError(f"no clause of {technology.name} is asked before a run", advice)
+    return clauses
+
+
+def asked(suites: Sequence[Suite], technology: Technology, advice: str = _KNOWN) -> Asked:
     """Clauses of the suites that apply.
+
+    Args:
+        suites: some.
+        technology: what the device is.
+        advice: what to do where none applies.
 
     Raises:
         UsageError: none does.
@@ -61,11 +85,7 @@ def asked(suites: Sequence[Suite], technology: Technology) -> Asked:
     applying = tuple(suite for suite, clauses in found if clauses)
     if not applying:
         said = ", ".join(suite.name for suite in suites)
-        raise UsageError(
-            f"no clause is known for {technology.name} ({said})",
-            "clauses are of translators, relays of MAP and lw4o6, AFTRs and NATs of IPv4 servers: "
-            "`v6t audit --plugin NAME --list`",
-        )
+        raise UsageError(f"no clause is known for {technology.name} ({said})", advice)
     clauses = tuple(clause for _, some in found for clause in some)
     names_ = [clause.name for clause in clauses]
     twice = next((n for n in names_ if names_.count(n) > 1), None)

@@ -29,7 +29,7 @@ def command(
     The word `latest` is the latest run; one directory alone is compared with it, and without any the
     latest two are.
 
-    Directories of audits (`v6t audit`) are compared clause by clause.
+    Directories of audits (`v6t audit`) are compared clause by clause, those of one technology.
 
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
@@ -38,7 +38,7 @@ def command(
 
     directories = directories or tuple(latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
-        _compare_audits(directories, anyway or published, output, as_json)
+        _compare_audits(directories, anyway, published, output, as_json)
         return
     directories = tuple(map(latest_run, directories))
     if len(directories) == 1 and not published:
@@ -70,7 +70,7 @@ def _compare(
 
 
 def _compare_audits(
-    directories: tuple[Path, ...], of_runs: bool, output: Path | None, as_json: bool
+    directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> None:
     from v6t.analysis.compare.audits import document, to_json
     from v6t.analysis.records.audit import audit_from
@@ -78,9 +78,16 @@ def _compare_audits(
     from v6t.core.runs.rundir import AUDIT
     from v6t.profiles.files import read_json
 
-    if of_runs:
-        raise UsageError("--published and --anyway are for runs", "audits are compared as they are")
+    if published:
+        raise UsageError("--published is for runs", "audits are compared with one another")
     if len(directories) < 2:
         raise UsageError("a comparison needs two audits", "v6t compare DIRECTORY DIRECTORY")
     audits = [audit_from(read_json(path / AUDIT), str(path / AUDIT)) for path in directories]
+    for path, other in zip(directories[1:], audits[1:], strict=True):
+        if other.plugin != audits[0].plugin and not anyway:
+            raise UsageError(
+                f"{directories[0]} and {path} are not alike: technology {audits[0].plugin}, "
+                f"{other.plugin}",
+                "--anyway compares them all the same",
+            )
     give(lambda: to_json(audits), lambda: document(audits), output, as_json)

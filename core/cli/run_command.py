@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
-from v6t.profiles.errors import TranslationError
+from v6t.profiles.errors import TranslationError, UsageError
 from v6t.profiles.plain_text import visible
 
 if TYPE_CHECKING:
@@ -55,17 +55,42 @@ def command(
         from v6t.core.runs.bottleneck import check_watchable
 
         check_watchable(bound)
+    first = "" if audit is None else _asked_first(bound, audit)
     if dry_run:
         from v6t.core.config.checks import check_abilities
         from v6t.core.runs.bench import make_tester
 
         check_abilities(bound, make_tester(bound))  # a plan that cannot be carried out is none
         show_plan(bound, as_json)
+        if first:
+            click.echo(first, err=as_json)
         return
     bound.tester.prepare()
     if audit is not None:
         _check_behaviour(bound, refuse=audit == "refuse")
     carry_out(bound, output, as_json, report, bottleneck, live)
+
+
+def _asked_first(bound: BoundRun, audit: str) -> str:
+    """What will be asked before the first trial, in a sentence.
+
+    Raises:
+        UsageError: nothing can be.
+    """
+    from v6t.core.audit.suites import core
+
+    if bound.tester.simulates:
+        raise UsageError(
+            f"the device of the {bound.tester.name} tester is computed: no frame can ask it anything",
+            "leave out --audit, or take --tester embedded",
+        )
+    number = len(core(bound.technology))
+    clauses = f"{number} clause{'s' if number > 1 else ''}"
+    then = "ends the run" if audit == "refuse" else "is said"
+    return (
+        f"audit: the core of `v6t audit`, {clauses}, is asked before the first trial; "
+        f"what deviates from a MUST or SHOULD {then}"
+    )
 
 
 def _check_behaviour(bound: BoundRun, *, refuse: bool) -> None:

@@ -20,7 +20,7 @@ _LONG = 40
 def print_table(console: Console, sheet: Sheet) -> None:
     """Without the columns of wide media; below one another where the rest does not fit."""
     narrow = sheet.narrow()
-    if sum(width + 3 for width in _widths(narrow)) + 1 > console.width:
+    if sheet.cards or sum(width + 3 for width in _widths(narrow)) + 1 > console.width:
         _print_rows(console, narrow)
     else:
         console.print(_table(narrow))
@@ -76,10 +76,10 @@ def _print_rows(console: Console, sheet: Sheet) -> None:
 
 
 def _leading(columns: tuple[Column, ...]) -> int:
-    """How many columns say what a row is of: its texts, or the size and the direction."""
+    """How many columns say what a row is of: its texts (one, if all are), or size and direction."""
     first, texts = int(columns[0].number), 0
     for column in columns[first:]:
         if column.number:
             break
         texts += 1
-    return first + (min(texts, 1) if first else texts)
+    return 1 if texts == len(columns) else first + (min(texts, 1) if first else texts)

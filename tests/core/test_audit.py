@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from v6t.analysis.records.audit import UNTOLD, Audit, audit_from
 from v6t.analysis.report.audit import document, to_junit, verdict
 from v6t.analysis.report.html import to_html
+from v6t.analysis.sheet import Sheet
 from v6t.core.audit import auditing, suites
 from v6t.core.audit.auditing import CAPTURE, FILES
+from v6t.core.cli.tables import print_table
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
@@ -121,6 +125,28 @@ def test_the_page_shows_frames_and_nothing_a_device_wrote_as_markup() -> None:
     assert "00 ff 41" in page
     assert "TTL &lt;58&gt;" in page
     assert "frames 1 to 1 of frames.pcap" in page
+
+
+@pytest.mark.parametrize("width", [60, 140, 300])
+def test_a_terminal_names_what_was_sent_expected_and_got(width: int) -> None:
+    shown = io.StringIO()
+    one, other = finding("a", "MUST", "deviates"), finding("b", "MAY", "conforms")
+    for section in document(audit(one, other)).sections[1:]:
+        [table] = [block for block in section.blocks if isinstance(block, Sheet)]
+        print_table(Console(file=shown, width=width), table)
+    lines = [line.rstrip() for line in shown.getvalue().splitlines()]
+    card = [
+        *(
+            "a: it does",
+            "  section   RFC 7915 5.1",
+            "  level     MUST",
+            "  sent      left: a packet",
+        ),
+        *("  expected  TTL 60", "  got       TTL <58>\\x07", "  verdict   deviates"),
+    ]
+    assert lines[: 1 + len(card)] == ["Clauses that are deviated from", *card]
+    assert lines[1 + len(card) : 2 + 2 * len(card)] == ["Every clause that was asked", *card]
+    assert lines[2 + 2 * len(card) :: 6] == ["b: it does", "  verdict   conforms"]
 
 
 def test_what_was_written_is_read_again() -> None:
@@ -229,6 +255,32 @@ def test_what_cannot_be_asked(words: list[str], said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--plugin", "nat44", "--tester", "sim"], "is computed: no frame can ask it anything"),
+        (["--plugin", "dns64"], "no clause is known for dns64"),
+    ],
+)
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_run_that_cannot_ask_first_says_so(words: list[str], said: str, dry: list[str]) -> None:
+    done = v6t("run", *words, "--audit", "refuse", *dry)
+    assert done.status == 2
+    assert said in done.err
+    assert "leave out --audit" in done.err
+    assert "--interfaces" not in done.err
+
+
+def test_a_plan_tells_what_is_asked_first() -> None:
+    words = ["run", "--plugin", "siit", "--dry-run"]
+    said = v6t(*words, "--audit", "refuse").out
+    assert "6 clauses, is asked before the first trial; what" in said
+    assert "SHOULD ends the run" in said
+    assert "is said" in v6t(*words, "--audit", "warn").out
+    assert "before the first trial" not in v6t(*words).out
+    json.loads(v6t(*words, "--audit", "warn", "--json").out)
+
+
+@pytest.mark.parametrize(
     ("driver", "told"), [("jool", True), ("tayga", False), ("reference", True)]
 )
 def test_what_a_driver_does_not_tell_its_device_is_not_asked_of_it(driver: str, told: bool) -> None:
@@ -322,6 +374,32 @@ def test_two_audits_are_compared(tmp_path: Path) -> None:
     assert "holds a run" in v6t("audit", "--plugin", "siit", "-o", tmp_path / "run").err
     (two / "audit.json").write_text("{}")
     assert "no audit" in v6t("compare", one, two).err
+
+
+def test_only_clauses_that_both_audits_asked_are_compared(tmp_path: Path) -> None:
+    def made(name: str, plugin: str, *findings: dict[str, Any]) -> Path:
+        (tmp_path / name).mkdir()
+        record = audit(*findings).model_copy(update={"plugin": plugin})
+        (tmp_path / name / "audit.json").write_text(json.dumps(record.to_json()))
+        return tmp_path / name
+
+    alike = finding("b", "MAY", "conforms")
+    one = made(
+        "one", "siit", finding("a", "MUST", "conforms"), alike, finding("c", "MUST", "deviates")
+    )
+    two = made("two", "siit", finding("a", "MUST", "deviates"), alike)
+    said = v6t("compare", two, one).out
+    assert said.splitlines()[0] == "1 clause is judged differently."
+    assert "not compared: 1 in 2." in said
+    assert "c: it does" not in said
+    done = json.loads(v6t("compare", one, two, "--json").out)
+    assert ([row["clause"] for row in done["differences"]], done["asked_once"]) == (["a"], [1, 0])
+    three = made("three", "nat44", finding("d", "MUST", "conforms"))
+    refused = v6t("compare", one, three)
+    assert refused.status == 2
+    assert "are not alike: technology siit, nat44" in refused.err
+    assert "--anyway" in refused.err
+    assert "No clause was asked in two" in v6t("compare", one, three, "--anyway").out
 
 
 @pytest.mark.lab
