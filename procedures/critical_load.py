@@ -124,7 +124,7 @@ class CriticalLoadSpec(PointSpec):
 
 @dataclass(frozen=True)
 class Step:
-    """A valid trial, and what was known after it; None: too little."""
+    """A valid trial, and what guides the next one after it; None: too little."""
 
     key: str
     duration_s: float
@@ -141,9 +141,24 @@ class CriticalLoadResult:
     attempts: tuple[Attempt, ...]
 
     @property
+    def known(self) -> tuple[Estimate | None, ...]:
+        """What the trials say after each step.
+
+        None until a trial lost frames, and where the mean is above what can be offered: there the
+        inference tells nothing but what it assumed before, and no trial measured it.
+        """
+        found: list[Estimate | None] = []
+        lossy = False
+        for step in self.steps:
+            lossy = lossy or step.offered.lost > 0
+            within = step.estimate is not None and step.estimate.mean_fps <= self.spec.most_fps
+            found.append(step.estimate if lossy and within else None)
+        return tuple(found)
+
+    @property
     def estimate(self) -> Estimate | None:
-        """The last one; None: no trial was valid."""
-        return next((s.estimate for s in reversed(self.steps) if s.estimate is not None), None)
+        """What all trials say; None: nothing."""
+        return self.known[-1] if self.steps else None
 
 
 @dataclass
@@ -205,6 +220,7 @@ def measure_critical_load(
         estimate = last.estimate if last else None
         rate = loads.following(number, last.offered if last else None, estimate)
         low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
+        low, high = min(low, spec.most_fps), min(high, spec.most_fps)
         outcome = attempts.run(
             at.trial(BENCHMARK, rate, duration_s),
             f"s{number + 1:03d}",

@@ -64,7 +64,8 @@ class DelayPresentation(Presentation[DelayRecord]):
                     if key in self.spread:
                         cells += [milliseconds(figure.p1), milliseconds(figure.p99)]
                         cells.append(interval(figure.median_interval, milliseconds))
-                frames = (f"{sum(found.lost):,}", f"{sum(found.timed):,}")
+                # without a valid trial nothing is known, not even that nothing was lost
+                frames = [count(sum(n) if n else None) for n in (found.lost, found.timed)]
                 rows.append([*cells, *frames, str(record.repetitions)])
         return sheet(
             f"{records[0].title}, milliseconds",

@@ -21,7 +21,7 @@ from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quan
 from v6t.analysis.presentations.common import POINT, at, marked
 from v6t.analysis.records.soak import CriticalLoadRecord, SoakRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, percent, seconds, sheet
+from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
 from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
 from v6t.procedures.soak import BENCHMARK as SOAK
 from v6t.procedures.soak import intervals
@@ -147,9 +147,12 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
         ]
         rows = [
             [
-                *(*at(r), f"{r.target_percent:g}", marked(count(r.estimate), r.limited)),
-                *(f"{r.low:,.0f} to {r.high:,.0f}", count(r.deviation)),
-                *(count(r.shapes[s].mean) if s in r.shapes else "-" for s in ("stretch", "erf")),
+                *(*at(r), f"{r.target_percent:g}", marked(count(_estimate(r)), r.limited)),
+                *(_interval(r), count(r.found.deviation if r.found else None)),
+                *(
+                    count(r.shapes[s].mean) if r.found and s in r.shapes else "-"
+                    for s in ("stretch", "erf")
+                ),
                 *(count(r.searched_s), str(len(r.trials) - len(r.invalid_trials))),
                 *(str(r.lossless), f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
             ]
@@ -181,40 +184,53 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
                 panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
                            label="trial")  # fmt: skip
                 panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")
-                panel.axvline(record.estimate, color=VERMILLION, label="critical load")
-                panel.axvspan(record.low, record.high, color=VERMILLION, alpha=0.2)
+                found = record.found
+                if found:
+                    panel.axvline(found.estimate, color=VERMILLION, label="critical load")
+                    panel.axvspan(found.low, found.high, color=VERMILLION, alpha=0.2)
                 panel.set_xlabel("offered, frames per second per direction")
                 panel.set_ylabel("lost frames, %")
                 panel.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
                 thousands(panel, "x")
                 legend(panel)
+                where = (
+                    f"{found.estimate:,.0f} fps, within {found.low:,.0f} and {found.high:,.0f} (95 %)"
+                    if found
+                    else _above(record)
+                )
                 what = (
                     f"Lost share of each trial against its load, {record.point}: the critical load at "
-                    f"{record.target_percent:g} % is {record.estimate:,.0f} fps, within "
-                    f"{record.low:,.0f} and {record.high:,.0f} (95 %)."
+                    f"{record.target_percent:g} % is {where}."
                 )
                 yield Drawing(svg(figure, name), what, what)
 
     def quantities(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
         """The estimate."""
-        yield Quantity("critical load", "fps", [record.estimate], True, resolution=record.deviation,
+        deviation = record.found.deviation if record.found else 0.0
+        yield Quantity("critical load", "fps", [_estimate(record)], True, resolution=deviation,
                        limited=record.limited, at=f"{record.target_percent:g} % loss")  # fmt: skip
 
     def headlines(self, record: CriticalLoadRecord) -> Iterator[Headline]:
         """The estimate and its interval."""
-        yield Headline(self.name, record.estimate, record.low, record.high)
+        found = record.found
+        low, high = (found.low, found.high) if found else (None, None)
+        yield Headline(self.name, _estimate(record), low, high)
 
     def cards(self, record: CriticalLoadRecord) -> Iterator[Card]:
         """The estimate."""
-        yield Card(marked(count(record.estimate), record.limited), "fps per direction",
-                   f"critical load at {record.target_percent:g} % loss, {record.point}")  # fmt: skip
+        beyond = "" if record.found else f": {_above(record)}"
+        limit = " - limited by the tester or the medium" if record.limited else ""
+        yield Card(marked(count(_estimate(record)), record.limited), "fps per direction",
+                   f"critical load at {record.target_percent:g} % loss, {record.point}{beyond}{limit}",
+                   )  # fmt: skip
 
     def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
         """Where the model does not fit, or too little was seen."""
-        if record.estimate < record.lowest:
+        if record.found is None:
+            seen = "too few frames were lost" if record.lossy else "no trial lost frames"
+            yield f"{seen}: the critical load is {_above(record)}"
+        elif record.found.estimate < record.lowest:
             yield "the critical load is below all that was offered: it is extrapolated"
-        if record.lossless == len(record.trials) - len(record.invalid_trials):
-            yield "no trial lost frames: the critical load is above all that was offered"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """How long was searched."""
@@ -222,3 +238,18 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
         least = min((r.searched_s for r in records), default=0)
         yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
                      f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip
+
+
+def _estimate(record: CriticalLoadRecord) -> float | None:
+    return record.found.estimate if record.found else None
+
+
+def _interval(record: CriticalLoadRecord) -> str:
+    found = record.found
+    return f"{found.low:,.0f} to {found.high:,.0f}" if found else UNDEFINED
+
+
+def _above(record: CriticalLoadRecord) -> str:
+    """Where a critical load is that was not found."""
+    most = record.upper_bound if record.highest is None else record.highest
+    return f"above {most:,.0f} fps, all that was offered"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from v6t.analysis.records.base import FPS, Model, Number, Record, Row, head
 from v6t.procedures.critical_load import BENCHMARK as CRITICAL_LOAD
@@ -76,6 +76,15 @@ class ShapeFound(Model):
     """its standard deviation"""
 
 
+class Found(NamedTuple):
+    """A critical load that was found."""
+
+    estimate: float
+    deviation: float
+    low: float
+    high: float
+
+
 class CriticalLoadRecord(Record):
     """The load at which a given share is lost on average; rates in the record's `unit`."""
 
@@ -83,22 +92,25 @@ class CriticalLoadRecord(Record):
     """of rates"""
     target_percent: Number
     """lost share at the critical load [%]"""
-    estimate: Number
-    """the critical load"""
-    deviation: Number
-    """its standard deviation, both shapes together"""
-    low: Number
-    """lower end of the interval that holds it with 95 % of the probability"""
-    high: Number
-    """upper end of that interval"""
+    estimate: Number | None
+    """the critical load; null where no trial lost frames, or its mean is above `upper_bound`"""
+    deviation: Number | None
+    """its standard deviation, both shapes together; null as the estimate"""
+    low: Number | None
+    """lower end of the interval that holds it with 95 % of the probability; null as the estimate"""
+    high: Number | None
+    """upper end of that interval; null as the estimate"""
     shapes: dict[str, ShapeFound]
-    """the estimates of both shapes; where they differ the shape of the device's loss is not known"""
+    """the estimates of both shapes; where they differ the shape of the device's loss is not known;
+    empty where the estimate is null"""
     searched_s: Number
     """length of all valid trials together [s]"""
     lossless: int
     """valid trials without loss"""
     lowest: Number
     """smallest rate offered in a valid trial"""
+    highest: Number | None = None
+    """highest rate offered in a valid trial; null in records of earlier versions"""
     upper_bound: Number
     """highest rate that could be offered"""
     upper_bound_reason: str
@@ -107,9 +119,23 @@ class CriticalLoadRecord(Record):
     """the tester's own capacity"""
 
     @property
+    def lossy(self) -> bool:
+        """Whether a valid trial lost frames."""
+        return self.lossless < len(self.trials) - len(self.invalid_trials)
+
+    @property
+    def found(self) -> Found | None:
+        """What was found, if anything; records of earlier versions have figures nobody measured."""
+        if self.estimate is None or not self.lossy or self.estimate > self.upper_bound:
+            return None
+        if self.deviation is None or self.low is None or self.high is None:
+            return None
+        return Found(self.estimate, self.deviation, self.low, self.high)
+
+    @property
     def limited(self) -> bool:
-        """The interval reaches what tester or medium carry."""
-        return self.high >= self.upper_bound
+        """The interval reaches what tester or medium carry, or nothing was found below that."""
+        return self.found is None or self.found.high >= self.upper_bound
 
 
 def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
@@ -189,9 +215,9 @@ def critical_load_record(
     conditions: Mapping[str, Any],
 ) -> CriticalLoadRecord | None:
     """The record of a search; None: too few of its trials were valid."""
-    found = result.estimate
-    if found is None:
+    if len(result.steps) < 2:
         return None
+    found = result.estimate
     return CriticalLoadRecord(
         **head(
             result.spec.conditions, CRITICAL_LOAD,
@@ -200,16 +226,18 @@ def critical_load_record(
         ),
         repetitions=1,
         target_percent=100 * result.spec.target,
-        estimate=found.mean_fps,
-        deviation=found.deviation_fps,
-        low=found.low_fps,
-        high=found.high_fps,
+        estimate=found.mean_fps if found else None,
+        deviation=found.deviation_fps if found else None,
+        low=found.low_fps if found else None,
+        high=found.high_fps if found else None,
         shapes={
-            s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps) for s in found.shapes
+            s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps)
+            for s in (found.shapes if found else ())
         },
         searched_s=sum(s.duration_s for s in result.steps),
         lossless=sum(not s.offered.lost for s in result.steps),
         lowest=min(s.offered.rate_fps for s in result.steps),
+        highest=max(s.offered.rate_fps for s in result.steps),
         upper_bound=bound[0],
         upper_bound_reason=bound[1],
         tester_ceiling=capacity_fps,
@@ -219,8 +247,7 @@ def critical_load_record(
 def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
     """A row for each valid trial, with what was known after it."""
     at, rows = result.spec.conditions, []
-    for number, step in enumerate(result.steps, 1):
-        found = step.estimate
+    for number, (step, found) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(
             {"No": number, "Size": at.listed, "Dir": at.mode[0], "rate": step.offered.rate_fps,
              "duration_s": step.duration_s, "frames": step.offered.frames,

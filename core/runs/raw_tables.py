@@ -52,5 +52,13 @@ class Tables:
 
 
 def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
-    """Repetitions, each with a last column that says whether the tester or the medium limits it."""
-    return [{**row, "Limited": "yes" if record.limited else "no"} for row in rows]
+    """Repetitions, each with a last column that says whether the tester or the medium limits it.
+
+    What was offered above what the self-test covers is limited, too: loss and delay may be the
+    tester's own (SELF-02).
+    """
+    beyond = record.above_usable
+    return [
+        {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no"}
+        for row in rows
+    ]

@@ -459,6 +459,21 @@ def said_of(values):
     return remarks([known.read(values)], known)
 
 
+def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
+    """The tester carries less than was asked for: no delay, and no count of lost frames either."""
+    run = wanted("latency", rate_fps=100_000.0, device={"tester_fps": 40_000}, **QUICK_LATENCY)
+    execute(bind(run), tmp_path / "out", Silent())
+    (record,) = [r for r in write.load(tmp_path / "out").records if r.benchmark == "latency"]
+    assert (record.measured, record.repetitions, len(record.trials)) == (
+        True,
+        0,
+        len(record.invalid_trials),
+    )
+    (table,) = presentations().sheets([record])
+    lost = [column.name for column in table.columns].index("lost")
+    assert {row[lost] for row in table.rows} == {"undefined"}
+
+
 def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     device = {**DEVICE, "capacity_fps": 700_000, "tester_fps": 1_050_000}
     run = wanted("frame-loss", "latency", device=device, frame_loss={"step": 0.05}, **QUICK)
@@ -471,6 +486,9 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     assert loss["above_usable"] == [rate for rate in offered if rate > 0.9 * capacity]
     assert 0 < len(loss["above_usable"]) < len(offered)
     assert any("self-test covers only" in said for said in said_of(loss))
+    with (tmp_path / "out" / "frame-loss.csv").open() as file:
+        marks = {(float(row["rate"]), row["Limited"]) for row in csv.DictReader(file)}
+    assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
     slow = wanted("latency", rate_fps=50_000.0, device=device, **QUICK_LATENCY)
     execute(bind(slow), tmp_path / "slow", Silent())
     latency = by_benchmark(tmp_path / "slow")["latency"]

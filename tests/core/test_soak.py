@@ -6,10 +6,12 @@ import csv
 import json
 import math
 
+import jsonschema
 import numpy as np
 import pytest
 from v6t.analysis.posterior import Inference, log_erf, log_stretch
-from v6t.analysis.records.soak import soak_record, soak_rows
+from v6t.analysis.records.soak import critical_load_rows, soak_record, soak_rows
+from v6t.core.benchmarks.registry import presentations, results_schema
 from v6t.core.cli.progress import Silent
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -17,7 +19,12 @@ from v6t.core.reporting import write
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.course import Course
-from v6t.procedures.critical_load import CriticalLoadSpec, Offered, measure_critical_load
+from v6t.procedures.critical_load import (
+    CriticalLoadSpec,
+    Estimate,
+    Offered,
+    measure_critical_load,
+)
 from v6t.procedures.soak import SoakSpec, measure_soak
 from v6t.procedures.trial import ClassCount, DirectionResult, TrialResult
 from v6t.profiles.errors import TesterError
@@ -133,6 +140,74 @@ def test_the_critical_load_of_a_simulated_device(critical):
     assert float(rows[-1]["estimate"]) == record["estimate"]
     write.write(critical, formats=["md"])
     assert "critical load" in (critical / "report.md").read_text().lower()
+
+
+@pytest.fixture(scope="module")
+def lossless(tmp_path_factory):
+    """A device that carries more than the tester: no trial loses a frame."""
+    out = tmp_path_factory.mktemp("lossless") / "out"
+    run = asked("critical-load", ("bidirectional",), {"tester_fps": 40_000},
+                critical_load={"target": 1e-3, "search_s": 6, "first_s": 1.0})  # fmt: skip
+    execute(bind(run), out, Silent())
+    return out
+
+
+FIGURES = ("estimate", "deviation", "low", "high")
+
+
+def test_without_loss_there_is_no_critical_load(lossless):
+    """The inference has a mean all the same, ten times what was offered: it stands nowhere."""
+    (record,) = json.loads((lossless / "results.json").read_text())["results"]
+    jsonschema.validate(json.loads((lossless / "results.json").read_text()), results_schema())
+    assert record["lossless"] == len(record["trials"]) > 3
+    assert record["highest"] == record["upper_bound"] <= 40_000
+    assert [record[key] for key in FIGURES] == [None] * 4
+    assert record["shapes"] == {}
+    with (lossless / "critical-load.csv").open() as file:
+        assert {row[key] for row in csv.DictReader(file) for key in FIGURES if key in row} == {""}
+    write.write(lossless, formats=["md", "openmetrics"])
+    text = (lossless / "report.md").read_text()
+    assert text.count("undefined") >= 3  # the tile, the table's figure and its interval
+    assert f"above {record['highest']:,.0f} fps, all that was offered" in text
+    assert "v6t_result{" not in (lossless / "results.prom").read_text()
+
+
+def test_figures_of_earlier_versions_that_nobody_measured_are_not_shown(lossless):
+    (values,) = json.loads((lossless / "results.json").read_text())["results"]
+    earlier = {**values, "estimate": 406_818.0, "deviation": 9e5, "low": 43_222.0, "high": 2.9e6}
+    del earlier["highest"]
+    known = presentations()
+    of = known.known["critical-load"]
+    for lost, estimate, found in ((0, 4e5, None), (1, 4e5, None), (1, 3e4, 3e4)):
+        lossless_trials = len(values["trials"]) - lost
+        record = known.read({**earlier, "lossless": lossless_trials, "estimate": estimate})
+        assert known.of(record) is of
+        assert [q.values for q in of.quantities(record)] == [[found]]
+        assert [h.median for h in of.headlines(record)] == [found]
+        (card,) = of.cards(record)
+        assert card.number == ("30,000 *" if found else "undefined *")
+        assert record.limited
+
+
+def test_a_mean_above_what_can_be_offered_is_no_figure():
+    """What is told after each trial: nothing before the first loss, nothing beyond the largest load."""
+    lost = iter([0, 0, 5, 5, 0])
+    means = iter([900.0, 900.0, 2000.0, 800.0])
+
+    def measure(trial):
+        count = ClassCount("foreground", trial.frames, trial.frames, trial.frames - next(lost))
+        return TrialResult({"forward": DirectionResult({"fg": count}, trial.sending_s)})
+
+    def infer(trials, target, most_fps):
+        mean = next(means)
+        return Estimate((), mean, 1.0, mean - 1, mean + 1)
+
+    at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
+    spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
+    result = measure_critical_load(spec, measure, infer)
+    assert [found and found.mean_fps for found in result.known] == [None, None, 900, None, 800]
+    assert [row["estimate"] for row in critical_load_rows(result)] == [None, None, 900, None, 800]
+    assert result.estimate == result.known[-1]
 
 
 def test_it_is_resumed_to_the_same_figure(critical, tmp_path):
