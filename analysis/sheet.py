@@ -94,6 +94,13 @@ def count(value: float | None) -> str:
     return UNDEFINED if value is None else f"{value:,.0f}"
 
 
+def number_of(many: int, noun: str) -> str:
+    """A number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
+    if many == 1:
+        return f"1 {noun}"
+    return f"{many:,} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
+
+
 def milliseconds(value: float | None) -> str:
     """A delay."""
     if value is None:

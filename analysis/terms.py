@@ -61,6 +61,18 @@ TERMS = {
 }
 """Each with what it is; names as they stand in tables."""
 
+COMMON = {
+    "rate": "frames per second in one direction, Ethernet frames with FCS; the highest one without loss "
+    "is the throughput (RFC 2544 section 26.1)",
+    "line rate": "the highest rate of frames the slowest medium carries, 20 octets of preamble and gap "
+    "counted with each frame (`line_rate` of the testbed file)",
+    "median": "the middle one of the repetitions' values in order, or the mean of the two in the middle: "
+    "half of them are not above it",
+    "CCDF": "complementary cumulative distribution function: the share of the tagged frames that took "
+    "longer than a delay",
+}
+"""Words that no legend of a table repeats."""
+
 
 def legend(headings: Iterable[str]) -> list[tuple[str, str]]:
     """The terms that occur as words of headings.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.sheet import number_of
 from v6t.analysis.statistics import median
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class Series:
         more_is_better: which way is better.
         values: in order.
         changes: in order.
+        resolution: the coarsest one of the runs' searches; 0: there was none.
+        least_percent: smaller changes are not told.
     """
 
     point: str
@@ -94,6 +97,25 @@ class Series:
     more_is_better: bool
     values: tuple[Value, ...]
     changes: tuple[Change, ...]
+    resolution: float = 0.0
+    least_percent: float = LEAST_PERCENT
+
+    @property
+    def resolution_percent(self) -> float | None:
+        """Share of the median that the resolution is; None: the median is nothing."""
+        if not self.resolution:
+            return 0.0
+        usual = abs(median([v.value for v in self.values]))
+        return 100 * self.resolution / usual if usual else None
+
+    @property
+    def unseen(self) -> str:
+        """What the resolution could hide; empty: nothing that would be told."""
+        percent = self.resolution_percent
+        if percent is not None and percent <= self.least_percent:
+            return ""
+        share = "" if percent is None else f", {percent:.3g} % of the value"
+        return f"changes below {self.resolution:,.6g} {self.unit}{share} (the resolution), could go unseen"
 
     @property
     def enough(self) -> bool:
@@ -104,13 +126,12 @@ class Series:
     def words(self) -> str:
         """What can be said."""
         if not self.enough:
-            return f"{len(self.values)} runs: too few to tell a change from chance"
-        if not self.changes:
-            return f"no change among {len(self.values)} runs"
-        return "; ".join(
+            return f"{number_of(len(self.values), 'run')}: too few to tell a change from chance"
+        said = [
             f"{c.percent:+.1f} % from {c.run} on, {'better' if c.better else 'worse'}"
             for c in self.changes
-        )
+        ] or [f"no change among {number_of(len(self.values), 'run')}"]
+        return "; ".join([*said, self.unseen] if self.unseen else said)
 
 
 @dataclass(frozen=True)
@@ -141,7 +162,10 @@ class Trend:
             "runs": list(self.runs),
             "order": self.order,
             "worse": self.worse,
-            "series": [{**asdict(s), "words": s.words} for s in self.series],
+            "series": [
+                {**asdict(s), "resolution_percent": s.resolution_percent, "words": s.words}
+                for s in self.series
+            ],
             "left_out": list(self.left_out),
         }
 

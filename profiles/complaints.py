@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from v6t.profiles.extensions import meant, nearest
+from v6t.profiles.quantities import accepted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -16,6 +17,10 @@ _LIST = ("a list is wanted", "write it in brackets: [one, another]")
 _SECTION = ("names with values are wanted", "write them in lines below it, indented")
 _WHOLE = ("a whole number is wanted", "")
 _NUMBER = ("a number is wanted", "")
+_PARSING = ("int_parsing", "float_parsing")
+"""Texts that are no numbers."""
+_KINDS = ("int", "float")
+"""What a path ends with where a number is one of several kinds: such settings take no units."""
 _WORDS: dict[str, tuple[str, str]] = {
     "string_type": ("text is wanted", "put it in quotes"),
     "list_type": _LIST,
@@ -88,6 +93,10 @@ def complaint(model: type[BaseModel], given: Mapping[str, Any], exc: ValidationE
     if problem["type"] == "extra_forbidden":
         return Complaint(path, True, "", _nearest_setting(model, problem["loc"]))
     reason, hint = _in_words(problem)
+    name = path[-1] if path else None
+    if problem["type"] in _PARSING and isinstance(name, str) and name not in _KINDS:
+        whole = problem["type"].startswith("int")
+        hint = accepted(name, str(problem["input"]), whole=whole)
     return Complaint(path, False, reason + _shown(problem), hint)
 
 

@@ -12,7 +12,7 @@ from v6t.analysis.compare.effect import Effect, factor, shift
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
 from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, sheet
+from v6t.analysis.sheet import Sheet, number_of, sheet
 from v6t.analysis.statistics import finite, median
 
 SCHEMA = "v6t-comparison/1"
@@ -212,7 +212,9 @@ def _verdict(
     kind: str, effect: Effect | None, a: Quantity, b: Quantity, undefined: int
 ) -> tuple[str, str]:
     if effect is None:
-        why = f"{undefined} repetitions are undefined" if undefined else "there are no values"
+        verb = "is" if undefined == 1 else "are"
+        some = f"{number_of(undefined, 'repetition')} {verb} undefined"
+        why = some if undefined else "there are no values"
         return "undecided", f"cannot be compared: {why}"
     nothing = 1.0 if kind == "factor" else 0.0
     few = (
@@ -221,22 +223,22 @@ def _verdict(
         else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
     )
     if effect.coverage <= 0:
-        shown = f"{effect.estimate:.3g} times" if kind == "factor" else f"{effect.estimate:+.4g}"
+        shown = _shown(kind, effect)
         return "undecided", f"undecided: {shown}, but single repetitions know nothing of chance"
     if a.limited and b.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""
     if effect.low <= nothing <= effect.high:
         if kind == "factor":
-            most = max(effect.high - 1, 1 - effect.low)
+            most = _most(effect, nothing)
             return "no difference", f"no difference; none above {most:.1%}{held}{few}"
-        most = max(abs(effect.low), abs(effect.high))
+        most = _most(effect, nothing)
         return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
     if not effect.sure:
-        shown = f"{effect.estimate:.3g} times" if kind == "factor" else f"{effect.estimate:+.4g}"
         fewest = sorted({len(a.defined), len(b.defined)})
         return "undecided", (
-            f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: {shown}, "
+            f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: "
+            f"{_shown(kind, effect)}, "
             f"but the interval covers {effect.coverage:.0%} only{held}"
         )
     more = effect.estimate > nothing
@@ -248,17 +250,37 @@ def _verdict(
     return ("more" if more else "less"), says + held
 
 
+def _shown(kind: str, effect: Effect) -> str:
+    if kind != "factor":
+        return f"{effect.estimate:+.4g}"
+    times = f"{effect.estimate:.3g}"
+    return f"{'1.00' if times == '1' else times} times"
+
+
+def _most(effect: Effect, nothing: float) -> float:
+    """How far from no difference at all the interval reaches; the searches' resolution is in it."""
+    return max(effect.high - nothing, nothing - effect.low)
+
+
+def _unseen(lines: Sequence[Line]) -> str:
+    """How large a difference may be where none is shown; empty where that is in several units."""
+    alike = [line for line in lines if line.verdict == "no difference"]
+    bounds = [_most(x.effect, 1.0) for x in alike if x.effect and x.kind == "factor"]
+    return f" (none above {max(bounds):.1%})" if bounds and len(bounds) == len(alike) else ""
+
+
 def lead(found: Comparison) -> str:
     """What can be said of all lines together, in a sentence."""
     said = Counter(
         line.verdict if line.improved is None else "better" if line.improved else "worse"
         for line in found.lines
     )
-    words = {"worse": "worse", "better": "better", "no difference": "no difference shown"}
+    none = f"no difference shown{_unseen(found.lines)}"
+    words = {"worse": "worse", "better": "better", "no difference": none}
     counted = [f"{said[kind]} {word}" for kind, word in words.items() if said[kind]]
     if said["undecided"]:
         counted.append(f"{said['undecided']} cannot be told")
-    many = f"{len(found.lines)} quantit{'y' if len(found.lines) == 1 else 'ies'}"
+    many = number_of(len(found.lines), "quantity")
     return f"{many} against {found.runs[0]}: {', '.join(counted)}."
 
 

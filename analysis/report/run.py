@@ -30,7 +30,7 @@ from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
 from v6t.analysis.report.verdict import title_of, verdict
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, sheet
+from v6t.analysis.sheet import Sheet, count, number_of, sheet
 from v6t.analysis.terms import legend
 
 MOST_TRIALS = 1000
@@ -285,7 +285,8 @@ def _compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
     deviating = sum(c.verdict == "deviates" for c in found)
     if deviating:
         yield Text(
-            f"{deviating} of {len(found)} clauses are not followed: this is no result in the "
+            f"{deviating} of {number_of(len(found), 'clause')} {'is' if deviating == 1 else 'are'} not "
+            "followed: this is no result in the "
             "sense of RFC 8219.",
             "warning",
         )

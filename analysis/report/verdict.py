@@ -8,7 +8,7 @@ from v6t.analysis.blocks import Block, Text
 from v6t.analysis.presentations.common import LIMITED, marked
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, count, sheet
+from v6t.analysis.sheet import SIZES, count, number_of, sheet
 from v6t.profiles.wire import bit_rate_bps, max_frame_rate_fps
 
 LOSSLESS = "throughput"
@@ -82,7 +82,7 @@ def _carried(data: RunData, record: ThroughputRecord) -> str:
 def _conditions(data: RunData, record: ThroughputRecord) -> str:
     p = data.procedure
     tester = "" if data.simulated else f", {data.config['tester']['kind']} tester"
-    times = f"{record.repetitions} repetition{'s' * (record.repetitions != 1)}"
+    times = number_of(record.repetitions, "repetition")
     return f"Median of {times}, trials of {p['trial_duration_s']:g} s{tester}."
 
 

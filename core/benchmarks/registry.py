@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +63,27 @@ def installed() -> list[Benchmark[Any, Any]]:
     return _in_order(row.kind() for row in listing() if row.kind is not None)
 
 
-def everything(plugin: type[Technology]) -> tuple[str, ...]:
-    """What ``all`` means for a technology."""
+def everything(
+    plugin: type[Technology], named: Collection[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What ``all`` means for a technology on this machine, and what it leaves out, in sentences.
+
+    Args:
+        plugin: of the technology.
+        named: beside ``all``: what these lack is said when they are to be measured.
+    """
     unfit = "never" if plugin.stateful else "only"
     fit = (b for b in installed() if b.exchange == plugin.exchange and b.connections != unfit)
-    return tuple(b.name for b in fit if b.in_all)
+    kept: list[str] = []
+    left_out: list[str] = []
+    for benchmark in fit:
+        if benchmark.in_all:
+            missing = None if benchmark.name in named else benchmark.lacks()
+            if missing is None:
+                kept.append(benchmark.name)
+            else:
+                left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
+    return tuple(kept), tuple(left_out)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:

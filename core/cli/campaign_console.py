@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from v6t.analysis.sheet import number_of
 from v6t.core.campaigns.campaign import Campaign, CampaignRun, carry_out, opened, start, status_of
 from v6t.core.campaigns.states import States
 from v6t.core.cli.stopping import of_campaign, signals
@@ -40,11 +41,14 @@ def show_packaged() -> None:
 def show_plan(campaign: Campaign) -> None:
     """Every run with its trials and time, and the whole."""
     for run in campaign.runs:
-        print(f"{run.directory}: {run.trials} trials, about {duration(run.duration_s)}")
+        print(
+            f"{run.directory}: {number_of(run.trials, 'trial')}, about {duration(run.duration_s)}"
+        )
     groups = campaign.groups()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(
-        f"together {len(campaign.runs)} runs, {sum(r.trials for r in campaign.runs):,} trials, "
+        f"together {number_of(len(campaign.runs), 'run')}, "
+        f"{number_of(sum(r.trials for r in campaign.runs), 'trial')}, "
         f"about {duration(campaign.duration_s)}{beds}"
     )
 
@@ -53,7 +57,8 @@ def begin(campaign: Campaign, directory: Path, report: bool, page: str | None) -
     """Start a campaign in a new directory."""
     with _page(page, directory, campaign) as view:  # what is wrong with it is said before all else
         start(campaign, directory)
-        print(f"{len(campaign.runs)} runs, about {duration(campaign.duration_s)}", file=sys.stderr)
+        runs = number_of(len(campaign.runs), "run")
+        print(f"{runs}, about {duration(campaign.duration_s)}", file=sys.stderr)
         return _carry_on(directory, opened(directory), report, view)
 
 

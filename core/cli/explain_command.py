@@ -10,21 +10,21 @@ from v6t.core.cli import shell_completion
 
 
 @click.command(short_help="say what a setting, a benchmark or a term means")
-@click.argument("name", required=False, shell_complete=shell_completion.settings)
+@click.argument("name", nargs=-1, shell_complete=shell_completion.settings)
 @click.option(
     "--plugin", shell_complete=shell_completion.plugin_names, help="Look among its parameters, too."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(name: str | None, plugin: str | None, as_json: bool) -> None:
+def command(name: tuple[str, ...], plugin: str | None, as_json: bool) -> None:
     """Explain settings of run file and testbed file (kind, default, meaning), benchmarks, terms.
 
     NAME is a setting, as in `procedure.latency.tags`, or the beginning or the end of several, as
     in `tester.options` or `tags`; a benchmark, as in `pdv`; or a word of tables, as in `P99` or
-    `"limited by the tester"`. Without a name: all settings.
+    `limited by the tester`. Without a name: all settings.
     """
     from v6t.core.config.lookup import look_up
 
-    found = look_up(name or "", plugin)
+    found = look_up(" ".join(name), plugin)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in found], indent=1))
         return

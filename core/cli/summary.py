@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from v6t.analysis.presentations.common import LIMITED
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.remarks import remarks
+from v6t.analysis.sheet import number_of
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.tables import print_table
 from v6t.core.runs.bottleneck import lines_of
@@ -32,7 +33,7 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
     repetitions = sorted({r.repetitions for r in searched})
     trials = sum(len(r.trials) for r in outcome.records)
     invalid = sum(len(r.invalid_trials) for r in outcome.records)
-    counted = f"{trials} trial{'s' * (trials != 1)}" + (
+    counted = number_of(trials, "trial") + (
         f", {invalid} of them invalid (tester, not device)" if invalid else ""
     )
     if searched:

@@ -35,6 +35,7 @@ class BoundRun:
         driver: of the device under test.
         tester: which kind, with its options.
         again: the command that restores the device, where no run's directory does; empty: one does.
+        notes: what became of the settings otherwise than one may think, in sentences.
     """
 
     settings: ResolvedRun
@@ -43,6 +44,7 @@ class BoundRun:
     driver: Driver
     tester: TesterKind
     again: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def driven(self) -> bool:

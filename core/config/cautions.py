@@ -23,7 +23,7 @@ VIRTUAL = ("net_af_packet", "net_memif", "net_tap", "net_ring", "net_pcap", "net
 
 def cautions(bound: BoundRun) -> list[str]:
     """One sentence for each thing that should be looked at twice; none for a sound run."""
-    return [*_parameters(bound), *_settings(bound), *_links(bound), *_device(bound)]
+    return [*bound.notes, *_parameters(bound), *_settings(bound), *_links(bound), *_device(bound)]
 
 
 def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:

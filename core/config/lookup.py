@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from v6t.analysis.terms import TERMS
+from v6t.analysis.terms import COMMON, TERMS
 from v6t.core.config.explain import Setting, settings_of
 from v6t.profiles.errors import UsageError
 from v6t.profiles.extensions import meant
@@ -48,8 +48,8 @@ def _benchmarks() -> Iterator[Setting]:
 
 
 def _terms() -> Iterator[Setting]:
-    for term, said in TERMS.items():
-        yield Setting(term, "word of tables", "", said[0].upper() + said[1:] + ".")
+    for term, said in {**TERMS, **COMMON}.items():
+        yield Setting(term, "word of tables and figures", "", said[0].upper() + said[1:] + ".")
 
 
 def every_setting(plugin: str | None = None) -> Iterator[Setting]:

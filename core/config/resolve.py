@@ -99,8 +99,9 @@ def resolve_and_bind(
         run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
         (*registry.names(), registry.ALL),
     )  # fmt: skip
+    notes: tuple[str, ...] = ()
     if registry.ALL in benchmarks:
-        benchmarks = registry.everything(plugin_type)
+        benchmarks, notes = registry.everything(plugin_type, benchmarks)
     initiator = _initiator(testbed, flags)
     tester_settings, tester = _tester(testbed, flags, testbed_doc)
     own = plugin_type.default_driver if tester.in_lab else None
@@ -145,7 +146,7 @@ def resolve_and_bind(
         device = on_device(plugin, checked.params, driver.overrides)
     with within(None if flags.dut else testbed_doc, ("dut", "driver")):
         driver.check_intent(plugin.dut_intent())
-    bound = BoundRun(checked, plugin, device, driver, tester)
+    bound = BoundRun(checked, plugin, device, driver, tester, notes=notes)
     with within(None if flags.modifier else run_doc, ("modifier",)):
         if bound.modifier is not None and plugin.exchange != "frames":
             raise UsageError(

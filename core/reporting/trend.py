@@ -12,7 +12,7 @@ from v6t.analysis.compare.likeness import Key, points, unlike_records, unlike_ru
 from v6t.analysis.figures.trend import trend_figure
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import count, sheet
+from v6t.analysis.sheet import count, number_of, sheet
 from v6t.analysis.statistics import median
 from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, changes_of
 from v6t.core.benchmarks.registry import presentations
@@ -52,7 +52,12 @@ def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> T
             kept.append(run)
     series = _series(kept, known, when, left_out)
     found = tuple(
-        replace(s, changes=changes_of(s.values, s.more_is_better, least_percent)) for s in series
+        replace(
+            s,
+            changes=changes_of(s.values, s.more_is_better, least_percent),
+            least_percent=least_percent,
+        )
+        for s in series
     )
     if not found:
         raise UsageError(f"nothing in {last.name} was measured that has a trend")
@@ -62,15 +67,7 @@ def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> T
 
 def document(trend: Trend, *, figures: bool) -> Document:
     """What can be said, a table, a figure for each series."""
-    changed = [s for s in trend.series if s.changes]
-    blocks: list[Block] = [
-        Text(
-            f"{len(changed)} of {len(trend.series)} results change among {len(trend.runs)} runs."
-            if changed
-            else f"No result changes among {len(trend.runs)} runs.",
-            "bad" if trend.worse else "good",
-        )
-    ]
+    blocks: list[Block] = [_lead(trend)]
     rows = [
         (
             *(s.point, f"{s.quantity}, {s.unit}", str(len(s.values))),
@@ -89,12 +86,31 @@ def document(trend: Trend, *, figures: bool) -> Document:
     blocks.append(
         Text(
             "Each value is the median of a run's repetitions. A change is told where ranks before and "
-            f"after differ more than in all but {CHANCE:.1%} of shuffled series; single runs far from "
+            f"after differ more than in all but {CHANCE:.2%} of shuffled series; single runs far from "
             f"their neighbours count as one of them. From {NEEDED} runs on, {FEWEST} on either side."
         )
     )
     between = f"{trend.runs[0]} to {trend.runs[-1]}"
     return Document("Trend", between, [Section("Changes", "changes", blocks)])
+
+
+def _lead(trend: Trend) -> Text:
+    """What can be said of all results together."""
+    runs, results = number_of(len(trend.runs), "run"), number_of(len(trend.series), "result")
+    changed = sum(bool(s.changes) for s in trend.series)
+    if not any(s.enough for s in trend.series):
+        return Text(f"{runs}: too few to tell a change from chance.")
+    unseen = sum(bool(s.unseen) for s in trend.series if s.enough)
+    more = (
+        f" Changes below the resolution could go unseen in {unseen} of {results}." if unseen else ""
+    )
+    if changed:
+        verb = "changes" if changed == 1 else "change"
+        text = f"{changed} of {results} {verb} among {runs}.{more}"
+        return Text(text, "bad" if trend.worse else "good")
+    if unseen:
+        return Text(f"No result is seen to change among {runs}.{more}", "warning")
+    return Text(f"No result changes among {runs}.", "good")
 
 
 def _runs(directories: Sequence[Path]) -> Iterator[Path]:
@@ -150,7 +166,11 @@ def _series(
                         *((), ()),
                     )
                     former = found.get((key, quantity.name), new)
-                    found[key, quantity.name] = replace(former, values=(*former.values, value))
+                    found[key, quantity.name] = replace(
+                        former,
+                        values=(*former.values, value),
+                        resolution=max(former.resolution, quantity.resolution),
+                    )
     return list(found.values())
 
 

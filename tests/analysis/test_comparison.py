@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.analysis.compare.comparison import _line
+from v6t.analysis.compare.comparison import Comparison, _line, lead
 from v6t.analysis.compare.likeness import _same, unlike_runs
 from v6t.analysis.presentation import Quantity
 from v6t.analysis.rundata import RunData
@@ -44,6 +44,22 @@ def test_no_difference_says_how_much_there_could_be_either_way(lower):
     least, most = 1 - found.effect.low, found.effect.high - 1
     assert (least > most) is lower
     assert f"none above {max(least, most):.1%}" in found.words
+
+
+def test_the_first_line_says_how_large_a_difference_could_be():
+    values = [100.0 + n for n in range(8)]
+    same = line(values, values)
+    told = lead(Comparison(("one", "other"), (same,), (), {}))
+    most = max(same.effect.high - 1, 1 - same.effect.low)
+    assert told == f"1 quantity against one: 1 no difference shown (none above {most:.1%})."
+    in_units = line(values, values, share=True)
+    assert "none above" not in lead(Comparison(("one", "other"), (same, in_units), (), {}))
+
+
+def test_numbers_agree_with_their_nouns():
+    assert line([5.0], [5.0]).words.startswith("undecided: 1.00 times, but single")
+    assert line([5.0], [None]).words == "cannot be compared: 1 repetition is undefined"
+    assert line([None], [None]).words == "cannot be compared: 2 repetitions are undefined"
 
 
 def test_loads_that_differ_are_said():

@@ -6,18 +6,21 @@ import json
 import os
 
 import pytest
+from v6t.core.config.checks import check_abilities
 from v6t.core.config.files import Flags
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.profiles.errors import UsageError
+from v6t.core.runs.bench import make_tester
+from v6t.profiles.errors import EnvironmentLacking, UsageError
 from v6t.profiles.quantities import in_unit_of, is_bit_rate
 
 from .reportruns import made
-from .support import complaint, v6t
+from .support import SIM, complaint, v6t
 
 NUMBERS = {
     ("duration_s", "60s"): "60",
     ("duration_s", "1.5 min"): "90",
     ("duration_s", "1h"): "3600",
+    ("trial_duration_s", "2m"): "120",
     ("residual_wait_s", "250ms"): "0.25",
     ("deadline_ms", "2s"): "2000",
     ("deadline_ms", "10us"): "0.01",
@@ -29,7 +32,8 @@ NUMBERS = {
     ("loss_percent", "0.5%"): "0.5",
 }
 KEPT = [("duration_s", "10k"), ("rate_fps", "60s"), ("count", "10kfps"), ("rate_fps", "fast"),
-        ("rate_bps", "1Gfps"), ("duration_s", ""), ("rate_fps", "1e4")]  # fmt: skip
+        ("rate_bps", "1Gfps"), ("residual_wait_s", "2m"), ("deadline_ms", "2m"),
+        ("duration_s", ""), ("rate_fps", "1e4")]  # fmt: skip
 
 
 @pytest.mark.parametrize("written", NUMBERS, ids="=".join)
@@ -51,6 +55,21 @@ def test_flags_take_units():
     p = bound(of_settings=given, benchmarks=("latency",)).settings.procedure
     assert p.latency.rate_fps == 10_000
     assert p.trial_duration_s == 120
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "wanted"),
+    [
+        ("--rate", "50%", "frames a second, for example 10k"),
+        ("--duration", "1h30min", "one unit of ns, us, µs, ms, s, min, h, m"),
+        ("--loss-tolerance", "0.5%", "a share of 1: 0.005 for 0.5%"),
+        ("--reps", "5x", "k, M or G"),
+    ],
+)
+def test_a_wrong_unit_is_told_which_there_are(flag, text, wanted):
+    with pytest.raises(UsageError, match="number is wanted") as told:
+        bound(of_settings={flag: text}, benchmarks=("throughput", "latency"))
+    assert wanted in told.value.hint
 
 
 def test_texts_that_look_like_numbers_stay_texts():
@@ -82,6 +101,20 @@ def test_all_is_what_suits_the_technology():
     )
     assert {"connection-rate", "capacity", "latency"} <= set(nat44.settings.benchmarks)
     assert "system-recovery" not in nat44.settings.benchmarks
+
+
+def test_all_leaves_out_what_needs_an_absent_library(monkeypatch):
+    monkeypatch.setattr("v6t.procedures.search.mlr.available", lambda: False)
+    run = bound(benchmarks=("all",))
+    assert "mlrsearch" not in run.settings.benchmarks
+    check_abilities(run, make_tester(run))
+    done = v6t(*SIM, "--measure", "all", "--dry-run")
+    assert done.status == 0, done.err
+    assert "note: left out of 'all': mlrsearch needs the MLRsearch library" in done.out
+    for named in (("mlrsearch",), ("all", "mlrsearch")):
+        run = bound(benchmarks=named)
+        with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
+            check_abilities(run, make_tester(run))
 
 
 def test_nested_options_of_flags_leave_their_neighbours_alone(tmp_path):
@@ -128,7 +161,12 @@ def test_the_latest_run(tmp_path, monkeypatch):
         ("P99", "by nearest rank"),
         ("limited by the tester", "the device may be faster"),
         ("procedure.latency.tags", "Tagged frames"),
+        ("rate", "per second in one direction"),
+        ("line rate", "preamble and gap"),
+        ("CCDF", "took longer than a delay"),
+        ("median", "in the middle"),
     ],
 )
 def test_explain_knows_settings_benchmarks_and_terms(word, said):
     assert said in v6t("explain", word).out
+    assert said in v6t("explain", *word.split()).out

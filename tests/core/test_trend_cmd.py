@@ -64,6 +64,20 @@ def test_json_has_the_values_in_order(runs):
     (change,) = series["changes"]
     assert (change["run"], change["better"], told["worse"]) == ("r09", False, True)
     assert change["before"] > change["after"] > 0
+    assert (series["resolution"], series["least_percent"]) == (500, 1)
+    assert series["resolution_percent"] == pytest.approx(0.05, rel=0.1)
+    assert "unseen" not in series["words"]
+
+
+def test_what_the_resolution_hides_is_said_everywhere(runs, tmp_path):
+    fine = ("trend", "--least", 0.01, *own(runs))
+    hidden = "changes below 500 fps, 0.05"
+    assert hidden in json.loads(v6t(*fine, "--json").out)["series"][0]["words"]
+    said = " ".join(v6t(*fine).out.split())
+    assert "Changes below the resolution could go unseen in 1 of 1 result." in said
+    assert "all but 0.01% of shuffled series" in said
+    v6t(*fine, "-o", tmp_path / "trend.html")
+    assert (tmp_path / "trend.html").read_text().count(hidden) >= 2  # table and figure
 
 
 def test_versions_are_ordered_as_people_count(runs):
