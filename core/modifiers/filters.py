@@ -25,12 +25,10 @@ class OneFilter(Modifier):
         )
 
 
-class ManyFilters(Modifier):
+class ManyFilters(OneFilter):
     """The thirteenth of 25 lets the test traffic pass."""
 
     name = "filters-25"
-    source = OneFilter.source
-    driven = True
     settings: ClassVar[Mapping[str, Any]] = {"filters": 25}
 
     @property

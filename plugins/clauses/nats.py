@@ -6,6 +6,7 @@ section 8.2 and RFC 6146 ask for the same.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -218,13 +219,17 @@ def _ports(n: NatEnds) -> Iterator[Clause]:
         parity,
     )
 
-    def preserved() -> Steps:
-        port, said = next(n.ports), "the inside port as public one, since nobody has it"
+    def public(said: str, right: Callable[[int, int], bool]) -> Steps:
+        """A new mapping's inside and public port are looked at together."""
+        port = next(n.ports)
         seen = yield from n.mapped(0, port, n.server(0))
         if seen is None:
             return untold(said, NO_MAPPING)
         words = f"{port} to {seen.port}"
-        return conforms(said, words) if seen.port == port else deviates(said, words)
+        return conforms(said, words) if right(port, seen.port) else deviates(said, words)
+
+    def preserved() -> Steps:
+        return public("the inside port as public one, since nobody has it", operator.eq)
 
     yield clause(
         "RFC 4787",
@@ -236,12 +241,7 @@ def _ports(n: NatEnds) -> Iterator[Clause]:
     )
 
     def ranged() -> Steps:
-        port, said = next(n.ports), "a public port from 1024 on"
-        seen = yield from n.mapped(0, port, n.server(0))
-        if seen is None:
-            return untold(said, NO_MAPPING)
-        words = f"{port} to {seen.port}"
-        return conforms(said, words) if seen.port >= WELL_KNOWN else deviates(said, words)
+        return public("a public port from 1024 on", lambda _, port: port >= WELL_KNOWN)
 
     yield clause(
         "RFC 4787",
