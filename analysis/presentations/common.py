@@ -13,7 +13,9 @@ from v6t.analysis.sheet import SIZES, UNDEFINED, count
 REPETITIONS, TRIAL_S = 20, 60.0
 LIMITED = "limited by the tester or the medium: the device may be faster"
 """What the mark of :func:`marked` means."""
-UNCOVERED = "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
+UNCOVERED = (
+    "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
+)
 """What it means beside what was offered (SELF-02)."""
 POINT = (SIZES, "<direction")
 """Headings of every table."""

@@ -26,7 +26,8 @@ class OutagePresentation(Presentation[OutageRecord]):
         ]
         rows = [
             [
-                *at(record, way), offered(record, record.offered[0]),
+                *at(record, way),
+                offered(record, record.offered[0]),
                 *(seconds(v) for v in (found.average, found.median, found.min, found.max)),
                 str(record.repetitions),
             ]

@@ -45,7 +45,13 @@ class SoakPresentation(Presentation[SoakRecord]):
         ]
         rows = [
             [
-                *(*at(r, way), offered(r, r.rate), count(r.measured_s), count(d.frames), count(d.lost)),
+                *(
+                    *at(r, way),
+                    offered(r, r.rate),
+                    count(r.measured_s),
+                    count(d.frames),
+                    count(d.lost),
+                ),
                 *(_share(d.loss_percent), f"{d.lossy} of {d.intervals}", str(d.episodes)),
                 *(seconds(d.longest_s), _share(d.worst_percent), *map(_share, d.halves_percent)),
             ]

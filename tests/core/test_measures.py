@@ -493,7 +493,7 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     shown = [r for r in write.load(tmp_path / "out").records if r.benchmark != "throughput"]
     assert footnotes(shown) == [f"* {UNCOVERED}"]
     rates = {
-        row[[column.name for column in table.columns].index("fps per direction")]
+        row[[column.name for column in table.columns].index("fps per\ndirection")]
         for table in presentations().sheets([r for r in shown if r.benchmark == "frame-loss"])
         for row in table.rows
     }
