@@ -447,7 +447,13 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
     )
 
 
-_BESIDE = {"times": int, "right": int, "slowest_s": (int, float), "what": str, "why": str}
+_BESIDE: Mapping[str, Any] = {
+    "times": int,
+    "right": int,
+    "slowest_s": (int, float),
+    "what": str,
+    "why": str,
+}
 
 
 def _beside(data: Any) -> Mapping[str, Any]:
