@@ -38,6 +38,10 @@ COMMANDS = {
 ONE_LINE = (1, 2, 3)
 """Exit statuses whose message is one line; the others may show frames or a tester's words."""
 
+KEPT = "what was measured before is kept"
+UNREAD = 141
+"""Exit status where nobody reads what is printed any more, as a shell has it."""
+
 WITH_PARAMETERS = ("run", "audit", "compile", "dut")
 SET = "--set"
 """What takes parameters of the technology, and how."""
@@ -106,7 +110,26 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point: every error becomes one or two lines and an exit status."""
     # what is imported stays: to look for garbage in it 250 times is a tenth of a start
     gc.set_threshold(100_000, 20, 20)
+    _open_standard_streams()
     sys.exit(_run(arguments))
+
+
+def _open_standard_streams() -> None:
+    """A stream that is closed becomes ``/dev/null``.
+
+    Else the next file that is opened, a journal perhaps, has its number, and what is printed goes there.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)  # the same, as a rule; other programs may inherit it now
+            os.set_inheritable(number, True)
+            if null != number:
+                os.close(null)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _run(arguments: list[str] | None) -> int:
@@ -133,7 +156,11 @@ def _run(arguments: list[str] | None) -> int:
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return UNREAD
+    except SystemExit:
+        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):  # click's word for the same
+            return UNREAD
+        raise
     except Exception as exc:  # noqa: BLE001  (the last line of defence: one line, no traceback)
         return _unforeseen(exc)
     return status if isinstance(status, int) else 0
@@ -158,7 +185,9 @@ def _unforeseen(exc: Exception) -> int:
     """What no room said in a sentence of its own: the machine's fault, or v6t's."""
     if isinstance(exc, OSError):  # a full disk, a file that vanished
         what = f"{exc.filename}: " if exc.filename else ""
-        return _complain(f"{what}{exc.strerror or exc}", "what was measured before is kept", 3)
+        return _complain(f"{what}{exc.strerror or exc}", KEPT, 3)
+    if isinstance(exc, MemoryError):
+        return _complain("there is not enough memory", KEPT, 3)
     if os.environ.get("V6T_DEBUG"):
         raise exc
     return _complain(

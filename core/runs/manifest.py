@@ -116,16 +116,15 @@ def _version(name: str) -> str | None:
 
 
 def commit() -> str | None:
-    """Commit of a checkout this is run from, with a mark for changes; None when installed."""
+    """Commit of a checkout this is run from, with a mark for changes; None when installed, or without git."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None
-    done = subprocess.run(
-        ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
     return done.stdout.strip() or None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -12,6 +13,8 @@ import click
 import pytest
 from v6t.core.cli import main
 from v6t.core.config import plugins
+from v6t.core.runs.journal import read_journal
+from v6t.core.runs.manifest import commit
 
 from .support import COMMAND, RUN_FILES, SIM, complaint, tree, v6t, v6t_process
 
@@ -148,16 +151,30 @@ def test_a_full_disk_is_said():
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_early_is_no_error():
+@pytest.mark.parametrize("words", [("compile", "--plugin", "mape-br"), ("explain", "--help")])
+def test_a_reader_that_leaves_early_is_no_error(words):
     process = subprocess.Popen(
-        [*COMMAND, "compile", "--plugin", "mape-br"],
+        [*COMMAND, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait() in (1, 141)
+    assert process.wait() == 141
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_run_with_closed_streams_is_a_run(closed, tmp_path):
+    """No file of the run is taken for standard output or error."""
+    words = ("run", "--plugin", "siit", "--tester", "sim", "--reps", "1", "--mode", "forward")
+    line = f"{shlex.join([*COMMAND, *words, '-o', str(tmp_path / 'out'), '--no-report'])} {closed}"
+    assert (
+        subprocess.run(["sh", "-c", line], stderr=subprocess.DEVNULL, check=False).returncode == 0
+    )
+    assert json.loads((tmp_path / "out/results.json").read_text())["status"] == "complete"
+    assert read_journal(tmp_path / "out/journal.jsonl")
 
 
 def test_json_of_a_run_is_its_results_file(tmp_path):
@@ -274,3 +291,19 @@ def test_nothing_of_the_environment_is_written_down(tmp_path):
 
 def test_a_suggestion_needs_a_likeness():
     assert "Did you mean" not in complaint(v6t("qqqqq"))
+
+
+def test_a_checkout_without_git_is_one_without_a_commit(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert commit() is None
+
+
+def test_memory_that_does_not_suffice_is_no_defect_of_v6t(monkeypatch, capsys):
+    def full(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(main.cli, "main", full)
+    with pytest.raises(SystemExit) as ended:
+        main.main(["plugins"])
+    assert ended.value.code == 3
+    assert capsys.readouterr().err.startswith("v6t: there is not enough memory")

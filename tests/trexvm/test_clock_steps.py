@@ -83,10 +83,10 @@ def test_the_clock_of_the_machine_that_measures(machine):
 
     for seconds in (HOUR_S, -HOUR_S):
         known = measured()
-        until(lambda known=known: measured() > known or ended(machine), "a trial", 600)
+        until(lambda known=known: measured() > known or ended(machine), "a trial", 1500)
         assert not ended(machine), machine.run(f"cat {PLACE}/said").out
         print(stepped(machine, seconds))
-    until(lambda: ended(machine), "the run's end", 900)
+    until(lambda: ended(machine), "the run's end", 1500)
     said = machine.done(f"cat {PLACE}/said")
     print(said)
     assert ended(machine) == "0", said
