@@ -7,7 +7,8 @@ import importlib
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -47,8 +48,30 @@ SET = "--set"
 """What takes parameters of the technology, and how."""
 
 
+class Unread(BrokenPipeError):
+    """Nobody reads what is printed any more; it has no number of an error, of which click makes status 1."""
+
+
+@contextmanager
+def _unread() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as exc:
+        raise Unread from exc
+
+
 class LazyGroup(click.Group):
     """Knows names and summaries of its commands without importing them."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """As click's; ``--help`` and ``--version`` print here."""
+        with _unread():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's."""
+        with _unread():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of use."""
@@ -157,10 +180,6 @@ def _run(arguments: list[str] | None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
-    except SystemExit:
-        if isinstance(sys.stdout, click.utils.PacifyFlushWrapper):  # click's word for the same
-            return UNREAD
-        raise
     except Exception as exc:  # noqa: BLE001  (the last line of defence: one line, no traceback)
         return _unforeseen(exc)
     return status if isinstance(status, int) else 0
