@@ -16,6 +16,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared
 from v6t.core.benchmarks.point import Measured, MeasurementPoint, Vary
+from v6t.core.benchmarks.tcp_point import media_cps, opening, syn_sizes
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_abilities
@@ -250,7 +251,11 @@ def _measure_all(state: _State) -> None:
             if size == run.frame_sizes[0]:
                 for caution in of_medium(run, state.bench.describe()):
                     state.watch.say(f"note: {caution}")
-            _measure_size(state, benchmarks, sizes, streams)
+            _measure_size(state, [b for b in benchmarks if b.phase.sized], sizes, streams)
+            apart = [b for b in benchmarks if not b.phase.sized]
+            if apart and size == run.frame_sizes[0]:
+                _load(state, sizes)
+                _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))
         except PhaseOneFailed as exc:
             if exc.tester:
                 raise TesterError(
@@ -417,6 +422,23 @@ def _point(
         vary=vary,
         better=better,
     )
+
+
+def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> MeasurementPoint:
+    """Where connections of TCP are measured: four-tuples are those of the streams."""
+    sizes = syn_sizes(state.bound.technology)
+    media = media_cps(state.run.line_rate_bps, sizes)
+    spec = capacity_spec(state.run, sizes, "forward", media)
+    if spec.rules is not None:
+        most = state.run.procedure.connections.count
+        spec = replace(spec, rules=replace(spec.rules, most_frames=most))
+    tester = opening(state.bound, JournaledTester(state, state.loopback))
+
+    def find() -> tuple[TesterCapacity, str]:
+        return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=True)
+
+    point = _point(state, sizes, "forward", streams)
+    return replace(point, media_fps=media, capacity=cache(find), loopback=tester)
 
 
 def _find_capacity(
