@@ -16,7 +16,7 @@ from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.stateful import LOOPBACK
-from v6t.core.runs.tester_capacity import capacity_spec
+from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_until
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
@@ -315,7 +315,7 @@ def _tcp_costs(
     point = Point(bound, sizes, "forward", media)
     selftest = PlannedStage(Stage(SELFTEST, sizes.label, ""), 0.0)
     if bound.tester.loops_back:
-        spec = capacity_spec(bound.settings, sizes, "forward", media)
+        spec = opening_spec(bound.settings, sizes, media)
         selftest = _selftest(selftest.stage, bound, spec)
     for benchmark in benchmarks:
         yield benchmark, point, whole_cost(benchmark, point), selftest

@@ -49,7 +49,13 @@ from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, Res
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
 from v6t.core.runs.stolen import Stolen, share_of, words_on
-from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity, found_again
+from v6t.core.runs.tester_capacity import (
+    THIS_RUN,
+    capacity_spec,
+    find_capacity,
+    found_again,
+    opening_spec,
+)
 from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
@@ -428,10 +434,7 @@ def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> Measure
     """Where connections of TCP are measured: four-tuples are those of the streams."""
     sizes = syn_sizes(state.bound.technology)
     media = media_cps(state.run.line_rate_bps, sizes)
-    spec = capacity_spec(state.run, sizes, "forward", media)
-    if spec.rules is not None:
-        most = state.run.procedure.connections.count
-        spec = replace(spec, rules=replace(spec.rules, most_frames=most))
+    spec = opening_spec(state.run, sizes, media)
     tester = opening(state.bound, JournaledTester(state, state.loopback))
 
     def find() -> tuple[TesterCapacity, str]:

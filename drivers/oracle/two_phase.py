@@ -133,7 +133,7 @@ class Preparing:
             _compare(asked, found)
             short = found.sessions is not None and found.sessions < found.learned
             # the device itself says that some are gone: there is nothing to be tried any more
-            if asked.alpha is not None and not short:
+            if asked.alpha is not None and (asked.tcp or not short):
                 tried = self._tester.validate(trial, asked)
                 (back,) = tried.result.classes.values()
                 found = replace(
