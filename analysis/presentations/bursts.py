@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, at, at_least
+from v6t.analysis.presentations.common import POINT, at, at_least, offered
 from v6t.analysis.records.bursts import BurstRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, sheet
@@ -28,7 +28,7 @@ class BurstPresentation(Presentation[BurstRecord]):
         rows = [
             [
                 *(*at(r), _tenths(r.average), count(r.min), count(r.max), _tenths(r.deviation)),
-                *(str(r.repetitions), count(r.burst_rate)),
+                *(str(r.repetitions), offered(r, r.burst_rate)),
                 *(_buffer(r.implied_buffer_s), _buffer(r.corrected_buffer_s)),
                 *(count(r.resolution_frames), count(r.longest_frames)),
             ]

@@ -13,6 +13,10 @@ from v6t.analysis.sheet import SIZES, UNDEFINED, count
 REPETITIONS, TRIAL_S = 20, 60.0
 LIMITED = "limited by the tester or the medium: the device may be faster"
 """What the mark of :func:`marked` means."""
+UNCOVERED = (
+    "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
+)
+"""What it means beside what was offered (SELF-02)."""
 POINT = (SIZES, "<direction")
 """Headings of every table."""
 
@@ -42,6 +46,21 @@ def matched(value: float | None) -> str:
 def marked(number: str, limited: bool) -> str:
     """A number with the mark of what the tester or the medium limits: they are never apart."""
     return f"{number} *" if limited else number
+
+
+def offered(record: Record, rate: float) -> str:
+    """An offered rate, with the mark where the tester's self-test does not cover it."""
+    return marked(count(rate), rate in record.above_usable)
+
+
+def footnotes(records: Iterable[Record]) -> list[str]:
+    """What the marks of some records mean; records without a number have none."""
+    measured = [record for record in records if record.measured]
+    meanings = (
+        (LIMITED, any(record.limited for record in measured)),
+        (UNCOVERED, any(record.above_usable for record in measured)),
+    )
+    return [f"* {meaning}" for meaning, met in meanings if met]
 
 
 def repeated(name: str, records: Sequence[Record]) -> Clause:

@@ -15,6 +15,7 @@ from v6t.analysis.presentations.common import (
     at_least,
     at_throughput,
     interval,
+    offered,
     repeated,
 )
 from v6t.analysis.records.timing import DelayRecord, IpdvRecord, LatencyRecord, PdvRecord
@@ -56,7 +57,7 @@ class DelayPresentation(Presentation[DelayRecord]):
         rows = []
         for record in records:
             for way, found in record.directions.items():
-                cells = [*at(record, way), count(record.rate)]
+                cells = [*at(record, way), offered(record, record.rate)]
                 for key in self.words:
                     figure = found.figures[key]
                     below = BELOW if record.below_error(key, figure.median) else ""

@@ -9,10 +9,10 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import loss
 from v6t.analysis.figures.canvas import CYCLE
 from v6t.analysis.presentation import Clause, Headline, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, at, long_enough, repeated
+from v6t.analysis.presentations.common import POINT, at, long_enough, offered, repeated
 from v6t.analysis.records.loss import FrameLossRecord, LossAtRate
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, count, sheet
+from v6t.analysis.sheet import INVALID, UNDEFINED, Sheet, sheet
 
 
 class FrameLossPresentation(Presentation[FrameLossRecord]):
@@ -36,7 +36,7 @@ class FrameLossPresentation(Presentation[FrameLossRecord]):
                     rows.append(
                         [
                             *at(record, way),
-                            *(f"{row.media_percent:.2f}", count(row.rate)),
+                            *(f"{row.media_percent:.2f}", offered(record, row.rate)),
                             *(self.shown(v) if row.valid else INVALID for v in values),
                             str(row.trials),
                         ]
@@ -61,7 +61,7 @@ class FrameLossPresentation(Presentation[FrameLossRecord]):
             [
                 [
                     *at(record, record.direction),
-                    count(row.rate),
+                    offered(record, row.rate),
                     *(
                         self.shown(row.by_role[role].median)
                         for role in ("foreground", "background")

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from v6t.analysis.presentation import Clause, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, TRIAL_S, at, at_least
+from v6t.analysis.presentations.common import POINT, TRIAL_S, at, at_least, offered
 from v6t.analysis.records.outages import OutageRecord, RecoveryRecord, ResetRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, seconds, sheet
+from v6t.analysis.sheet import Sheet, seconds, sheet
 
 
 class OutagePresentation(Presentation[OutageRecord]):
@@ -26,7 +26,8 @@ class OutagePresentation(Presentation[OutageRecord]):
         ]
         rows = [
             [
-                *(*at(record, way), count(record.offered[0])),
+                *at(record, way),
+                offered(record, record.offered[0]),
                 *(seconds(v) for v in (found.average, found.median, found.min, found.max)),
                 str(record.repetitions),
             ]

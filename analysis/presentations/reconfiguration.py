@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from v6t.analysis.presentation import Headline, Presentation, Quantity
-from v6t.analysis.presentations.common import POINT, at
+from v6t.analysis.presentations.common import POINT, at, offered
 from v6t.analysis.records.reconfiguration import ReconfigurationRecord
 from v6t.analysis.sheet import Sheet, count, seconds, sheet
 from v6t.procedures.reconfiguration import BENCHMARK, NOTHING
@@ -27,7 +27,7 @@ class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
         ]
         rows = [
             [
-                *(*at(r, way), change, count(r.rate)),
+                *(*at(r, way), change, offered(r, r.rate)),
                 *(seconds(v) for v in (found.median, found.min, found.max)),
                 count(max(found.lost)),
                 seconds(max((s for s in found.silence if s is not None), default=None)),

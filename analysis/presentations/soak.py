@@ -18,7 +18,7 @@ from v6t.analysis.figures.canvas import (
     thousands,
 )
 from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
-from v6t.analysis.presentations.common import POINT, at, marked
+from v6t.analysis.presentations.common import POINT, at, marked, offered
 from v6t.analysis.records.soak import CriticalLoadRecord, SoakRecord
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Sheet, count, percent, seconds, sheet
@@ -45,7 +45,13 @@ class SoakPresentation(Presentation[SoakRecord]):
         ]
         rows = [
             [
-                *(*at(r, way), count(r.rate), count(r.measured_s), count(d.frames), count(d.lost)),
+                *(
+                    *at(r, way),
+                    offered(r, r.rate),
+                    count(r.measured_s),
+                    count(d.frames),
+                    count(d.lost),
+                ),
                 *(_share(d.loss_percent), f"{d.lossy} of {d.intervals}", str(d.episodes)),
                 *(seconds(d.longest_s), _share(d.worst_percent), *map(_share, d.halves_percent)),
             ]

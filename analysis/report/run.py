@@ -19,7 +19,7 @@ from v6t.analysis.blocks import (
     Text,
 )
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.presentations.common import LIMITED
+from v6t.analysis.presentations.common import footnotes
 from v6t.analysis.published.library import Reference, facts_of, references, sources
 from v6t.analysis.records.base import Record
 from v6t.analysis.records.throughput import trial_row
@@ -140,8 +140,7 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
         blocks: list[Block] = []
         if measured:
             blocks += map(folded_if_long, presentation.tables(measured))
-            if any(r.limited for r in measured):
-                blocks.append(Text(f"* {LIMITED}", "warning"))
+            blocks += (Text(note, "warning") for note in footnotes(measured))
             words = legend(_headings(blocks))
             if words:
                 blocks.append(_meaning(words))

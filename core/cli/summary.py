@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from v6t.analysis.presentations.common import LIMITED
+from v6t.analysis.presentations.common import footnotes
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.remarks import remarks
 from v6t.analysis.sheet import number_of
@@ -40,8 +40,8 @@ def print_summary(console: Console, outcome: RunOutcome, title: str) -> None:
         many = ", ".join(map(str, repetitions))
         counted = f"Throughput over {many} repetition{'s' * (many != '1')}, {counted}"
     console.print(counted, highlight=False)
-    if any(r.limited for r in outcome.records):
-        console.print(f"* {LIMITED}", highlight=False)
+    for note in footnotes(outcome.records):
+        console.print(note, highlight=False)
     for remark in remarks(outcome.records, known):
         console.print(remark, highlight=False, soft_wrap=whole)
     for failure in known.failures:

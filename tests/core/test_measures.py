@@ -10,6 +10,7 @@ import time
 
 import pytest
 from pydantic import ValidationError
+from v6t.analysis.presentations.common import UNCOVERED, footnotes
 from v6t.analysis.remarks import remarks
 from v6t.core.benchmarks.registry import presentations
 from v6t.core.cli.progress import Silent
@@ -489,6 +490,14 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
     with (tmp_path / "out" / "frame-loss.csv").open() as file:
         marks = {(float(row["rate"]), row["Limited"]) for row in csv.DictReader(file)}
     assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
+    shown = [r for r in write.load(tmp_path / "out").records if r.benchmark != "throughput"]
+    assert footnotes(shown) == [f"* {UNCOVERED}"]
+    rates = {
+        row[[column.name for column in table.columns].index("fps per\ndirection")]
+        for table in presentations().sheets([r for r in shown if r.benchmark == "frame-loss"])
+        for row in table.rows
+    }
+    assert rates == {f"{r:,.0f}" + " *" * (r in loss["above_usable"]) for r in offered}
     slow = wanted("latency", rate_fps=50_000.0, device=device, **QUICK_LATENCY)
     execute(bind(slow), tmp_path / "slow", Silent())
     latency = by_benchmark(tmp_path / "slow")["latency"]
