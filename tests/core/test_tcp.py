@@ -189,6 +189,21 @@ def asked(**more):
     return Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
 
 
+def test_what_is_asked_of_tcp_is_told(tmp_path):
+    """Object size, time-out, retransmissions and end stand in the settings, in trials and in the record."""
+    records, _ = run(
+        tmp_path / "out", "--object-size", "5000",
+        settings={"tcp.timeout_s": 2, "tcp.retransmissions": 1, "tcp.closing": "fin"},
+    )  # fmt: skip
+    for record in records.values():
+        assert record["exchange"] == {
+            **{"http": "HTTP/1.1", "object_octets": 5000, "timeout_s": 2},
+            **{"retransmissions": 1, "closing": "fin"},
+        }
+    assert Tcp(timeout_s=2, retransmissions=1).waited_s == 2 + 4
+    assert "a SYN that is lost is sent again" in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_what_was_counted_is_read_back_from_a_journal():
     result = TrialResult(
         {}, connections=PhaseOneResult(10, 10, 8, tcp=TcpFound(10, 8, timed_out=2, fastest_s=0.1))
