@@ -56,7 +56,7 @@ class TcpFound:
         requested, answered: objects asked for, and objects received whole and right.
         closed: ended as they should have, on both sides.
         fastest_s, slowest_s, mean_s, sum_s: time from the first SYN at the client to the last
-            acknowledgement at the server (RFC 3511 appendix B) [s]; None: none was established.
+            acknowledgement at the server (RFC 3511, its appendix B) [s]; None: none was established.
         sessions_after: the device's own count after all were closed; None: it does not tell.
         aged_s: time until it had forgotten them [s]; None: not waited for, or not within the wait.
     """

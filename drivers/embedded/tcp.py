@@ -88,9 +88,9 @@ class Conversing:
         self._file, self._table = Account.file(count), table
         self._account = Account.at(self._file.path, count)
         self._again = self._wrong = 0
-        common = {"path": self._file.path, "nonce": self._nonce, "tcp": tcp}
-        self._server.ask("arm", table=table, **common)
-        self._client.ask("arm", count=count, **common)
+        path, nonce = self._file.path, self._nonce
+        self._server.ask("arm", path=path, table=table, nonce=nonce, tcp=tcp)
+        self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=tcp)
         phase = self._step("open", Pace.of(asked), count, tcp.waited_s)
         rows = StateTable(table.path, table.count, table.version)
         repeated, example = rows.repeated()

@@ -65,14 +65,7 @@ class Account:
         unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
         ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
         taken_s = (self.opened[both] - self.begun[both]) / 1e9
-        times = {}
-        if len(taken_s):
-            times = {
-                "fastest_s": float(taken_s.min()),
-                "slowest_s": float(taken_s.max()),
-                "mean_s": float(taken_s.mean()),
-                "sum_s": float(taken_s.sum()),
-            }
+        some = len(taken_s) > 0
         count = np.count_nonzero
         silent = attempted & ~here & ~refused & ~unreachable
         return TcpFound(
@@ -88,5 +81,8 @@ class Account:
             requested=int(count((self.client & ASKED) != 0)),
             answered=int(count((self.client & ANSWERED) != 0)),
             closed=int(count(both & ended)),
-            **times,
+            fastest_s=float(taken_s.min()) if some else None,
+            slowest_s=float(taken_s.max()) if some else None,
+            mean_s=float(taken_s.mean()) if some else None,
+            sum_s=float(taken_s.sum()) if some else None,
         )

@@ -206,6 +206,7 @@ class TcpClient(Asking, TcpEnd):
         if bare.any():
             which[bare] = connection_of(read.acknowledged[bare] - np.uint32(1))
             known |= bare & (which < self._count)
+            read.sound[bare] |= layout.unfinished(frames[bare])
         self._blame(UNKNOWN, ~known)
         which = np.where(known, which, 0)
         ours = (layout.turned(frames) == self._ends[which]).all(axis=1)

@@ -197,7 +197,7 @@ class SimTester:
         self._tcp = TcpFound(
             connections.count,
             established,
-            **{refused: connections.count - established},  # type: ignore[arg-type]
+            **{refused: connections.count - established},
             fastest_s=delay_s if established else None,
             slowest_s=delay_s if established else None,
             mean_s=delay_s if established else None,

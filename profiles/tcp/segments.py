@@ -202,7 +202,7 @@ class Layout:
             value[mine] = _get(frames[mine], place + 4)
             echo[mine] = _get(frames[mine], place + 8)
         return Read(
-            flags=frames[:, self.tcp + 13] & 0x3F,
+            flags=frames[:, self.tcp + 13] & np.uint8(0x3F),
             number=_get(frames, self.tcp + 4),
             acknowledged=_get(frames, self.tcp + 8),
             value=value,
@@ -213,15 +213,27 @@ class Layout:
             sound=self._sound(frames, ends),
         )
 
+    def unfinished(self, frames: U8) -> NDArray[np.bool_]:
+        """Which segments without data have the sum of their pseudo header in place of a checksum.
+
+        A kernel leaves the rest to the interface, and one that is no hardware may leave it, too.
+        """
+        sums = self._pseudo_sums(frames, self.tcp + 20)
+        found: NDArray[np.bool_] = inet.fold(sums) == _word(frames, self.tcp + 16)
+        return found
+
+    def _pseudo_sums(self, frames: U8, end: int) -> NDArray[np.uint32]:
+        first = self._ends.address(source=True).start
+        sums = inet.ones_complement_sum(frames, first, self._ends.address(source=False).stop)
+        return (sums + np.uint32(inet.PROTOCOL_TCP + end - self.tcp)).astype(np.uint32)
+
     def _sound(self, frames: U8, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
         found = np.zeros(len(frames), bool)
         for end in np.unique(ends):
             mine = ends == end
             rows = frames if mine.all() else frames[mine]
             sums = inet.ones_complement_sum(rows, self.tcp, int(end))
-            first = self._ends.address(source=True).start
-            sums += inet.ones_complement_sum(rows, first, self._ends.address(source=False).stop)
-            sums += np.uint32(inet.PROTOCOL_TCP + int(end) - self.tcp)
+            sums += self._pseudo_sums(rows, int(end))
             found[mine] = inet.fold(sums) == 0xFFFF
         return found
 
@@ -242,8 +254,8 @@ def _turned_of(ends: Ends) -> NDArray[np.int64]:
 
 
 def _word(frames: U8, at: int) -> NDArray[np.uint16]:
-    found: NDArray[np.uint16] = frames[:, at].astype(np.uint16) << 8 | frames[:, at + 1]
-    return found
+    found = frames[:, at].astype(np.uint16) << np.uint16(8) | frames[:, at + 1]
+    return found.astype(np.uint16)
 
 
 def _get(frames: U8, at: int) -> Numbers:
