@@ -14,7 +14,13 @@ from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import Trial
 
-needs_lab = [pytest.mark.lab, pytest.mark.skipif(not available()[0], reason=available()[1])]
+
+def needs_lab(test):
+    """Marks what is done with real frames."""
+    able, why = available()
+    return pytest.mark.lab(pytest.mark.skipif(not able, reason=f"needs a lab: {why}")(test))
+
+
 COUNT = 300
 
 
@@ -58,39 +64,39 @@ def nat():
     made.bench.close()
 
 
-@pytest.mark.lab
-@pytest.mark.skipif(not available()[0], reason=available()[1])
-class TestRealFrames:
-    """Needs namespaces."""
+@needs_lab
+@pytest.mark.parametrize(
+    "tcp", [Tcp(), Tcp(object_octets=3000, closing="fin"), Tcp(retransmissions=1)]
+)
+def test_the_tester_opens_tries_and_ends_connections_with_itself(alone, tcp):
+    """Segments in tunnels, an object of three segments, and both ends."""
+    _, found = alone.trial(tcp)
+    counted = found.tcp
+    assert counted.established == counted.requested == counted.answered == COUNT
+    assert counted.closed == COUNT
+    assert counted.wrong == counted.reset_later == counted.reset_refused == 0
+    assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
+    assert counted.sum_s == pytest.approx(counted.mean_s * COUNT)
 
-    @pytest.mark.parametrize(
-        "tcp", [Tcp(), Tcp(object_octets=3000, closing="fin"), Tcp(retransmissions=1)]
-    )
-    def test_the_tester_opens_tries_and_ends_connections_with_itself(self, alone, tcp):
-        """Segments in tunnels, an object of three segments, and both ends."""
-        _, found = alone.trial(tcp)
-        counted = found.tcp
-        assert counted.established == counted.requested == counted.answered == COUNT
-        assert counted.closed == COUNT
-        assert counted.wrong == counted.reset_later == counted.reset_refused == 0
-        assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
-        assert counted.sum_s == pytest.approx(counted.mean_s * COUNT)
 
-    @pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(closing="fin")])
-    def test_connections_are_opened_tried_and_ended(self, nat, tcp):
-        result, found = nat.trial(tcp)
-        assert not result.faults
-        assert found.learned == found.validated == found.sessions == found.tcp.closed == COUNT
-        assert found.repeated == 0
-        assert found.outside is not None
-        assert found.outside > 1
-        assert found.tcp.sessions_after is not None
+@needs_lab
+@pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(closing="fin")])
+def test_connections_are_opened_tried_and_ended(nat, tcp):
+    result, found = nat.trial(tcp)
+    assert not result.faults
+    assert found.learned == found.validated == found.sessions == found.tcp.closed == COUNT
+    assert found.repeated == 0
+    assert found.outside is not None
+    assert found.outside > 1
+    assert found.tcp.sessions_after is not None
 
-    def test_a_device_that_forgets_is_watched(self, nat):
-        """The kernel forgets connections that were reset after ten seconds: not within one."""
-        _, found = nat.trial(Tcp(aging_s=1.0))
-        assert found.tcp.aged_s is None
-        assert found.tcp.sessions_after >= COUNT - 10
+
+@needs_lab
+def test_a_device_that_forgets_is_watched(nat):
+    """The kernel forgets connections that were reset after ten seconds: not within one."""
+    _, found = nat.trial(Tcp(aging_s=1.0))
+    assert found.tcp.aged_s is None
+    assert found.tcp.sessions_after >= COUNT - 10
 
 
 def quoting(code: int = 3) -> bytes:
