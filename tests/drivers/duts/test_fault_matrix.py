@@ -84,7 +84,7 @@ class FaultyTransport(SshTransport):
         self.options = {
             "ssh": ssh, "undo_after_s": LIMIT_S.get(fault, LONG_S), "state_dir": f"{DISK}/v6t",
         }  # fmt: skip
-        self.left, self.fault = -1, lambda: None
+        self.left, self.fault = -2, lambda: None
         self.happened = False
 
     def arm(self, number, fault):
@@ -93,10 +93,10 @@ class FaultyTransport(SshTransport):
             self._options = self._options.model_copy(update={"connect_deadline_s": 2.0})
 
     def run(self, command, text="", deadline_s=None):
-        if self.left == 0:
+        self.left -= 1  # before it happens: what it does may run commands of its own
+        if self.left == -1:
             self.happened = True
             self.fault()
-        self.left -= 1
         return super().run(command, text, min(deadline_s or self.command_s, 2 * self.command_s))
 
 
