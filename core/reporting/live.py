@@ -54,8 +54,8 @@ def address_of(text: str) -> tuple[str, int]:
     """
     host, port = text, str(PORT)
     if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
-        port = rest.removeprefix(":") or port
+        host, closed, rest = text[1:].partition("]")
+        port = rest.removeprefix(":") or port if closed else ""
     elif text.count(":") <= 1:
         host, _, given = text.partition(":")
         port = given or port

@@ -92,7 +92,7 @@ def test_addresses(text, address):
 
 
 @pytest.mark.parametrize(
-    "text", ["run.yaml", "host:80", "127.0.0.1:x", "127.0.0.1:70000", "[::1]:x"]
+    "text", ["run.yaml", "host:80", "127.0.0.1:x", "127.0.0.1:70000", "[::1]:x", "[::1"]
 )
 def test_what_is_no_address_is_refused_before_anything_is_on_disk(text, tmp_path):
     with pytest.raises(UsageError, match="ADDRESS:PORT"):
