@@ -25,7 +25,7 @@ from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was
 from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, Undo, undo_of
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, Transport
+from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
 from v6t.profiles.errors import DutError, V6tError
 
 FLUSH_TRIES = 100
@@ -86,7 +86,7 @@ class Session:
         return self.transport.name
 
     def open(self) -> None:
-        """Connect and take the lock; from then on nothing is run on the device without it."""
+        """Connect and take the lock; from then on no command is run without it, but for what only watches."""
         self.transport.condition = ""
         self.transport.open()
         try:
@@ -285,8 +285,12 @@ class Session:
     def _reboot(self, step: Step) -> None:
         """Start the device anew, wait for a login, configure it again."""
         before = self.boot()
-        with contextlib.suppress(ConnectionLost, DeadlinePassed):
+        try:
             self.transport.run(step.command, step.text, 10.0)
+        except TakenOver:
+            raise
+        except (ConnectionLost, DeadlinePassed):
+            pass
         self.close()
         end = time.monotonic() + step.deadline_s
         while True:

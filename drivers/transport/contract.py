@@ -70,7 +70,8 @@ class Output:
         Raises:
             TakenOver: it was not run.
         """
-        if err.strip() == _NOT_RUN.encode():
+        # sudo and login shells may say something of their own besides
+        if status == 1 and _NOT_RUN.encode() in err.splitlines():
             raise TakenOver(
                 f"{name}: the lock on the device is no longer this v6t's: its timer has undone "
                 "everything, or somebody else is at work on it"

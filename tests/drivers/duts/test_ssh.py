@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.lock import Lock
-from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed
+from v6t.drivers.transport.contract import (
+    ConnectionLost,
+    DeadlinePassed,
+    Output,
+    TakenOver,
+    for_shell,
+)
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.profiles.errors import DutError, UsageError
@@ -205,3 +211,17 @@ def test_devices_of_a_test_process_that_was_killed_are_removed(server):
     assert not Path(place).exists()
     assert not Path(f"/proc/{pid}").exists()
     assert server.running()
+
+
+def test_what_was_not_run_is_told_beside_whatever_else_is_said():
+    """sudo, too, writes to standard error; a command may say the same line and end well."""
+    said = b"sudo: unable to resolve host device\nv6t: this was not run\n"
+    with pytest.raises(TakenOver, match="no longer this v6t's"):
+        Output.of("device", 1, b"", said)
+    assert Output.of("device", 0, b"", said).status == 0
+    done = subprocess.run(
+        ["sh", "-c", for_shell("echo ran", condition="false")], capture_output=True, check=False
+    )
+    with pytest.raises(TakenOver):
+        Output.of("device", done.returncode, done.stdout, done.stderr)
+    assert done.stdout == b""
