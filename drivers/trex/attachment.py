@@ -29,11 +29,6 @@ from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
-CATCH_UP_MS = 10.0
-"""Where TRex's threads share CPUs it is late whenever the kernel or the hypervisor lets it wait. By
-itself it makes up for 0.1 ms, and moves the rest of its schedule by what it is later (
-``CNodeGenerator::handle_time_strech``): the time is gone. So many milliseconds' frames fit into the
-rings of an interface."""
 MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver is given to record beside the load of several cores.
 It wrote 200,000 a second to a file without loss."""
@@ -54,7 +49,6 @@ class Attachment:
         learning: ports on which hosts ask for the device before a trial.
         started: arguments of a server that was started here.
         directory: the installation, on the host the server runs on.
-        catch_up_ms: what a data path that was started here makes up for; None: TRex's own.
         steered: CPUs that forward between the lab's interfaces, and which interfaces.
     """
 
@@ -81,7 +75,6 @@ class Attachment:
         self.answering: list[int] = []
         self.learning: list[int] = []
         self.directory = ""
-        self.catch_up_ms: float | None = None
         self.steered: dict[str, Any] = {}
         self._plan: list[int] = []
         self._flags: list[str] | None = None
@@ -160,8 +153,6 @@ class Attachment:
         if self._plan:
             master, latency, *sending = self._plan
             found["cpus"] = {"master": master, "latency": latency, "data path": sending}
-        if self.catch_up_ms is not None:
-            found["makes up for at most [ms]"] = self.catch_up_ms
         if self._bed is not None:
             found["receive_packet_steering"] = self.steered or "off"
         if self.displaced:
@@ -298,9 +289,8 @@ class Attachment:
         if shared(plan):
             master, latency, *sending = plan
             self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)
-        self.catch_up_ms = options.catch_up_ms or (CATCH_UP_MS if shared(plan) else None)
-        if self.catch_up_ms is not None:
-            self.ask("catch_up", most_s=self.catch_up_ms / 1000)
+        if options.catch_up_ms is not None:
+            self.ask("catch_up", most_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
             self._steer(forwarding_cpus(plan, self.client["cpus"]))
 

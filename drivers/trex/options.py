@@ -142,8 +142,7 @@ class TrexOptions(StrictModel):
     Linux interfaces, whose sending CPU does the kernel's work as well."""
     catch_up_ms: float | None = Field(default=None, ge=0.1, le=1000)
     """What the data path of a server that v6t starts may be late and then makes up for at once [ms];
-    what it is later makes its sending longer. None: 10 where its threads share CPUs, else TRex's own
-    0.1."""
+    what it is later makes its sending longer. None: TRex's own 0.1."""
     extra_arguments: tuple[str, ...] = ()
     """Further arguments of ``t-rex-64``."""
 
