@@ -1,7 +1,8 @@
 """OpenBSD: rule sets read by pfctl's own parser, and its programs' outputs as their sources print them.
 
 ``V6T_PFCTL`` names a ``pfctl`` that runs here. The outputs were transcribed from OpenBSD's sources of
-December 2024 (7.6 to 7.7); the comments say which function prints them.
+December 2024 (7.6 to 7.7), the comments say which function prints them; those under ``captured`` are of
+such a system, built from the same sources.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import subprocess
 from dataclasses import replace
 from ipaddress import ip_interface
+from pathlib import Path
 
 import pytest
 from v6t.drivers.duts.kinds import openbsd_outputs, openbsd_pf
@@ -49,6 +51,10 @@ RULE_SETS = {
         for length in (32, 40, 48, 56, 64, 96)
     },
 }
+
+
+def captured(name):
+    return (Path(__file__).parent / "captured" / f"openbsd-{name}.txt").read_text()
 
 
 def ruleset(intent, **options):
@@ -135,25 +141,15 @@ Counters
   no-route                               0            0.0/s
 """
 
-# sbin/pfctl/pfctl.c:1144 pfctl_show_limits
-PFCTL_SM = """\
-states        hard limit   100000
-src-nodes     hard limit    10000
-frags         hard limit   131072
-tables        hard limit     1000
-table-entries hard limit   200000
-pktdelay-pkts hard limit    10000
-anchors       hard limit      512
-"""
-
 
 def test_what_pfctl_prints_of_its_state():
     assert openbsd_outputs.info(PFCTL_SI) == {
         "sessions": 4200.0, "memory": 3.0, "congestion": 0.0, "state_mismatch": 1.0,
         "state_limit": 5.0, "translate": 2.0,
     }  # fmt: skip
-    assert openbsd_outputs.limits(PFCTL_SM) == {"states": 100_000.0}
-    none = PFCTL_SM.replace("hard limit   100000", "unlimited")
+    shown = captured("pfctl-sm")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
+    assert openbsd_outputs.limits(shown) == {"states": 100_000.0}
+    none = shown.replace("hard limit   100000", "unlimited")
     assert openbsd_outputs.limits(none) == {}
 
 
@@ -309,3 +305,31 @@ def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow():
         capture_output=True, text=True, check=True, timeout=30,
     )  # fmt: skip
     assert tried.stdout == "4\n"
+
+
+def test_what_a_running_system_printed_is_read():
+    interfaces, addresses = openbsd_outputs.read_ifconfig(captured("ifconfig"))
+    assert (interfaces["em1"].mac, interfaces["em1"].up) == ("02:00:00:00:02:01", True)
+    assert addresses["em0"] == {"198.18.0.1", "fe80::ff:fe00:101", "2001:2::1"}
+    way = openbsd_outputs.way_back("198.20.1.1", captured("route-get"))
+    assert way == "client 198.20.1.1 matched 198.20.0.0/15 dev em1"
+    lines = captured("route-show").splitlines()
+    for net in ("198.20.0.0/15", "198.18.0.0/24", "198.19.0.2/32"):
+        assert any(line.startswith(openbsd_outputs.listed(net) + " ") for line in lines)
+    assert openbsd_outputs.cpu(captured("sysctl"))["cpu0.idle"] == 3760.0
+
+
+@pytest.mark.parametrize("intent", [intents.nat44(), intents.nat64(), intents.ROUTER6])
+def test_what_a_running_system_printed_passes_the_plans_checks(intent):
+    driver = make_driver("openbsd-pf", {"left": "em0", "right": "em1"})
+    seen = {"ifconfig em0": "ifconfig", "ifconfig em1": "ifconfig",
+            "arp -n 198.19.0.2 | tr A-Z a-z": "arp", "ndp -n 2001:2::2 | tr A-Z a-z": "ndp"}  # fmt: skip
+    asked = [
+        check
+        for step in driver.steps(intent, driver.example(intent)).steps
+        if (check := step.check) is not None and check.command in seen
+    ]
+    answers = [check.checker(captured(seen[check.command])) for check in asked]
+    wrong = [a for c, a in zip(asked, answers, strict=True) if a and "2001:2:0:f" not in c.says]
+    assert len(asked) >= 4
+    assert wrong == []
