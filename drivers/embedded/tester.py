@@ -6,6 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -141,7 +142,14 @@ class EmbeddedTester:
         table = None
         if trial.connections is not None:
             table = self._connecting.phase_two(trial.connections)
-        return self._exchange(trial, directions, {d: Load(table) for d in directions})
+        loads = {d: Load(table) for d in directions}
+        if trial.churn is None:
+            return self._exchange(trial, directions, loads)
+        talking = self._talking
+        talking.begin(trial, trial.churn, self._connecting.version)
+        result = self._exchange(trial, directions, loads)
+        phase = talking.end()
+        return replace(result, faults=(*result.faults, *phase.faults), churn=phase.tcp)
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
