@@ -21,7 +21,7 @@ class Tcp:
 
     Attributes:
         object_octets: of the object that every connection asks for by HTTP once all are open.
-        timeout_s: an answer to a SYN, a request or a FIN has so long [s].
+        timeout_s: an answer to a SYN or a request has so long [s].
         retransmissions: of a SYN that is not answered.
         closing: how they end.
         aging_s: after the end, how long is waited at most for the device to forget them by itself [s];

@@ -82,6 +82,7 @@ class TcpClient(Asking, TcpEnd):
         self._tcp = tcp
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
         self._tries = np.zeros(count if tcp.retransmissions else 0, np.uint8)
+        self._asked = np.zeros(count, np.int64)
         self._again = 0
         self._next_look = 0.0
 
@@ -161,6 +162,7 @@ class TcpClient(Asking, TcpEnd):
 
     def _ask(self, which: Connections) -> None:
         self._account.client[which] |= ASKED
+        self._asked[which] = time.time_ns()
         self._emit(
             which, PSH | ACK, client_number(which) + np.uint32(1),
             server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
@@ -212,7 +214,6 @@ class TcpClient(Asking, TcpEnd):
         )
 
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
-        del times
         layout = self._segments
         read = layout.read(frames)
         which, known = self._which(read.echo)
@@ -230,9 +231,11 @@ class TcpClient(Asking, TcpEnd):
         known &= ours
         self._blame(CHECKSUM, known & ~read.sound)
         known &= read.sound
-        self._opened(read, which, known)
+        waited = times - self._account.begun[which] <= 1e9 * self._tcp.waited_s
+        self._opened(read, which, known & waited)
         self._reset(read, which, known)
-        self._heard(read, frames, which, known)
+        in_time = times - self._asked[which] <= 1e9 * self._tcp.timeout_s
+        self._heard(read, frames, which, known, in_time)
 
     def _opened(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
@@ -259,9 +262,16 @@ class TcpClient(Asking, TcpEnd):
         later = chosen[was_open]
         client[later[client[later] & ENDING == 0]] |= RESET
 
-    def _heard(self, read: Read, frames: U8, which: Connections, known: NDArray[np.bool_]) -> None:
+    def _heard(
+        self,
+        read: Read,
+        frames: U8,
+        which: Connections,
+        known: NDArray[np.bool_],
+        in_time: NDArray[np.bool_],
+    ) -> None:
         """Data of objects, and the server's FIN."""
-        data = known & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
+        data = known & in_time & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
             self._data(read, frames, which, data)
         ended = known & (read.flags & FIN != 0)
