@@ -26,7 +26,6 @@ from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Churn, Tcp, TcpFound
 from v6t.procedures.trial import ClassCount, DirectionResult, Trial
 from v6t.profiles.errors import TesterError
-from v6t.profiles.intent import Links, hosts_on
 from v6t.profiles.model import Direction
 from v6t.profiles.streams import StreamSet
 
@@ -39,13 +38,13 @@ CLASS = "tcp"
 class Conversing:
     """Both roles, and what is known of the connections of one trial."""
 
-    def __init__(self, links: Links, place: Mapping[str, Any], *, loopback: bool) -> None:
-        """Start both workers.
+    def __init__(self, place: Mapping[str, Any], *, loopback: bool, used: int) -> None:
+        """Start both workers; neighbours are answered by the receivers of the same ports.
 
         Args:
-            links: the cables.
             place: where workers run, and the longest frame there.
             loopback: the ports are joined.
+            used: four-tuples that connections beside streams have had.
         """
         self._loopback = loopback
         self._nonce = 0
@@ -53,13 +52,12 @@ class Conversing:
         self._account: Account | None = None
         self._rows: MemoryFile | None = None
         self._table: TableAt | None = None
-        self._used = 0
+        self.used = used
         self._again = 0
         self._wrong = 0
 
-        def worker(kind: str, side: Any) -> Worker:
-            hosts = None if loopback else hosts_on(links.at(side))
-            return Worker(kind, {"kind": kind, "interface": side, "hosts": hosts, **place})
+        def worker(kind: str, side: str) -> Worker:
+            return Worker(kind, {"kind": kind, "interface": side, **place})
 
         self._client = worker("tcp client", LEFT)
         self._server = worker("tcp server", RIGHT)
@@ -82,9 +80,6 @@ class Conversing:
             table: to be filled with the four-tuples behind the device.
         """
         tcp = _tcp_of(connections)
-        for worker in (self._client, self._server):
-            worker.ask("introduce")
-        time.sleep(asked.pause_s)
         self.close_account()
         self._nonce += 1
         count = connections.count
@@ -134,11 +129,9 @@ class Conversing:
         self._account = Account.at(self._file.path, count)
         path, nonce = self._file.path, self._nonce
         self._server.ask("arm", path=path, table=self._table, nonce=nonce, tcp=churn.tcp)
-        self._client.ask(
-            "arm", path=path, count=count, nonce=nonce, tcp=churn.tcp, first=self._used
-        )
+        self._client.ask("arm", path=path, count=count, nonce=nonce, tcp=churn.tcp, first=self.used)
         # what the device still knows of the last ones is no part of these
-        self._used += count
+        self.used += count
         self._churning = Pace(((count, churn.rate_cps),)), clock.read()
         self._client.tell(
             "run", step="churn", pace=self._churning[0], start=time.monotonic() + LEAD_S,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -66,9 +65,9 @@ _ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
 class TcpClient(Asking, TcpEnd):
     """Begins connections on one interface."""
 
-    def __init__(self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None) -> None:
+    def __init__(self, interface: str, frame_octets: int) -> None:
         """See :class:`~v6t.drivers.embedded.played.Played`."""
-        super().__init__(interface, frame_octets, hosts, self._mine)
+        super().__init__(interface, frame_octets, None, self._mine)
 
     def load(self, *, stream: Stream) -> None:
         """Frame k of a stream has the four-tuple of connection k."""
@@ -314,7 +313,7 @@ class TcpClient(Asking, TcpEnd):
                 self._end(chosen, self._tcp.closing == "rst")
 
     def _others(self, frames: U8) -> None:
-        for frame in frames:
+        for frame in self._segments.icmp(frames) if self._count else ():
             refused = unreachable(frame.tobytes())
             if refused is not None and refused < self._count:
                 known = self._account.client[refused]
