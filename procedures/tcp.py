@@ -21,7 +21,7 @@ class Tcp:
 
     Attributes:
         object_octets: of the object that every connection asks for by HTTP once all are open.
-        timeout_s: an answer to a SYN, a request or a FIN has so long [s].
+        timeout_s: an answer to a SYN or a request has so long [s].
         retransmissions: of a SYN that is not answered.
         closing: how they end.
         aging_s: after the end, how long is waited at most for the device to forget them by itself [s];
@@ -38,6 +38,19 @@ class Tcp:
     def waited_s(self) -> float:
         """From the last SYN to the end of all waiting [s]."""
         return float(self.timeout_s * (2 ** (self.retransmissions + 1) - 1))
+
+
+@dataclass(frozen=True)
+class Churn:
+    """New connections while a stream goes on: each asks for its object once it is open, and ends then.
+
+    Attributes:
+        rate_cps: connections a second.
+        tcp: how they are made.
+    """
+
+    rate_cps: float
+    tcp: Tcp
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,7 @@ class TcpFound:
             acknowledgement at the server (RFC 3511, its appendix B) [s]; None: none was established.
         sessions_after: the device's own count after all were closed; None: it does not tell.
         aged_s: time until it had forgotten them [s]; None: not waited for, or not within the wait.
+        log_records: that the device wrote about connections meanwhile; None: it writes none.
     """
 
     attempted: int
@@ -79,6 +93,7 @@ class TcpFound:
     sum_s: float | None = None
     sessions_after: int | None = None
     aged_s: float | None = None
+    log_records: int | None = None
 
     @property
     def accounted(self) -> int:

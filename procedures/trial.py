@@ -13,7 +13,7 @@ from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.course import Course, DeviceLoad
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.queries import Answers, Queries
-from v6t.procedures.tcp import TcpFound
+from v6t.procedures.tcp import Churn, TcpFound
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""
@@ -154,6 +154,7 @@ class Trial:
             differently at different rates goes by this one; None: by ``rate_fps``. It follows from
             the run and is no part of what is written of a trial.
         mix: several sizes in a proportion (RFC 6985), as :func:`sizes_key` takes them; None: one.
+        churn: connections of TCP that come and go while the stream is sent; None: none.
     """
 
     benchmark: str
@@ -174,6 +175,7 @@ class Trial:
     queries: Queries | None = None
     bound_fps: float | None = None
     mix: str | None = None
+    churn: Churn | None = None
 
     @cached_property
     def first_frames(self) -> int:
@@ -219,6 +221,8 @@ class Trial:
             found.add("connections")
             if self.connections.tcp is not None:
                 found.add("tcp")
+        if self.churn is not None:
+            found.add("tcp")
         if self.starts is not None:
             found.add("flow-starts")
             if found & {*TIMING, "two-rates"}:
@@ -371,6 +375,7 @@ class TrialResult:
             there was no phase 2 and ``directions`` is empty.
         device: how busy each watched device was, by its name; empty where nobody watched.
         modifier: what went on beside the traffic, and how often it went right; empty: nothing.
+        churn: what became of the connections that came and went; None: the trial had none.
     """
 
     directions: Mapping[str, DirectionResult]
@@ -380,6 +385,7 @@ class TrialResult:
     connections: PhaseOneResult | None = None
     device: Mapping[str, DeviceLoad] = field(default_factory=dict)
     modifier: Mapping[str, Any] = field(default_factory=dict)
+    churn: TcpFound | None = None
 
 
 class Measure(Protocol):
@@ -391,7 +397,7 @@ class Measure(Protocol):
 
 _ADDED = (
     *("delays", "frame_timeout_s", "then", "event", "connections", "starts", "queries"),
-    *("bound_fps", "mix"),
+    *("bound_fps", "mix", "churn"),
 )
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
@@ -438,6 +444,10 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
         del data["device"]
     if not result.modifier:
         del data["modifier"]
+    if result.churn is None:
+        del data["churn"]
+    else:
+        data["churn"] = asdict(result.churn)
     return data
 
 
@@ -469,6 +479,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         connections=_connections(data["connections"]) if data.get("connections") else None,
         device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
         modifier=_beside(data.get("modifier", {})),
+        churn=TcpFound(**data["churn"]) if data.get("churn") else None,
     )
 
 

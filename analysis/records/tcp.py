@@ -30,7 +30,7 @@ class Exchange(Model):
     object_octets: int
     """size of the object that every connection asks for, without the header [octets]"""
     timeout_s: Number
-    """time within which a SYN, a request or a FIN must be answered [s]"""
+    """time within which a SYN or a request must be answered [s]"""
     retransmissions: int
     """times a SYN is sent again that was not answered"""
     closing: str

@@ -63,7 +63,7 @@ class TcpSettings(StrictModel):
     object_octets: Annotated[int, Flag("--object-size")] = Field(default=64, ge=1, le=MOST_OCTETS)
     """Size of the object that every connection asks for [octets]."""
     timeout_s: float = Field(default=1.0, gt=0, le=60)
-    """A SYN, a request and a FIN must be answered within [s]."""
+    """A SYN and a request must be answered within [s]."""
     retransmissions: int = Field(default=0, ge=0, le=6)
     """Times a SYN that was not answered is sent again, each after twice the wait."""
     closing: Closing = "rst"

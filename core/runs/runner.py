@@ -239,6 +239,9 @@ def _carry_out(bound: BoundRun, directory: RunDir, watch: Watch) -> RunOutcome:
 def _measure_all(state: _State) -> None:
     run, plugin = state.run, state.bound.technology
     benchmarks = registry.wanted(state.bound)
+    sized = [b for b in benchmarks if b.phase.sized]
+    apart = [b for b in benchmarks if not b.phase.sized]
+    found: Mapping[str, Sequence[float]] = {}
     for size in run.frame_sizes:
         sizes = plugin.sizes_of(size)
         _begin(state, beginning(sizes.label, first=size == run.frame_sizes[0]))
@@ -257,11 +260,9 @@ def _measure_all(state: _State) -> None:
             if size == run.frame_sizes[0]:
                 for caution in of_medium(run, state.bench.describe()):
                     state.watch.say(f"note: {caution}")
-            _measure_size(state, [b for b in benchmarks if b.phase.sized], sizes, streams)
-            apart = [b for b in benchmarks if not b.phase.sized]
-            if apart and size == run.frame_sizes[0]:
-                _load(state, sizes)
-                _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))
+            if apart and size == run.frame_sizes[0]:  # others are measured at what these find
+                found = _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))
+            _measure_size(state, sized, sizes, streams, found)
         except PhaseOneFailed as exc:
             if exc.tester:
                 raise TesterError(
@@ -287,10 +288,12 @@ def _measure_size(
     benchmarks: Sequence[Benchmark[Any, Any]],
     sizes: Sizes,
     streams: Mapping[Direction, StreamSet],
+    found: Mapping[str, Sequence[float]],
 ) -> None:
-    """Phase after phase, each in every mode or once."""
+    """Phase after phase, each in every mode or once; ``found`` are rates that no frame size has."""
     connects = state.run.connects
     in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=connects)
+    in_no_direction = replace(in_no_direction, found=found)
     for phase in Phase:
         chosen = [b for b in benchmarks if b.phase == phase]
         for mode in state.run.modes if phase.directed else ("forward",):
@@ -299,9 +302,9 @@ def _measure_size(
                 point = _point(state, sizes, mode, streams)
                 point = replace(point, found=in_no_direction.found)
             if chosen:
-                found = _measure_point(state, phase, chosen, point)
+                more = _measure_point(state, phase, chosen, point)
                 if not phase.directed:
-                    in_no_direction = replace(point, found={**point.found, **found})
+                    in_no_direction = replace(point, found={**point.found, **more})
 
 
 def _measure_point(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.drivers.embedded.receiver import interface_drops
 from v6t.drivers.embedded.sender import BATCH, GIVE_UP, LONGEST_SLEEP_S, Pace
 from v6t.drivers.lab.ring import RxRing, TxRing
-from v6t.drivers.neighbours import Hosts
+from v6t.drivers.neighbours import Hosts, asking
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +104,7 @@ class Played(ABC):
 
     def _others(self, frames: U8) -> None:
         self._control += len(frames)
-        for answer in () if self._hosts is None else self._hosts.answers_to(frames):
+        for answer in () if self._hosts is None else self._hosts.answers_to(asking(frames)):
             self._rx.send(answer)
 
 

@@ -22,7 +22,7 @@ from v6t.drivers.embedded.timing import (
     unsent,
 )
 from v6t.drivers.lab.ring import RxRing
-from v6t.drivers.neighbours import Hosts
+from v6t.drivers.neighbours import Hosts, asking
 from v6t.drivers.oracle.compare import compare_samples, missing_example, together
 from v6t.profiles import trailer
 from v6t.profiles.model import Direction, Role
@@ -283,7 +283,7 @@ class Receiver:
     def _not_ours(self, frames: NDArray[np.uint8]) -> None:
         """Control frames; who asks for a host is answered."""
         self._control += len(frames)
-        for answer in () if self._hosts is None else self._hosts.answers_to(frames):
+        for answer in () if self._hosts is None else self._hosts.answers_to(asking(frames)):
             self._ring.send(answer)
             self._answered += 1
 

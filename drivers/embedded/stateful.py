@@ -66,7 +66,8 @@ class Connecting:
         """No table yet."""
         self._file: MemoryFile | None = None
         self._at: TableAt | None = None
-        self._version = 4
+        self.version = 4
+        """Of IP behind the device."""
         self._began_s = 0.0
         self._report: Mapping[str, Any] = {}
 
@@ -83,7 +84,7 @@ class Connecting:
         plugin = plugin_of(oracle)
         if not isinstance(plugin, Connected) or len(streams) < 2:
             return None
-        self._version = plugin.responder_version
+        self.version = plugin.responder_version
         if loopback:
             return Known()
         outer, inner = connecting(oracle, streams["forward"], streams["reverse"])
@@ -93,8 +94,8 @@ class Connecting:
         """A fresh table."""
         self.close()
         count = connections.count
-        self._file = MemoryFile(count * ROW[self._version])
-        self._at = TableAt(self._file.path, count, self._version, Order(count))
+        self._file = MemoryFile(count * ROW[self.version])
+        self._at = TableAt(self._file.path, count, self.version, Order(count))
         return self._at
 
     def validation(self) -> TableAt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
     Connections = NDArray[np.int64]
 
-Step = Literal["open", "ask", "rst", "fin"]
+Step = Literal["open", "ask", "rst", "fin", "churn"]
 LOOK_S = 0.002
 """Between two looks at what the server knows."""
 SENDING_AGAIN_S = 0.05
@@ -66,21 +65,23 @@ _ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
 class TcpClient(Asking, TcpEnd):
     """Begins connections on one interface."""
 
-    def __init__(self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None) -> None:
+    def __init__(self, interface: str, frame_octets: int) -> None:
         """See :class:`~v6t.drivers.embedded.played.Played`."""
-        super().__init__(interface, frame_octets, hosts, self._mine)
+        super().__init__(interface, frame_octets, None, self._mine)
 
     def load(self, *, stream: Stream) -> None:
         """Frame k of a stream has the four-tuple of connection k."""
         self._tuples = Expander(stream)
         self._layout = Layout(self._tuples.frames(0, 1)[0])
 
-    def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
-        """A trial begins; see :meth:`TcpEnd._armed`."""
+    def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp, first: int = 0) -> None:
+        """A trial begins; see :meth:`TcpEnd._armed`. Connection 0 has the four-tuple of frame ``first``."""
         self._armed(path, count, nonce, tcp)
+        self._first = first
         self._tcp = tcp
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
         self._tries = np.zeros(count if tcp.retransmissions else 0, np.uint8)
+        self._asked = np.zeros(count, np.int64)
         self._again = 0
         self._next_look = 0.0
 
@@ -116,7 +117,7 @@ class TcpClient(Asking, TcpEnd):
 
     def _queued(self, step: Step) -> Connections | None:
         """Connections in which it is done; None: one after the other."""
-        if step == "open":
+        if step in ("open", "churn"):
             return None
         account = self._account
         if step == "rst":
@@ -129,6 +130,9 @@ class TcpClient(Asking, TcpEnd):
         if self._step == "open":
             undecided = np.count_nonzero((here & SENT != 0) & (here & DECIDED == 0))
             return not undecided and not np.count_nonzero(here & ~there & OPEN)
+        if self._step == "churn":
+            done = (here | there) & (ENDED | REFUSED | UNREACHABLE | RESET)
+            return not np.count_nonzero((here & SENT != 0) & (done == 0))
         if self._step == "ask":
             return not np.count_nonzero((here & ASKED != 0) & (here & (ANSWERED | RESET) == 0))
         return not np.count_nonzero(
@@ -140,28 +144,41 @@ class TcpClient(Asking, TcpEnd):
         account = self._account
         if self._queue is None:
             which = np.arange(first, last)
-            self._ends[first:last] = self._segments.ends(self._tuples.frames(first, wanted))
+            self._ends[first:last] = self._segments.ends(
+                self._tuples.frames(self._first + first, wanted)
+            )
             account.client[first:last] |= SENT
             account.begun[first:last] = time.time_ns()
             self._emit(which, SYN, client_number(which), 0, 0)
         else:
             which = self._queue[first:last]
             if self._step == "ask":
-                account.client[which] |= ASKED
-                self._emit(
-                    which, PSH | ACK, client_number(which) + np.uint32(1),
-                    server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
-                )  # fmt: skip
+                self._ask(which)
             else:
-                account.client[which] |= ENDING
-                self._reply(which, (RST if self._step == "rst" else FIN) | ACK)
+                self._end(which, self._step == "rst")
         self._sent = last
         self._send_again()
+
+    def _ask(self, which: Connections) -> None:
+        self._account.client[which] |= ASKED
+        self._asked[which] = time.time_ns()
+        self._emit(
+            which, PSH | ACK, client_number(which) + np.uint32(1),
+            server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
+        )  # fmt: skip
+
+    def _end(self, which: Connections, by_reset: bool) -> None:
+        self._account.client[which] |= ENDING
+        self._reply(which, (RST if by_reset else FIN) | ACK)
 
     def _send_again(self) -> None:
         """SYNs that were not answered; see :mod:`v6t.procedures.tcp`."""
         now = time.monotonic()
-        if not self._tcp.retransmissions or self._step != "open" or now < self._next_look:
+        if (
+            not self._tcp.retransmissions
+            or self._step not in ("open", "churn")
+            or now < self._next_look
+        ):
             return
         self._next_look = now + SENDING_AGAIN_S
         account, sent = self._account, self._sent
@@ -196,7 +213,6 @@ class TcpClient(Asking, TcpEnd):
         )
 
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
-        del times
         layout = self._segments
         read = layout.read(frames)
         which, known = self._which(read.echo)
@@ -214,9 +230,11 @@ class TcpClient(Asking, TcpEnd):
         known &= ours
         self._blame(CHECKSUM, known & ~read.sound)
         known &= read.sound
-        self._opened(read, which, known)
+        waited = times - self._account.begun[which] <= 1e9 * self._tcp.waited_s
+        self._opened(read, which, known & waited)
         self._reset(read, which, known)
-        self._heard(read, frames, which, known)
+        in_time = times - self._asked[which] <= 1e9 * self._tcp.timeout_s
+        self._heard(read, frames, which, known, in_time)
 
     def _opened(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
@@ -226,8 +244,11 @@ class TcpClient(Asking, TcpEnd):
         mine &= right
         if mine.any():
             chosen = which[mine]
+            fresh = chosen[self._account.client[chosen] & OPEN == 0]
             self._account.client[chosen] |= OPEN
             self._reply(chosen, ACK)
+            if self._step == "churn" and len(fresh):
+                self._ask(fresh)
 
     def _reset(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
         mine = known & (read.flags & RST != 0)
@@ -240,9 +261,16 @@ class TcpClient(Asking, TcpEnd):
         later = chosen[was_open]
         client[later[client[later] & ENDING == 0]] |= RESET
 
-    def _heard(self, read: Read, frames: U8, which: Connections, known: NDArray[np.bool_]) -> None:
+    def _heard(
+        self,
+        read: Read,
+        frames: U8,
+        which: Connections,
+        known: NDArray[np.bool_],
+        in_time: NDArray[np.bool_],
+    ) -> None:
         """Data of objects, and the server's FIN."""
-        data = known & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
+        data = known & in_time & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
             self._data(read, frames, which, data)
         ended = known & (read.flags & FIN != 0)
@@ -281,9 +309,11 @@ class TcpClient(Asking, TcpEnd):
         if len(chosen):
             client[chosen] |= ANSWERED
             self._reply(chosen, ACK)
+            if self._step == "churn":
+                self._end(chosen, self._tcp.closing == "rst")
 
     def _others(self, frames: U8) -> None:
-        for frame in frames:
+        for frame in self._segments.icmp(frames) if self._count else ():
             refused = unreachable(frame.tobytes())
             if refused is not None and refused < self._count:
                 known = self._account.client[refused]

@@ -38,7 +38,7 @@ class TcpEnd(Played):
     _count = 0
 
     def _mine(self, frames: U8) -> NDArray[np.bool_]:
-        if self._layout is None:
+        if self._layout is None or not self._count:
             return np.zeros(len(frames), bool)
         return self._layout.is_ours(frames)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,9 +45,9 @@ _REQUEST = np.frombuffer(REQUEST, np.uint8)
 class TcpServer(Answering, TcpEnd):
     """Accepts connections on one interface, whatever their addresses."""
 
-    def __init__(self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None) -> None:
+    def __init__(self, interface: str, frame_octets: int) -> None:
         """See :class:`~v6t.drivers.embedded.played.Played`."""
-        super().__init__(interface, frame_octets, hosts, self._mine)
+        super().__init__(interface, frame_octets, None, self._mine)
 
     def load(self, *, frame: bytes) -> None:
         """A frame that this side sends, whatever its transport."""

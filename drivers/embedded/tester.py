@@ -6,6 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -76,6 +77,7 @@ class EmbeddedTester:
         self._connecting = Connecting()
         self._resolving: Resolving | None = None
         self._conversing: Conversing | None = None
+        self._used_up = 0
 
     def open(self) -> None:
         """Make the lab, start the device."""
@@ -141,15 +143,25 @@ class EmbeddedTester:
         table = None
         if trial.connections is not None:
             table = self._connecting.phase_two(trial.connections)
-        return self._exchange(trial, directions, {d: Load(table) for d in directions})
+        loads = {d: Load(table) for d in directions}
+        if trial.churn is None:
+            self._fall_silent()
+            return self._exchange(trial, directions, loads)
+        talking = self._talking
+        talking.begin(trial, trial.churn, self._connecting.version)
+        result = self._exchange(trial, directions, loads)
+        phase = talking.end()
+        return replace(result, faults=(*result.faults, *phase.faults), churn=phase.tcp)
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
         if connections.tcp is not None:
+            self._pause(trial)
             table = self._connecting.phase_one(connections)
             phase = self._talking.establish(establishing(trial, connections), connections, table)
             self._bed.check()
             return phase
+        self._fall_silent()
         self._pause(trial)
         load = Load(self._connecting.phase_one(connections), learn=True, alone=True)
         asked = establishing(trial, connections)
@@ -171,11 +183,20 @@ class EmbeddedTester:
         self._bed.check()
         return phase
 
+    def _fall_silent(self) -> None:
+        """Nobody listens for TCP any more: what frames of a stream take, ends have none of."""
+        if self._conversing is not None:
+            self._used_up = self._conversing.used
+            self._conversing.close()
+            self._conversing = None
+
     @property
     def _talking(self) -> Conversing:
         """Whoever opens connections of TCP."""
         if self._conversing is None:
-            self._conversing = Conversing(self._links, self._place(), loopback=self._loopback)
+            self._conversing = Conversing(
+                self._place(), loopback=self._loopback, used=self._used_up
+            )
             self._conversing.load(self._streams)
         return self._conversing
 
@@ -300,9 +321,7 @@ class EmbeddedTester:
         if self._resolving is not None:
             self._resolving.close()
             self._resolving = None
-        if self._conversing is not None:
-            self._conversing.close()
-            self._conversing = None
+        self._fall_silent()
         self._connecting.close()
         self._bed.close()
 

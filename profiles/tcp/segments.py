@@ -119,6 +119,15 @@ class Layout:
                 found &= frames[:, place] == self._head[place]
         return found
 
+    def icmp(self, frames: U8) -> U8:
+        """Those of other frames that hold ICMP behind such headers."""
+        version, at = self.networks[-1]
+        if frames.shape[1] < at + 48:
+            return frames[:0]
+        place, number = (at + 9, 1) if version == 4 else (at + 6, 58)
+        found: U8 = frames[frames[:, place] == number]
+        return found
+
     def ends(self, frames: U8) -> U8:
         """Addresses and ports ``(n, width)`` as they stand in frames."""
         return frames[:, self._columns]

@@ -80,6 +80,13 @@ def test_the_tester_opens_tries_and_ends_connections_with_itself(alone, tcp):
 
 
 @needs_lab
+def test_what_comes_too_late_is_timed_out(alone):
+    """A limit that no answer keeps."""
+    _, found = alone.trial(Tcp(timeout_s=1e-6))
+    assert (found.tcp.established, found.tcp.timed_out) == (0, COUNT)
+
+
+@needs_lab
 @pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(closing="fin")])
 def test_connections_are_opened_tried_and_ended(nat, tcp):
     result, found = nat.trial(tcp)

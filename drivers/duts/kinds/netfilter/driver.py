@@ -30,7 +30,7 @@ class Conntracked(LinuxDriver):
 
     def table(self, intent: Intent) -> Reading | None:
         """See the base class."""
-        return nat.table()
+        return nat.table(self.options.log)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Connections, and those that could not be made."""
@@ -93,6 +93,7 @@ class NetfilterNat(Conntracked):
                 *self.base(intent, facts),
                 *self.rules(nat.shares(pool, intent), self.port(intent, "right")),
                 *nat.conntrack(self.options, intent, facts),
+                *nat.logging(self.options),
             ],
             flush=nat.flush(pool.inside),
             notes=("source ports within the range are kept where they are free",),

@@ -13,6 +13,7 @@ from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import sysctl
+from v6t.drivers.duts.kinds.linux.process import stop
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
 from v6t.profiles.errors import DutError, UsageError
@@ -48,11 +49,20 @@ class ConntrackOptions(LinuxOptions):
     """Timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s;
     else those of all but UDP are the kernel's own, some of which are shorter."""
 
+    log_connections: bool = False
+    """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
+    ``conntrack -E``. How many records a trial made is told by the benchmark ``churn``."""
+
     @model_validator(mode="after")
     def _one_timeout(self) -> ConntrackOptions:
         if self.rfc_timers and "timeout_s" in self.model_fields_set:
             raise ValueError("rfc_timers stands in place of timeout_s: give one of them")
         return self
+
+    @property
+    def log(self) -> str:
+        """Where connections are written down; empty: nowhere."""
+        return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     def udp_s(self, intent: Intent) -> int:
         """What UDP connections are told to live [s]; 0: nothing."""
@@ -206,6 +216,26 @@ def flush(inside: Sequence[str]) -> tuple[Step, ...]:
     )
 
 
+def logging(options: ConntrackOptions) -> list[Step]:
+    """A process that writes down each connection that begins; none where nobody asks."""
+    if not options.log_connections:
+        return []
+    place, file = options.state_dir, options.log
+    pid = f"{place}/connections.pid"
+    look = f"kill -0 $(cat {pid}) && echo writes"
+    return [
+        Step(
+            f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
+            f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3",
+            "every connection that begins has its record",
+            undo=f"{stop(pid, 'conntrack')}; rm -f {pid} {file} {place}/connections.err",
+            check=checked(
+                look, lambda output: None if "writes" in output else shown(output), "writes"
+            ),
+        )
+    ]
+
+
 def reading() -> Reading:
     """Number of connections; never counted one by one."""
     return telemetry.number(COUNT)
@@ -222,10 +252,11 @@ TIMEOUTS = (
 )
 
 
-def table() -> Reading:
+def table(log: str = "") -> Reading:
     """Size of the kernel's table and its hash, and how long connections live [s]."""
     names = " ".join(f"net.netfilter.{name}" for name in (*TABLE, *TIMEOUTS))
-    return Reading(f"sysctl {names}", conntrack_table)
+    counted = f"; echo log_records = $(wc -l <{log})" if log else ""
+    return Reading(f"sysctl {names}{counted}", conntrack_table)
 
 
 def conntrack_table(text: str) -> Mapping[str, float]:

@@ -75,6 +75,7 @@ class TaygaNftables(Conntracked, siit.Tayga):
                 *siit.running(self.options, intent, config, ways),
                 *table(place, rules, listing([pool], port)),
                 *nat.conntrack(self.options, intent, facts),
+                *nat.logging(self.options),
             ],
             flush=(*nat.flush(pool.inside), *self._renew(place)),
             checks=[siit.alive(place)],
