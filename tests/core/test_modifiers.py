@@ -22,6 +22,7 @@ from v6t.core.modifiers import management
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.core.modifiers.management import Management
 from v6t.core.modifiers.repeated import Repeated
+from v6t.core.modifiers.routing import Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, streams_of
@@ -32,6 +33,7 @@ from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import Trial, TrialResult, result_from_json, result_to_json
 from v6t.profiles.compiler.schedule import order
@@ -248,7 +250,7 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
 @pytest.mark.parametrize(("plugin", "dut", "modifier", "why"), [
     ("siit", "reference", "management", "needs a device driver"),
     ("ipv4-router", "command", "management", "reads nothing back"),
-    ("siit", "tayga", "filters-25", "makes no filters for siit"),
+    ("siit", "jool", "filters-25", "makes no filters for siit"),
     ("mape-br", "vpp", "filters-1", "makes no filters"),
     ("ipv4aas", "chain", "routing", "changes no routes"),
 ])  # fmt: skip
@@ -281,6 +283,8 @@ class Answering:
     def devices(self):
         return [("it", self)]
 
+    question = "show"
+
     def query(self):
         self.asked += 1
         if self.asked % 3 == 0:
@@ -305,6 +309,41 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
     assert said.endswith("first trouble: it: show: not there")
     assert Management().summary([]) == []
+
+
+def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
+    trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
+    session = Session(make_driver("linux-router", {}), None, ROUTER4)
+    with pytest.raises(UsageError, match="no read-back's answer fits into one frame"):
+        Management().during(trial, SimpleNamespace(devices=lambda: [("it", session)]))
+
+
+def test_what_goes_ahead_of_a_trial_takes_no_change_of_it():
+    changed = []
+    session = SimpleNamespace(update_routes=lambda: changed.append(1) or "it")
+    ahead = Trial("preflight", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
+    assert Routing().during(ahead, session) is None
+    with Routing().during(replace(ahead, benchmark="throughput"), session) as repeated:
+        while not changed:
+            sleep(0.001)
+    assert repeated.counted["right"] == 1
+
+
+@pytest.mark.parametrize(("plugin", "dut", "into"), [
+    ("siit", "tayga", ["2001:2:0:1000::/120", "198.18.0.0/24"]),
+    ("nat64", "tayga-nftables", ["2001:db8:64::/96", "192.168.255.0/24"]),
+])  # fmt: skip
+def test_filters_before_a_translator_know_what_is_sent_into_it(plugin, dut, into):
+    plan, bound = plan_of(plugin, dut, "filters-1")
+    for side, version, to in zip(("left", "right"), ("ip6", "ip"), into, strict=True):
+        chain = plan.steps[-1].text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
+        first = chain.splitlines()[0].split()
+        assert first[:2] == [version, "saddr"] and first[-1] == "accept"
+        sources, _, destinations = chain.splitlines()[0].partition("daddr")
+        assert to in destinations
+        own = [n for n in getattr(bound.intent, side)["routes"] if (":" in n) == (version == "ip6")]
+        assert all(net in sources for net in own)
+    assert plan.steps[-1].check.checker(plan.steps[-1].text) is None
 
 
 @pytest.mark.parametrize(("times", "right", "verdict", "said"), [
@@ -380,6 +419,8 @@ class Sending:
 
     def devices(self):
         return [("it", self)]
+
+    question = "show"
 
     def query(self):
         self.log.append("query")
