@@ -44,8 +44,9 @@ def verdict(audit: Audit) -> str:
     failed, counts = [f for f in audit.findings if f.fails], audit.counts()
     if failed:
         parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
-        noun = "clause" if len(failed) == 1 else "clauses"
-        return f"The device deviates from {' and '.join(parts)} {noun} of {len(audit.findings)}."
+        asked = len(audit.findings)
+        noun = "clause that was" if asked == 1 else "clauses that were"
+        return f"Of {asked} {noun} asked, the device deviates from {' and '.join(parts)}."
     if counts[UNTOLD]:
         return (
             f"No MUST or SHOULD clause of {len(audit.findings)} is deviated from; of "

@@ -255,6 +255,9 @@ class Session:
         Raises:
             UsageError: none fits into one frame.
         """
+        asked = (self.plan or self.make_plan()).asked
+        if asked is not None:
+            return asked
         if self._query is None:
             raise UsageError(
                 f"{self.name}: no read-back's answer fits into one frame, so there is nothing to ask for",

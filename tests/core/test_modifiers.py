@@ -45,7 +45,7 @@ from v6t.tests.drivers.duts.intents import ROUTER4
 from .support import v6t
 
 LAB, WHY = available()
-DRIVEN = ("management", "routing", "filters-1", "filters-25")
+DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
 
 def asked(plugin="siit", tester="sim", **more):
@@ -113,7 +113,7 @@ def test_a_device_that_forwards_broadcasts_fails(tmp_path):
 def test_an_unknown_modifier():
     with pytest.raises(UsageError, match="there is no modifier 'broadcasts'"):
         resolve(flags=Flags("siit", tester="sim", modifier="broadcasts"))
-    assert MODIFIERS.names() == ["broadcast", *sorted(DRIVEN)]
+    assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
     with pytest.raises(UsageError, match="dns64 is a technology of queries"):
         resolve(flags=Flags("dns64", tester="sim", modifier="broadcast"))
 
@@ -253,6 +253,8 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
     ("siit", "jool", "filters-25", "makes no filters for siit"),
     ("mape-br", "vpp", "filters-1", "makes no filters"),
     ("ipv4aas", "chain", "routing", "changes no routes"),
+    ("mape-br", "vpp", "snmp", "starts no SNMP agent"),
+    ("mape-br", "vpp", "bgp", "changes no routes under traffic by BGP"),
 ])  # fmt: skip
 def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, why):
     own = {"base": "false"} if dut == "command" else {}
@@ -260,7 +262,7 @@ def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, why):
         plan_of(plugin, dut, modifier, dut_params=own)
 
 
-@pytest.mark.parametrize("modifier", ["management", "routing"])
+@pytest.mark.parametrize("modifier", ["management", "routing", "snmp", "bgp"])
 def test_benchmarks_without_a_stream_have_nothing_to_go_on_beside(modifier):
     for name in ("connection-rate", "teardown"):
         with pytest.raises(UsageError, match=f"{name} sends none"):
@@ -314,6 +316,7 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
 def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
     trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     session = Session(make_driver("linux-router", {}), None, ROUTER4)
+    session.plan = session.driver.plan(ROUTER4, session.driver.example(ROUTER4))
     with pytest.raises(UsageError, match="no read-back's answer fits into one frame"):
         Management().during(trial, SimpleNamespace(devices=lambda: [("it", session)]))
 
@@ -472,8 +475,9 @@ def test_a_simulated_device_is_asked_nothing(tmp_path):
 @pytest.mark.parametrize("modifier", DRIVEN)
 def test_a_real_router_under_each(modifier, tmp_path):
     """The kernel's: it is asked and changed while frames pass, none of which is lost."""
-    if modifier.startswith("filters") and shutil.which("nft") is None:
-        pytest.skip("needs nft")
+    needed = {"filters-1": "nft", "filters-25": "nft", "snmp": "snmpd", "bgp": "bird"}.get(modifier)
+    if needed is not None and shutil.which(needed) is None:
+        pytest.skip(f"needs {needed}")
     run = resolve(flags=Flags(
         "ipv4-router", tester="embedded", dut="linux-router", modes=("bidirectional",),
         frame_sizes=(128,), benchmarks=("frame-loss",), modifier=modifier,
@@ -496,12 +500,14 @@ def test_a_real_router_under_each(modifier, tmp_path):
     done = [t["result"]["modifier"] for t in beside if t["trial"]["benchmark"] != "preflight"]
     assert all(each["times"] == each["right"] for each in done)
     measured = [t["result"]["modifier"] for t in trials if "frame-loss/" in t["trial"]["key"]]
-    assert measured and all(m["times"] == (2 if modifier == "management" else 1) for m in measured)
+    assert measured and all(
+        m["times"] == (1 if modifier in ("routing", "bgp") else 2) for m in measured
+    )
     (said,) = [said for said in outcome.caveats if said.startswith(f"{modifier}: ")]
     assert f"{sum(m['times'] for m in done):,} right" in said
     assert "what goes on beside the traffic is verified" in report
     assert said in resume(tmp_path / "out", Silent()).caveats
-    if modifier == "routing":
+    if modifier in ("routing", "bgp"):
         ways = [t["result"]["modifier"]["what"] for t in beside]
         assert len(set(ways)) == 2 and all(a != b for a, b in pairwise(ways))
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver, directory, write_file
 from v6t.drivers.duts.kinds.linux.process import stop
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, shown
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Dns64
 
@@ -89,14 +89,7 @@ class Dns64Server(LinuxDriver):
             facts,
             [
                 *self.base(intent, facts),
-                Step(
-                    f"mkdir -m 700 {place}",
-                    "a directory for the server's files",
-                    undo=f"find {place} -depth -delete",
-                    before=f"ls -d {place} 2>/dev/null || true",
-                    was=Was.FOREIGN,
-                    check=contains(f"ls -d {place}", place),
-                ),
+                directory(place, "a directory for the server's files"),
                 *self.before_start(place),
                 write_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
                 Step(

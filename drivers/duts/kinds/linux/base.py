@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import collapse_addresses, ip_address, ip_interface, ip_network
 from typing import Any
 
@@ -28,6 +28,8 @@ from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import IntentSettings, Nat, settings_of
 
 SIDES = ("left", "right")
+ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
+"""Programs that are looked for on every device; only the first two have to be there."""
 SHOWN_ROUTES = 64
 """Up to so many routes are looked up one by one before they are added."""
 
@@ -55,7 +57,7 @@ class LinuxDriver(Driver):
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
-        wanted = dict.fromkeys(("ip", "sysctl", "ethtool", *self.programs, *self.helpers))
+        wanted = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
         ssh = self.options.ssh
         return {
             **LINUX,
@@ -89,7 +91,7 @@ class LinuxDriver(Driver):
             system="Linux",
             version=self.options.version or self.versions[-1],
             interfaces=interfaces,
-            programs=frozenset({"ip", "sysctl", "ethtool", *self.programs, *self.helpers}),
+            programs=frozenset({*ALWAYS, *self.programs, *self.helpers}),
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -123,10 +125,30 @@ class LinuxDriver(Driver):
         beside = {f"{side}-bg": port for side, port in self.asides(intent).items()}
         return {**self.ports(intent), **beside}
 
+    def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
+        """Net-SNMP's."""
+        from v6t.drivers.duts.kinds.linux import snmp
+
+        del intent
+        return snmp.steps(facts, self.options.state_dir)
+
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
         """See :meth:`moved_route`; not the one that a benchmark moves."""
         del facts
         return self.moved_route(intent, skip=int(IntentSettings.of(intent).reconfigures))
+
+    def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
+        """BIRD's, for the same route; None: the sides have no version of IP in common."""
+        from v6t.drivers.duts.kinds.linux import bgp
+
+        ways = two_ways(intent, self.ports(intent))
+        if ways is None:
+            return None
+        version, there, back = ways
+        net = spare(intent, version, skip=int(IntentSettings.of(intent).reconfigures))
+        return bgp.steps(
+            facts, self.options.state_dir, version, str(net), {"there": there, "back": back}
+        )
 
     def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
         """A route to a network without hosts, by a tester's host on the right and by one on the left.
@@ -365,6 +387,18 @@ def _mtu(name: str, mtu: int) -> Step:
         before=f"ip -o link show dev {name} | sed 's/.* mtu \\([0-9]*\\) .*/\\1/'",
         gone=tuning.gone(name),
         check=contains(f"ip -o link show dev {name}", f" mtu {mtu} "),
+    )
+
+
+def directory(path: str, why: str) -> Step:
+    """For files of a program of v6t's own, which goes with all that is in it."""
+    return Step(
+        f"mkdir -m 700 {path}",
+        why,
+        undo=f"find {path} -depth -delete",
+        before=f"ls -d {path} 2>/dev/null || true",
+        was=Was.FOREIGN,
+        check=contains(f"ls -d {path}", path),
     )
 
 
