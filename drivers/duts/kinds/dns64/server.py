@@ -35,7 +35,6 @@ class Dns64Server(LinuxDriver):
     """Name of its configuration file."""
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
     """Of prefixes it makes records with."""
-    most_threads: ClassVar[int] = 256
 
     @abstractmethod
     def configuration(self, wanted: Dns64, place: str) -> str:
@@ -49,13 +48,17 @@ class Dns64Server(LinuxDriver):
     def emptied(self, file: str, place: str) -> Step:
         """What empties its cache."""
 
+    def ended(self, pid: str) -> str:
+        """Shell line that ends it."""
+        return stop(pid, self.process)
+
     def before_start(self, place: str) -> Sequence[Step]:
         """What it needs beside its configuration."""
         del place
         return ()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Prefixes and threads it does not know."""
+        """Prefixes it does not know."""
         super().refuse(intent, facts)
         prefix = Dns64.of(intent).prefix
         if prefix.prefixlen not in self.prefix_lengths:
@@ -63,11 +66,6 @@ class Dns64Server(LinuxDriver):
             raise UsageError(
                 f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
                 "set the plugin's parameter prefix, e.g. prefix=2001:db8:64::/96",
-            )
-        if self.options.threads > self.most_threads:
-            raise UsageError(
-                f"{self.name} runs with {self.most_threads} thread here, not {self.options.threads}",
-                "leave dut.options.threads out",
             )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -96,7 +94,7 @@ class Dns64Server(LinuxDriver):
                     f"cd {place} && {{ setsid {run} >{place}/{self.name}.log 2>&1 </dev/null & "
                     f"echo $! >{pid}; }}",
                     "the server itself",
-                    undo=stop(pid, self.process),
+                    undo=self.ended(pid),
                     before=f"ls {pid} 2>/dev/null; {listens}; true",
                     was=Was.FOREIGN,
                     check=self.answering(listens, pid),
