@@ -106,7 +106,7 @@ def test_each_connection_is_a_flow(tmp_path):
     for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines():
         asked = json.loads(line.partition(" ")[2])["trial"]
         if asked["key"].startswith(("flows", "successive")):
-            flows = int(asked["key"].partition("-")[0].lstrip("flowsuccessive"))
+            flows = int("".join(filter(str.isdigit, asked["key"].partition("-")[0])))
             assert asked["connections"]["count"] == flows
             assert asked["connections"]["reading"] == "linear"
             seen.add(asked["key"].partition("-")[0])
