@@ -28,7 +28,7 @@ def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
                 f"apt-get install {package}",
             )
     place = f"{state_dir}/snmp"
-    file, pid = f"{place}/snmpd.conf", f"{place}/snmpd.pid"
+    file, pid = f"{place}/agent.conf", f"{place}/agent.pid"
     text = f"agentaddress udp:127.0.0.1:{PORT}\nrocommunity v6t 127.0.0.1\n"
     query = equals(
         f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU 127.0.0.1:{PORT} {FORWARDING}", "1"
