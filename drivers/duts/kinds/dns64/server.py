@@ -9,8 +9,9 @@ from typing import ClassVar
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver, directory, write_file
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, shown
 from v6t.profiles.errors import UsageError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import directory, up, write_file
 from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import directory, up, write_file
 from v6t.drivers.duts.plan import Check, Step, Was, contains, equals
 from v6t.profiles.errors import DutError
 
