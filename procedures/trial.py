@@ -443,8 +443,27 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         tester=data.get("tester", {}),
         connections=PhaseOneResult(**data["connections"]) if data.get("connections") else None,
         device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
-        modifier=data.get("modifier", {}),
+        modifier=_beside(data.get("modifier", {})),
     )
+
+
+_BESIDE: Mapping[str, Any] = {
+    "times": int,
+    "right": int,
+    "slowest_s": (int, float),
+    "what": str,
+    "why": str,
+}
+
+
+def _beside(data: Any) -> Mapping[str, Any]:
+    """Counters of what went on beside the traffic; none, or all of them."""
+    if not isinstance(data, Mapping):
+        raise TypeError(f"the counters of its modifier are {data!r}")
+    for name, kind in _BESIDE.items() if data else ():
+        if not isinstance(data[name], kind):
+            raise TypeError(f"its modifier's {name} is {data[name]!r}")
+    return data
 
 
 def _direction(data: Mapping[str, Any]) -> DirectionResult:

@@ -16,7 +16,7 @@ from v6t.analysis.records.audit import (
     Finding,
     FrameSeen,
 )
-from v6t.analysis.sheet import sheet
+from v6t.analysis.sheet import number_of, sheet
 
 _HEADS = ("<clause", "<section", "<level", "<sent", "<expected", "<got", "<verdict")
 
@@ -42,17 +42,17 @@ def document(audit: Audit, *, every: bool = True) -> Document:
 def verdict(audit: Audit) -> str:
     """In a sentence."""
     failed, counts = [f for f in audit.findings if f.fails], audit.counts()
+    asked = len(audit.findings)
     if failed:
         parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
-        asked = len(audit.findings)
-        noun = "clause that was" if asked == 1 else "clauses that were"
-        return f"Of {asked} {noun} asked, the device deviates from {' and '.join(parts)}."
+        noun = "clause" if len(failed) == 1 else "clauses"
+        return f"The device deviates from {' and '.join(parts)} {noun} of {asked} asked."
     if counts[UNTOLD]:
         return (
-            f"No MUST or SHOULD clause of {len(audit.findings)} is deviated from; of "
+            f"{number_of(asked, 'clause')} asked: no MUST or SHOULD is deviated from; of "
             f"{counts[UNTOLD]} it cannot be told."
         )
-    return f"All {len(audit.findings)} clauses were asked; no MUST or SHOULD is deviated from."
+    return f"{number_of(asked, 'clause')} asked: no MUST or SHOULD is deviated from."
 
 
 def _summary(audit: Audit) -> Iterator[Block]:

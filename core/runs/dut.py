@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.plan import Plan
+    from v6t.drivers.duts.standing.ssh import LabSsh
 
 Say = Callable[[str], None]
 
@@ -206,19 +207,15 @@ def restore(
         forget: drop the undo record even if the device is not as it was.
         by_script: run ``undo.sh`` where the record beside it is damaged.
     """
-    if not _lab_name(bound):
-        with session(bound, say, keep) as device:
-            return device.restore(forget=forget, by_script=by_script)
-    from v6t.drivers.duts.standing.ssh import LabSsh
-
-    lab = LabSsh(_lab_name(bound))
-    if not lab.running():
+    labs = _labs(bound)
+    if labs and not any(lab.running() for lab in labs):
         return ["there is no such lab device; nothing is left of it"]
     try:
         with session(bound, say, keep) as device:
             return device.restore(forget=forget, by_script=by_script)
     finally:
-        lab.stop()
+        for lab in labs:
+            lab.stop()
 
 
 def any_plugin(driver: str) -> str | None:
@@ -240,32 +237,30 @@ def _check(bound: BoundRun) -> None:
         )
 
 
-def _lab_name(bound: BoundRun) -> str:
+def _labs(bound: BoundRun) -> list[LabSsh]:
+    """The lab's devices that have an sshd of their own, whether they stand or not."""
     _check(bound)
-    ssh = bound.driver.options.ssh
-    return str(ssh.lab) if ssh is not None else ""
+    names = [ssh.lab for ssh in bound.driver.logins(bound.intent) if ssh is not None and ssh.lab]
+    if not names:
+        return []
+    from v6t.drivers.duts.standing.ssh import LabSsh
+
+    return [LabSsh(name) for name in names]
 
 
 def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
-    driver, intent = bound.driver, bound.intent
-    name = _lab_name(bound)
-    if name:
-        from v6t.drivers.duts.session import Session
-        from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import standing
 
-        lab = LabSsh(name)
-        if not lab.running():
-            raise UsageError(
-                f"the lab device {name} does not stand", "it stands while a run uses it"
-            )
-        lab.start()
-        return Session(driver, lab.transport(), intent, keep, say, bound.again)
-    if bound.tester.in_lab and driver.options.ssh is None:
+    driver, labs = bound.driver, _labs(bound)
+    if bound.tester.in_lab and all(ssh is None for ssh in driver.logins(bound.intent)):
         raise UsageError(
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
-    found = driver.session(intent, keep, say, bound.again)
+    found = driver.session(bound.intent, keep, say, bound.again, standing)
+    if found is None and labs:
+        names = " and ".join(lab.name for lab in labs)
+        raise UsageError(f"the lab device {names} does not stand", "it stands while a run uses it")
     if found is None:
         raise UsageError("nobody drives this device", "name a driver with --driver")
     return found

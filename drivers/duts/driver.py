@@ -17,6 +17,10 @@ from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.transport.contract import Transport
+    from v6t.drivers.transport.ssh_options import SshOptions
+
+    Reach = Callable[[SshOptions], Transport | None]
 
 __all__ = ["DeviceTechnology", "Driver", "Reading", "ReferencePart", "Suited", "check_interfaces"]
 
@@ -50,6 +54,22 @@ class DeviceTechnology(Oracle, Protocol):
     @property
     def parts(self) -> Sequence[ReferencePart]:
         """Of a technology that is made of several; else none."""
+
+
+def over_ssh(ssh: SshOptions) -> Transport:
+    """The way to a device elsewhere, not open yet.
+
+    Raises:
+        UsageError: it is one of the lab.
+    """
+    from v6t.drivers.transport.openssh import SshTransport
+
+    if ssh.lab:
+        raise UsageError(
+            f"{ssh.lab} is a device of the lab: this tester does not reach it",
+            "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here",
+        )
+    return SshTransport(ssh)
 
 
 class Driver(Commands):
@@ -122,23 +142,30 @@ class Driver(Commands):
         keep: Path | None = None,
         say: Callable[[str], None] = quiet,
         again: str = "",
+        reach: Reach = over_ssh,
     ) -> DeviceSession | None:
-        """A session with a device elsewhere, not open yet; None: nobody drives it.
+        """A session with a device elsewhere, not open yet; None: nobody drives it, or it is not there.
 
         Args:
             intent: what it shall be.
             keep: local directory for a copy of the undo record.
             say: told what happens.
             again: the command that restores later; empty: by ``keep``.
+            reach: the way to a machine, not open yet; None: it is not there.
 
         Raises:
             UsageError: nothing says how to reach it.
         """
         from v6t.drivers.duts.session import Session
-        from v6t.drivers.transport.openssh import SshTransport
 
         ssh = reached(self.options.ssh, f"the {self.name} device", "dut.options.ssh.host")
-        return Session(self, SshTransport(ssh), intent, keep, say, again)
+        transport = reach(ssh)
+        return None if transport is None else Session(self, transport, intent, keep, say, again)
+
+    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
+        """How each machine is logged in to that the driver configures; None: nothing says how."""
+        del intent
+        return [self.options.ssh]
 
     def lab_device(
         self,

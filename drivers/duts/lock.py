@@ -74,6 +74,12 @@ def lock_script(directory: str, owner: str) -> str:
     )
 
 
+def held_by(directory: str, owner: str) -> str:
+    """Shell line that succeeds while this owner has the lock: whoever slept may no longer have it."""
+    held, who = f"$(readlink {shlex.quote(directory + '/' + LOCK)})", shlex.quote(owner)
+    return f'case "{held}" in *" "{who}) ;; *) false;; esac'
+
+
 class Lock:
     """The lock while it is held."""
 

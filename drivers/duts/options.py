@@ -146,7 +146,7 @@ def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
     Raises:
         UsageError: there is none.
     """
-    if ssh is None or not ssh.host:
+    if ssh is None:
         raise UsageError(
             f"how is {what} reached?",
             f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here",

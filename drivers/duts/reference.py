@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 from v6t.drivers.device import DeviceSession, quiet
-from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
+from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
@@ -17,7 +17,9 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
+    from v6t.drivers.duts.driver import Reach
     from v6t.drivers.lab.setup import LabDevice
+    from v6t.drivers.transport.ssh_options import SshOptions
 
 
 class ReferenceOptions(HookOptions):
@@ -61,9 +63,14 @@ class Unconfigured(WithoutCommands):
         keep: Path | None = None,
         say: Callable[[str], None] = quiet,
         again: str = "",
+        reach: Reach = over_ssh,
     ) -> DeviceSession | None:
         """Nobody drives it."""
         return None
+
+    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
+        """None."""
+        return []
 
 
 class Reference(Unconfigured):

@@ -57,6 +57,9 @@ class Configured(Protocol):
     def guard(self) -> None:
         """Let the device's timer run."""
 
+    def is_others(self, record: Record) -> bool:
+        """Whether somebody else has configured the device since this session did."""
+
     def keep(self) -> None:
         """The configuration stays, whatever becomes of this session."""
 
@@ -134,6 +137,12 @@ def _once(session: Configured, store: Store, *, forget: bool, by_script: bool) -
     if record.boot and record.boot != session.boot():
         store.remove()
         return [f"the device was started anew since; nothing of {record.owner} is left"]
+    if session.is_others(record):
+        raise StillChanged(
+            f"{session.name}: {record.owner} has configured it since: what this v6t did is gone, and "
+            "the other's is left as it is",
+            f"`{session.again}` would undo that",
+        )
     done = guard.fired(session.transport, record.directory)
     if done:
         session.say(f"{session.name}: its own timer was faster: {done}")

@@ -19,7 +19,7 @@ from typing import Any
 from v6t.drivers.duts import batch, guard, restoring
 from v6t.drivers.duts.commands import Commands
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.lock import BEAT_S, SILENCE_S, Lock
+from v6t.drivers.duts.lock import BEAT_S, SILENCE_S, Lock, held_by
 from v6t.drivers.duts.manifest import described, standing
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Plan, Step, Was, shown
 from v6t.drivers.duts.store import Store
@@ -78,6 +78,7 @@ class Session:
         self._configured: dict[str, str] = {}
         self._query: Check | None = None
         self._updates = 0
+        self._record: Record | None = None
 
     @property
     def name(self) -> str:
@@ -85,11 +86,13 @@ class Session:
         return self.transport.name
 
     def open(self) -> None:
-        """Connect and take the lock."""
+        """Connect and take the lock; from then on nothing is run on the device without it."""
+        self.transport.condition = ""
         self.transport.open()
         try:
             beat_s = min(BEAT_S, self._limit_s / 4 or BEAT_S)
             self._lock = Lock(self.transport, self._directory, self._owner(), beat_s)
+            self.transport.condition = held_by(self._directory, self._owner())
         except BaseException:
             self.transport.close()
             raise
@@ -99,6 +102,7 @@ class Session:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+        self.transport.condition = ""
         self.transport.close()
 
     def survey(self) -> Facts:
@@ -141,6 +145,7 @@ class Session:
             directory=self._directory,
             undo=tuple(entries),
         )
+        self._record = record
         self._store().write(record)
         try:
             self.guard()
@@ -332,6 +337,10 @@ class Session:
     def lost(self) -> bool:
         """Whether the lock, and with it the connection, is gone as far as is known."""
         return self._lock is None or self._lock.silent_s == float("inf")
+
+    def is_others(self, record: Record) -> bool:
+        """Whether somebody else has configured the device since this session did."""
+        return self._record is not None and record != self._record
 
     def keep(self) -> None:
         """The configuration stays, whatever becomes of this session."""

@@ -192,13 +192,19 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
 
 def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
     """Prefixes and host routes in the commands, whoever wrote them."""
-    for number, step in enumerate(plan.steps, 1):
-        text = f"{step.command}\n{step.text}"
+    texts = [
+        (f"step {number} ({step.why})", f"{step.command}\n{step.text}")
+        for number, step in enumerate(plan.steps, 1)
+    ]
+    for change in (plan.beside, plan.updates):
+        if change is not None:  # made later, while it is measured
+            texts.append((f"{change.what} beside the traffic", f"{change.add}\n{change.change}"))
+    for what, text in texts:
         tokens = ["/".join(found) for found in _PREFIX.findall(text)]
         for token in [*tokens, *_HOST_ROUTE.findall(text)]:
             net = _network(token)
             if net is not None:
-                yield f"step {number} ({step.why}) with {token}", net
+                yield f"{what} with {token}", net
 
 
 def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:

@@ -9,11 +9,16 @@ from typing import Protocol
 from v6t.profiles.errors import DutError
 
 DEADLINE_S = 30.0
+_NOT_RUN = "v6t: this was not run"
 _PATH = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C; export PATH LC_ALL; "
 
 
 class ConnectionLost(DutError):
     """The device went away; what the last command did is unknown."""
+
+
+class TakenOver(ConnectionLost):
+    """Somebody else may be at work on the device by now; the command was not run."""
 
 
 class Unreachable(DutError):
@@ -54,8 +59,22 @@ class Output:
     clean: bool = True
 
     @staticmethod
-    def of(status: int, out: bytes, err: bytes) -> Output:
-        """Decode."""
+    def of(name: str, status: int, out: bytes, err: bytes) -> Output:
+        """Decode.
+
+        Args:
+            name: of the device.
+            status: exit status.
+            out, err: what it printed.
+
+        Raises:
+            TakenOver: it was not run.
+        """
+        if err.strip() == _NOT_RUN.encode():
+            raise TakenOver(
+                f"{name}: the lock on the device is no longer this v6t's: its timer has undone "
+                "everything, or somebody else is at work on it"
+            )
         text, clean = as_text(out)
         return Output(status, text, as_text(err)[0], clean)
 
@@ -97,6 +116,8 @@ class Transport(Protocol):
 
     name: str
     """What the device is called in messages."""
+    condition: str
+    """A shell line: while it fails no command is run; empty: all are. See :func:`for_shell`."""
 
     def open(self) -> None:
         """Connect.
@@ -116,6 +137,7 @@ class Transport(Protocol):
         Raises:
             ConnectionLost: the connection broke; there is no status.
             DeadlinePassed: it took too long.
+            TakenOver: the condition does not hold; nothing was run.
         """
 
     def hold(self, command: str) -> Held:
@@ -125,13 +147,15 @@ class Transport(Protocol):
         """Give everything back. May be called twice."""
 
 
-def for_shell(command: str, become: str = "") -> str:
+def for_shell(command: str, become: str = "", condition: str = "") -> str:
     """A line for whatever login shell there is: ``sh`` runs the command, system programs are found.
 
     Args:
         command: for ``sh``.
         become: ``sudo -n`` or ``doas -n``, where the login is not root's.
+        condition: for ``sh``, too; where it fails the command is not run, and :meth:`Output.of` says so.
     """
-    line = f"sh -c {shlex.quote(_PATH + command)}"
+    first = f"{condition} || {{ echo '{_NOT_RUN}' >&2; exit 1; }}; " if condition else ""
+    line = f"sh -c {shlex.quote(_PATH + first + command)}"
     # sudo and doas forget which connection this is, by which the management interface is found
     return f'{become} env SSH_CONNECTION="$SSH_CONNECTION" {line}' if become else line

@@ -26,6 +26,7 @@ class NamespaceTransport:
             name: for messages.
         """
         self.name = name
+        self.condition = ""
         self._pid = pid
 
     def open(self) -> None:
@@ -36,7 +37,7 @@ class NamespaceTransport:
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
         limit = deadline_s or DEADLINE_S
-        process = begin(self._words(command))
+        process = begin(self._words(command, self.condition))
         said = finish(process, text, limit)
         if said is None:
             raise DeadlinePassed(
@@ -44,7 +45,7 @@ class NamespaceTransport:
             )
         if process.returncode == -signal.SIGKILL:
             raise ConnectionLost(f"{self.name}: it vanished during: {command[:120]}")
-        return Output.of(process.returncode, *said)
+        return Output.of(self.name, process.returncode, *said)
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
@@ -53,8 +54,8 @@ class NamespaceTransport:
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _words(self, command: str) -> list[str]:
-        return [*enter(self._pid), "sh", "-c", for_shell(command)]
+    def _words(self, command: str, condition: str = "") -> list[str]:
+        return [*enter(self._pid), "sh", "-c", for_shell(command, condition=condition)]
 
 
 def enter(pid: int) -> list[str]:

@@ -71,6 +71,7 @@ class SshTransport:
         user = f"{options.user}@" if options.user else ""
         port = f":{options.port}" if options.port else ""
         self.name = f"ssh {user}{options.host or options.lab}{port}"
+        self.condition = ""
         self._client: SshClient | None = None
         self._master: Process | None = None
         self._secret: str | None = None
@@ -90,7 +91,8 @@ class SshTransport:
         limit = deadline_s or self._options.command_deadline_s
         mark = f"v6t-{secrets.token_hex(8)}"
         # the command has a shell of its own: it may exit, be killed, or replace itself
-        line = f"{for_shell(command, self._options.become)}; echo {mark} $? >&2"
+        whole = for_shell(command, self._options.become, self.condition)
+        line = f"{whole}; echo {mark} $? >&2"
         process = begin(self._through(f"sh -c {shlex.quote(line)}"))
         said = finish(process, text, limit)
         if said is None:
@@ -107,7 +109,7 @@ class SshTransport:
                 f"during: {command[:120]}",
                 "what the command did is unknown",
             )
-        return Output.of(int(status[0]), out, before)
+        return Output.of(self.name, int(status[0]), out, before)
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""

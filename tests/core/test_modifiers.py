@@ -535,3 +535,7 @@ def test_what_filters_deny_does_not_pass_and_all_is_as_before():
         session.restore()
         left = session.transport.run("nft list tables; ip route show proto 86").out
         assert "v6t_filters" not in left and net not in left
+        session.transport.run(f"ip route add blackhole {net}.0/24")
+        with pytest.raises(DutError, match="not v6t's own, in the way of 'a route"):
+            session.apply()
+        assert "blackhole" in session.transport.run(f"ip route show {net}.0/24").out

@@ -26,7 +26,7 @@ testbeds:
 experiments:
   - {name: customers, matrix: {params.ces: [64, 128]}}
 """
-READERS = {
+READERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "RUN": (
         ("resume", "RUN", "--no-report"), ("resume", "RUN", "--no-report", "--json"),
         ("report", "RUN", "--format", "md"), ("report", "RUN", "--format", "json,junit,csv"),
@@ -45,7 +45,7 @@ READERS = {
     ),
 }  # fmt: skip
 """Commands that read such a directory."""
-ATTACKED = {
+ATTACKED: dict[str, tuple[str, ...]] = {
     "RUN": (
         "results.json", "results.json", "manifest.json", "manifest.json", "config.json", "config.json",
         "journal.jsonl", "journal.jsonl", "results.csv", "trials.csv", "log.txt", ".lock",
@@ -59,6 +59,15 @@ ATTACKED = {
     ),
 }  # fmt: skip
 """Files in them that are edited, the more important more often."""
+for _word in (
+    "ANSWERED",
+    "MODIFIED",
+):  # runs, too: of queries, and with something beside the traffic
+    READERS[_word] = tuple(
+        tuple(_word if w == "RUN" else w for w in words) for words in READERS["RUN"]
+    )
+    ATTACKED[_word] = ("journal.jsonl", *ATTACKED["RUN"][:9])
+MODIFIED = {"times": 2, "right": 1, "slowest_s": 0.1, "what": "a route", "why": "too late"}
 
 
 @cache
@@ -70,11 +79,36 @@ def originals() -> dict[str, dict[str, bytes]]:
         certificate = (RECORDED / "accuracy-embedded.json").read_bytes()
         (place / "RUN/tester-accuracy.json").write_bytes(certificate)
         write(_audit(), [b"\1" * 60] * 2, place / "AUDIT")
+        sim = ("--tester", "sim", "--reps", "1", "--no-report", "-o")
+        asked = (
+            ("ANSWERED", "dns64", ()),
+            ("MODIFIED", "siit", ("--measure", "throughput,latency,pdv", "--modifier", "routing")),
+        )
+        for word, plugin, more in asked:
+            done = v6t("run", "--plugin", plugin, *more, *sim, place / word)
+            assert done.status == 0, done
+        _modify(place / "MODIFIED/journal.jsonl")
         (place / "campaign.yaml").write_text(CAMPAIGN)
         words = ("--no-report", "-o", place / "CAMPAIGN")
         done = v6t("campaign", place / "campaign.yaml", *words)
         assert done.status == 0, done
         return {word: _files(place / word) for word in ATTACKED}
+
+
+def _modify(path: Path) -> None:
+    """The simulated device is not really changed: what is written then is put in."""
+    lines = []
+    for line in path.read_bytes().splitlines():
+        entry = json.loads(line.split(b" ", 1)[1])
+        entry["result"]["modifier"] = MODIFIED
+        lines.append(_line(entry))
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+
+def _line(entry: Any) -> bytes:
+    """Of a journal, with its checksum."""
+    body = json.dumps(entry).encode(errors="surrogatepass")
+    return f"{zlib.crc32(body):08x} ".encode() + body
 
 
 def _files(path: Path) -> dict[str, bytes]:
@@ -174,6 +208,5 @@ def _journal(draw: Any, text: bytes) -> bytes:
     for _ in range(draw(st.integers(1, 2))):
         at = draw(st.integers(0, len(lines) - 1))
         entry = json.loads(lines[at].split(b" ", 1)[1])
-        body = json.dumps(draw(changed((entry,), 2))).encode(errors="surrogatepass")
-        lines[at] = f"{zlib.crc32(body):08x} ".encode() + body
+        lines[at] = _line(draw(changed((entry,), 2)))
     return b"\n".join(lines) + b"\n"

@@ -6,10 +6,10 @@ intent says which parts there are; ``dut.options.parts`` may give each another d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from v6t.drivers.device import quiet
@@ -17,7 +17,7 @@ from v6t.drivers.duts.chain.oracle import ChainOracle
 from v6t.drivers.duts.chain.parts import Part, df_after, further_hops
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.duts.chain.standing import LabChain, LabPart
-from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
+from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions, reached
@@ -27,10 +27,13 @@ from v6t.drivers.duts.session import Session, restore_command
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import LabDevice, ReferenceDevice, frame_octets
 from v6t.drivers.tester import Oracle
-from v6t.drivers.transport.openssh import SshTransport
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.strict_model import StrictModel
+
+if TYPE_CHECKING:
+    from v6t.drivers.duts.driver import Reach
+    from v6t.drivers.transport.ssh_options import SshOptions
 
 
 class PartOptions(StrictModel):
@@ -145,20 +148,31 @@ class Chain(WithoutCommands):
         keep: Path | None = None,
         say: Callable[[str], None] = quiet,
         again: str = "",
-    ) -> ChainSession:
-        """Sessions with all parts elsewhere."""
+        reach: Reach = over_ssh,
+    ) -> ChainSession | None:
+        """Sessions with all parts elsewhere; of those in the lab, with what stands without its tester."""
         again = again or restore_command(keep)
+        in_lab = any(ssh is not None and ssh.lab for ssh in self.logins(intent))
         driven = []
         for part in self.parts(intent):
+            given = part.driver.options.ssh if part.driver.configures else None
+            if given is None and in_lab:
+                continue
             ssh = reached(
-                part.driver.options.ssh if part.driver.configures else None,
+                given,
                 f"the part '{part.name}' of the {part.device}",
                 f"dut.options.parts.{part.name}.driver and its options.ssh.host",
             )
-            kept = _kept(keep, part)
-            session = Session(part.driver, SshTransport(ssh), part.intent, kept, say, again)
-            driven.append(Driven(part, session))
-        return ChainSession(self.name, driven)
+            transport = reach(ssh)
+            if transport is not None:
+                kept = _kept(keep, part)
+                session = Session(part.driver, transport, part.intent, kept, say, again)
+                driven.append(Driven(part, session))
+        return ChainSession(self.name, driven) if driven else None
+
+    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
+        """Of every part that is configured."""
+        return [p.driver.options.ssh for p in self.parts(intent) if p.driver.configures]
 
     def lab_device(
         self,

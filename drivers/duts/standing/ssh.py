@@ -164,6 +164,17 @@ class LabTransport(SshTransport):
         self.name = f"ssh {options.user}@{options.lab}"
 
 
+def standing(ssh: SshOptions) -> SshTransport | None:
+    """The way to a device elsewhere, or to one of the lab; None: that does not stand."""
+    if not ssh.lab:
+        return SshTransport(ssh)
+    lab = LabSsh(ssh.lab)
+    if not lab.running():
+        return None
+    lab.start()
+    return lab.transport()
+
+
 def connect_in(pid: int, host: str, port: int) -> socket.socket:
     """A TCP connection made within another process's network namespace.
 

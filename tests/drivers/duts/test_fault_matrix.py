@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,12 @@ DEVICES = {
     "tayga": intents.SIIT,
     "tayga-nftables": intents.nat64(),
     **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().dut_intent()),
+    # filters, and a route that is moved while it is measured
+    "linux-router, modified": replace(
+        intents.ROUTER4, settings={**intents.ROUTER4.settings, "filters": 25, "updates": True}
+    ),
 }
+"""What the driver makes, by its name, and words behind a comma."""
 FAULTS = (
     "the session is killed",
     "sshd is killed",
@@ -54,7 +60,7 @@ FAULTS = (
     "the disk is read-only",
     "a second operator",
 )
-PHASES = ("apply", "verify", "flush", "restore")
+PHASES = ("apply", "verify", "flush", "restore", "update_routes")
 SERVERS = "[t]ayga|[u]nbound|[n]amed|[p]dns|[k]resd"
 STATE = (
     field.STATE
@@ -175,9 +181,14 @@ def mend(site, fault):
         site.configure_sshd(field.SSHD)
 
 
+def made_by(name, options):
+    """The driver of one of :data:`DEVICES`."""
+    return make_driver(name.partition(",")[0], options)
+
+
 def another(site, fault, intent, name):
     transport = FaultyTransport(site, fault)
-    made = Session(make_driver(name, transport.options), transport, intent)
+    made = Session(made_by(name, transport.options), transport, intent)
     made._owner = lambda: "somebody@elsewhere process 1"
     return made
 
@@ -208,13 +219,14 @@ def cells():
     """Every driver, fault, phase and step."""
     found = []
     for name, intent in DEVICES.items():
-        driver = make_driver(name, {})
+        driver = made_by(name, {})
         plan = driver.plan(intent, driver.example(intent))
         many = {
             "apply": len(plan.steps) + 3,
             "verify": 1,
             "flush": 2 * len(plan.flush),
             "restore": 5,
+            "update_routes": 2 if plan.updates else 0,
         }
         for phase in PHASES:
             for fault in FAULTS:
@@ -224,13 +236,13 @@ def cells():
 
 @pytest.mark.parametrize(("name", "fault", "phase", "step"), chosen(cells()))
 def test_a_device_is_as_it_was_after(name, fault, phase, step, site, monkeypatch):
-    if package := missing(name, "over ssh"):
+    if package := missing(name.partition(",")[0], "over ssh"):
         pytest.skip(f"needs {package}")
     monkeypatch.setattr("v6t.drivers.duts.session.FLUSH_TRIES", 10)
     monkeypatch.setattr("v6t.drivers.duts.restoring.TIMER_MARGIN_S", 4.0)
     before = site.before
     transport = FaultyTransport(site, fault)
-    session = Session(make_driver(name, transport.options), transport, DEVICES[name])
+    session = Session(made_by(name, transport.options), transport, DEVICES[name])
     session.open()
     try:
         if phase == "apply":

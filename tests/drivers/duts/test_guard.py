@@ -175,6 +175,28 @@ def test_a_v6t_that_is_killed_or_asleep_in_apply(number, device):
     assert "is configured" not in said
 
 
+def test_a_v6t_that_wakes_up_leaves_the_device_to_who_has_it_now(device):
+    """No step of its own is carried out any more, and nothing of the other's is undone."""
+    device.device.shell("cat >/run/late", "touch /run/too-late\n")
+    path = bed(device, [step("waits", deadline_s=60), step("late", "rm -f /run/too-late")])
+    v6t = device.start("dut", "apply", "--testbed", path, *PLUGIN)
+    until(lambda: reached(device), "the step that waits")
+    v6t.send_signal(signal.SIGSTOP)
+    until(lambda: not configured(device), "the timer")
+    path = bed(device, [])
+    assert "stays so" in device.v6t("dut", "apply", "--testbed", path, *PLUGIN)
+    theirs = device.state()
+    device.device.shell("touch /run/go")
+    v6t.send_signal(signal.SIGCONT)
+    said = "".join(v6t.communicate(timeout=90))
+    assert v6t.returncode == 4, said
+    assert "the lock on the device is no longer this v6t's" in said
+    assert "has configured it since" in said
+    assert "too-late" not in device.device.shell("ls /run")
+    assert configured(device)
+    assert device.state() == theirs
+
+
 def test_a_device_whose_timer_cannot_run_is_not_touched(device):
     before = device.state()
     device.device.shell("mount --bind /bin/false /usr/bin/setsid")
@@ -244,6 +266,36 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         if v6t.poll() is None:
             v6t.kill()
             v6t.communicate()
+        lab.stop()
+
+
+def test_a_v6t_that_is_killed_while_a_modifier_is_at_work(tmp_path):
+    """A route that was moved under the traffic is taken back like every step."""
+    from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.lab.privilege import available
+    from v6t.drivers.transport.namespace import NamespaceTransport
+
+    can, how = available()
+    if not can:
+        pytest.skip(f"no network namespaces here: {how}")
+    (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
+    out, lab = tmp_path / "out", LabSsh(LAB)
+    words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
+    v6t = subprocess.Popen(
+        [*field.COMMAND, *words, "--modifier", "routing"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        until(lambda: trials(out) >= 2 or v6t.poll() is not None, "some trials", 120)
+        assert v6t.poll() is None, v6t.communicate()
+        inside = NamespaceTransport(lab.running())
+        ours = "ip route show proto 86; ip addr show dev left | grep 192.168.18.1"
+        assert "203.0.113.0/24 via" in inside.run(ours).out
+        v6t.kill()
+        until(lambda: not inside.run(ours).out, "the timer")
+    finally:
+        if v6t.poll() is None:
+            v6t.kill()
+        v6t.communicate()
         lab.stop()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 import pytest
 from v6t.drivers.duts import way
@@ -384,3 +384,14 @@ def test_a_test_that_takes_nothing_is_configured_and_restored(site, host):
     assert site.state() != before
     site.v6t("dut", "restore", "--testbed", bed, *ROUTER)
     assert site.state() == before
+
+
+@pytest.mark.parametrize("asked", ["updates", "reconfigures"])
+def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
+    """It is no step of the plan, and a route all the same: an operator may live in documentation's networks."""
+    intent = replace(intents.ROUTER4, settings={**intents.ROUTER4.settings, asked: True})
+    change = planned("linux-router", intent, None)
+    net = ip_network((change.updates or change.beside).look.split()[-1])
+    with pytest.raises(DutError, match=f"a route beside the traffic with {net} would take the way"):
+        planned("linux-router", intent, Way((Peer("client", net[9], 0),)))
+    planned("linux-router", intent, Way((Peer("client", net[9], 32),)))

@@ -157,7 +157,8 @@ class LinuxDriver(Driver):
             add=f"{route} replace {net} {there} proto 86",
             change=f"{route} replace {net} {back} proto 86",
             remove=f"{route} del {net} proto 86 2>/dev/null; true",
-            look=f"{route} show exact {net} proto 86",
+            # somebody else's route to it is in the way: `replace` would take it for good
+            look=f"{route} show exact {net}",
             added=there,
             changed=back,
         )

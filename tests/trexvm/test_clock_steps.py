@@ -1,0 +1,140 @@
+"""Clocks that are really stepped: of the machine v6t runs on, and of the device it has configured.
+
+Both are a virtual machine, whose clock nobody else needs. Without hardware acceleration it takes minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+
+import pytest
+from v6t.tests.core.support import COMMAND
+from v6t.tests.drivers.duts.field import until
+from v6t.tests.drivers.duts.test_guard import DUMMY, PLUGIN, step
+from v6t.tests.machine.image import lacking
+
+from .guest import GUEST, Guest
+
+pytestmark = [
+    pytest.mark.trexvm,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(
+        os.environ.get("V6T_TREX_VM") != "1",
+        reason="`make test-trex-vm` asks for it (V6T_TREX_VM=1)",
+    ),
+]
+HOUR_S, DAY_S = 3600, 86400
+LIMIT_S = 10
+PLACE = "/run/place"
+RUN = (
+    *("run", "--plugin", "ipv4-router", "--dut", "linux-router", "--mode", "forward"),
+    *("--frame-size", "128", "--reps", "5", "--measure", "latency"),
+    *("--set-procedure", "latency.rate_fps=100", "--set-procedure", "latency.duration_s=4"),
+    *("--set-procedure", "latency.tags=40", "--set-procedure", "latency.first_tag_s=1"),
+    *("--no-report", "-o", f"{PLACE}/out"),
+)
+LOOK = (
+    "ip -o link show v6tdummy >/dev/null 2>&1 && echo configured; readlink /run/v6t/lock; "
+    "[ ! -e /run/reached ] || echo reached; date; true"
+)
+
+
+@pytest.fixture(scope="module")
+def machine():
+    if lacking():
+        pytest.skip(f"apt-get install {' '.join(lacking())}")
+    made = Guest(GUEST.image(), [], cpus=2, mib=2048)
+    try:
+        made.start()
+        made.done(f"modprobe veth; mkdir {PLACE}")
+        yield made
+    finally:
+        made.stop()
+
+
+def stepped(machine, seconds):
+    """Its clock goes on from another time; what it says before and after."""
+    return machine.done(f"date; date -s @$(($(date +%s) + {seconds}))")
+
+
+def entries(machine):
+    """Trials of the journal."""
+    lines = machine.run(f"cat {PLACE}/out/journal.jsonl").out.splitlines()
+    return [json.loads(line.partition(" ")[2]) for line in lines]
+
+
+def ended(machine):
+    """The exit status of v6t; empty while it goes on."""
+    return machine.run(f"cat {PLACE}/status").out.strip()
+
+
+def test_the_clock_of_the_machine_that_measures(machine):
+    """A trial in which it is stepped counts for nothing and is repeated; no delay is an hour."""
+    line = f"{shlex.join([*COMMAND, *RUN])} >{PLACE}/said 2>&1; echo $? >{PLACE}/status"
+    machine.done(f"setsid sh -c {shlex.quote(line)} </dev/null >/dev/null 2>&1 &")
+
+    def measured():
+        return sum(e["trial"]["key"].startswith("latency") for e in entries(machine))
+
+    for seconds in (HOUR_S, -HOUR_S):
+        known = measured()
+        until(lambda known=known: measured() > known or ended(machine), "a trial", 600)
+        assert not ended(machine), machine.run(f"cat {PLACE}/said").out
+        print(stepped(machine, seconds))
+    until(lambda: ended(machine), "the run's end", 900)
+    said = machine.done(f"cat {PLACE}/said")
+    print(said)
+    assert ended(machine) == "0", said
+    faults = [f for e in entries(machine) for f in e["result"]["faults"]]
+    print(faults)
+    steps = [f for f in faults if f.startswith("the clock was stepped by")]
+    assert {f.split("by ")[1][:5] for f in steps} == {"+3600", "-3600"}
+    found = json.loads(machine.done(f"cat {PLACE}/out/results.json"))
+    assert found["status"] == "complete"
+    delays = found["results"][0]["directions"]["forward"]["tl"]
+    print(delays)
+    assert 0 < delays["p1"] <= delays["p99"] < 2000, "milliseconds, no hours"
+
+
+def test_the_clock_of_the_device(machine, tmp_path):
+    """Lock and timer count seconds, not times of day; whoever is killed is undone in time all the same."""
+    ssh = machine.options.model_dump(mode="json", exclude_defaults=True) | {"config": ""}
+    options = {
+        "base": False, "steps": [DUMMY, step("waits", deadline_s=240)], "ssh": ssh,
+        "undo_after_s": LIMIT_S,
+    }  # fmt: skip
+    bed = tmp_path / "bed.json"
+    bed.write_text(json.dumps({"dut": {"driver": "command", "options": options}}))
+    waits = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done"
+    machine.done(f"cat >/run/waits <<'.'\n{waits}\n.\nrm -f /run/reached /run/go")
+
+    def begun(what):
+        words = [*COMMAND, "dut", what, "--testbed", str(bed), *PLUGIN]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def seen(word):
+        return word in machine.done(LOOK)
+
+    process = begun("apply")
+    until(lambda: seen("reached"), "the step that waits", 300)
+    for seconds in (HOUR_S, -HOUR_S, -DAY_S, DAY_S):
+        stepped(machine, seconds)
+        time.sleep(LIMIT_S / 3)
+        now = machine.done(LOOK)
+        print(f"{seconds:+} s:", now)
+        assert "configured" in now and f"process {process.pid}" in now
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    stepped(machine, -DAY_S)
+    until(lambda: not seen("configured"), "the device's timer", 120)
+    print(machine.done(f"{LOOK}; cat /run/v6t/guard/fired"))
+    done = begun("restore")
+    said = done.communicate(timeout=300)[0]
+    print(said)
+    assert done.returncode == 0, said
+    assert machine.done("ls -A /run/v6t").strip() == ""
