@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.procedures.connection_types import Connections
+from v6t.procedures.tcp import TcpFound
 from v6t.procedures.trial import Ability, DirectionResult, Trial, TrialResult
 from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.model import Direction
@@ -125,6 +126,7 @@ class Phase:
         faults: of the tester.
         started: wall clock time of the first frame, ISO 8601, UTC.
         health: figures of the tester, free form.
+        tcp: every connection of TCP so far, by what became of it.
     """
 
     result: DirectionResult
@@ -137,6 +139,7 @@ class Phase:
     faults: tuple[str, ...] = ()
     started: str = ""
     health: Mapping[str, Any] | None = None
+    tcp: TcpFound | None = None
 
 
 class StatefulTester(Tester, Protocol):
@@ -172,6 +175,10 @@ class StatefulTester(Tester, Protocol):
 
     A new :meth:`Tester.load` forgets the table, and so may :meth:`Tester.measure` of a trial
     without connections.
+
+    *TCP*, of testers with the ability ``tcp``: the same methods where ``connections.tcp`` is given. Phase
+    1 opens connection k from the four-tuple of frame k and counts those that are open on both sides;
+    the validation asks for an object in each of them; :meth:`disconnect` ends them.
     """
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
@@ -198,6 +205,15 @@ class StatefulTester(Tester, Protocol):
             ``result`` with the one foreground class of the reverse direction, ``received`` being
             the connections whose frame reached the Initiator.
         """
+
+    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+        """End the connections of TCP of the last :meth:`establish`, at ``connections.rate_cps``.
+
+        By resets every one that was attempted; by FIN those that are open. ``tcp`` holds all counts.
+        """
+
+    def wait(self, seconds: float) -> None:
+        """Let the tester's time pass."""
 
     def now(self) -> float:
         """The tester's clock [s]; virtual time where the tester is simulated."""

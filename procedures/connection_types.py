@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from v6t.procedures.tcp import Tcp, TcpFound
+
 Purpose = Literal["prepare", "establish", "tear-down"]
 """``prepare``: phase 2 follows; ``establish``: phase 1 (and validation) is all; ``tear-down``:
 phase 1, then the device empties its table and the time is taken."""
@@ -33,6 +35,7 @@ class Connections:
         reading: see :data:`Reading`.
         keep: connections of an earlier trial serve again while they are whole.
         purpose: see :data:`Purpose`.
+        tcp: connections are those of TCP; None: a frame of UDP opens each.
     """
 
     count: int
@@ -44,6 +47,7 @@ class Connections:
     reading: Reading = "pseudorandom"
     keep: bool = False
     purpose: Purpose = "prepare"
+    tcp: Tcp | None = None
 
     @property
     def filling_s(self) -> float:
@@ -57,9 +61,10 @@ class Connections:
 
     @property
     def lasting_s(self) -> float:
-        """Phase 1 with its waits, and the validation if there is one [s]."""
+        """Phase 1 with its waits, and the validation if there is one; of TCP the closing, too [s]."""
         tried_s = 0.0 if self.alpha is None else self.validation_s + self.wait_s
-        return self.filling_s + self.wait_s + tried_s
+        closed_s = 0.0 if self.tcp is None else self.filling_s + self.tcp.aging_s
+        return self.filling_s + self.wait_s + tried_s + closed_s
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ class PhaseOneResult:
         device: what the device says of its table (ST-14): its idle ``timeout_s``, and sizes by its
             own names; None: nothing.
         example: two connections with one four-tuple, or another thing to be shown.
+        tcp: every connection by what became of it, where they are of TCP.
     """
 
     required: int
@@ -111,6 +117,7 @@ class PhaseOneResult:
     kept: bool = False
     device: Mapping[str, float] | None = None
     example: Mapping[str, Any] | None = None
+    tcp: TcpFound | None = None
 
     @property
     def filled(self) -> bool:

@@ -13,6 +13,7 @@ from v6t.procedures.connection_types import Connections, PhaseOneResult
 from v6t.procedures.course import Course, DeviceLoad
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.queries import Answers, Queries
+from v6t.procedures.tcp import TcpFound
 
 Mode = Literal["forward", "reverse", "bidirectional"]
 """Which directions carry traffic; bidirectional trials offer the same rate in both (GEN-02)."""
@@ -39,6 +40,7 @@ Ability = Literal[
     "flow-starts",
     "timed-flow-starts",
     "queries",
+    "tcp",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 ABILITIES: Mapping[Ability, str] = {
@@ -52,6 +54,7 @@ ABILITIES: Mapping[Ability, str] = {
     "flow-starts": "begins flows one after the other",
     "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
     "queries": "asks and answers DNS queries",
+    "tcp": "opens and closes connections of TCP",
 }
 """The same in words."""
 TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
@@ -207,6 +210,8 @@ class Trial:
             found.add("loss-times")
         if self.connections is not None:
             found.add("connections")
+            if self.connections.tcp is not None:
+                found.add("tcp")
         if self.starts is not None:
             found.add("flow-starts")
             if found & {*TIMING, "two-rates"}:
@@ -392,11 +397,21 @@ _NAMES = {
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """A trial as JSON-like values; what it does not ask for is left out."""
-    return {
+    found = {
         k: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v
         for k, v in _values(trial).items()
         if k != "bound_fps" and (k not in _ADDED or v is not None)
     }
+    if trial.connections is not None:
+        _without_tcp(found["connections"])
+    return found
+
+
+def _without_tcp(connections: dict[str, Any]) -> dict[str, Any]:
+    """Connections that are none of TCP say nothing of it."""
+    if connections["tcp"] is None:
+        del connections["tcp"]
+    return connections
 
 
 def result_to_json(result: TrialResult) -> dict[str, Any]:
@@ -406,7 +421,7 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
     if result.connections is None:
         del data["connections"]
     else:
-        data["connections"] = asdict(result.connections)
+        data["connections"] = _without_tcp(asdict(result.connections))
     if result.device:
         data["device"] = {name: load.to_json() for name, load in result.device.items()}
     else:
@@ -441,7 +456,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
         faults=tuple(data.get("faults", ())),
         started=data.get("started", ""),
         tester=data.get("tester", {}),
-        connections=PhaseOneResult(**data["connections"]) if data.get("connections") else None,
+        connections=_connections(data["connections"]) if data.get("connections") else None,
         device={n: DeviceLoad.from_json(d) for n, d in data.get("device", {}).items()},
         modifier=_beside(data.get("modifier", {})),
     )
@@ -464,6 +479,11 @@ def _beside(data: Any) -> Mapping[str, Any]:
         if not isinstance(data[name], kind):
             raise TypeError(f"its modifier's {name} is {data[name]!r}")
     return data
+
+
+def _connections(data: Mapping[str, Any]) -> PhaseOneResult:
+    tcp = data.get("tcp")
+    return PhaseOneResult(**{**data, "tcp": None if tcp is None else TcpFound(**tcp)})
 
 
 def _direction(data: Mapping[str, Any]) -> DirectionResult:

@@ -132,11 +132,22 @@ def connection_rate_record(
         capacity_cps: what the tester itself establishes without a device.
         selftest_margin: results above ``(1 - margin)`` of it are flagged (SELF-02).
     """
+    values = connection_rate_values(
+        result, find, title="Maximum connection establishment rate", setup=setup,
+        conditions=conditions, capacity_cps=capacity_cps, selftest_margin=selftest_margin,
+    )  # fmt: skip
+    return ConnectionRateRecord(**values)
+
+
+def connection_rate_values(
+    result: ConnectionRateResult, find: FindResult, *, title: str, setup: Mapping[str, Any],
+    conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
+) -> dict[str, Any]:  # fmt: skip
+    """The fields of such a record; arguments as of :func:`connection_rate_record`."""
     spec = result.spec
-    title = "Maximum connection establishment rate"
     attempts = [a for r in result.repetitions for a in r.attempts]
     found = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
-    return ConnectionRateRecord(
+    return dict(
         **head(spec.conditions, spec.benchmark, title, attempts, conditions, ANY_DIRECTION),
         **found,
         unit=CPS,

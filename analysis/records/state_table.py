@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeInt
 from v6t.analysis.records.base import CPS, Model, Number, Record, Row, Series, head, rates_found
 from v6t.analysis.records.connections import ANY_DIRECTION, Setup, connection_row
 from v6t.analysis.statistics import finite
+from v6t.procedures.conditions import Attempt
 from v6t.procedures.stateful.capacity import CapacityResult
 from v6t.procedures.stateful.teardown import TeardownResult
 
@@ -171,11 +172,29 @@ def capacity_record(
     result: CapacityResult, *, setup: Mapping[str, Any], conditions: Mapping[str, Any]
 ) -> CapacityRecord:
     """The record of the table's capacity; arguments as of :func:`teardown_record`."""
-    spec = result.spec
     title = "Connection tracking table capacity"
-    none = {"not_measured": "not even one connection was established"}
     return CapacityRecord(
-        **head(spec.conditions, "capacity", title, result.attempts, conditions, ANY_DIRECTION),
+        **capacity_values(result, title=title, setup=setup, conditions=conditions)
+    )
+
+
+def capacity_values(
+    result: CapacityResult, *, title: str, setup: Mapping[str, Any], conditions: Mapping[str, Any],
+    also: Sequence[Attempt] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """The fields of such a record.
+
+    Args:
+        result: the search.
+        title: of the record.
+        setup, conditions: as of :func:`teardown_record`.
+        also: further trials behind the record.
+    """
+    spec = result.spec
+    none = {"not_measured": "not even one connection was established"}
+    attempts = [*result.attempts, *also]
+    return dict(
+        **head(spec.conditions, spec.benchmark, title, attempts, conditions, ANY_DIRECTION),
         **({} if result.capacity else none),
         unit="connections",
         repetitions=1,

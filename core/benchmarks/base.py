@@ -44,11 +44,18 @@ class Phase(IntEnum):
     """In each mode, with variants of the traffic in place of the run's own."""
     QUERIES = 4
     """Once: names are resolved, no frame is forwarded."""
+    TCP = 5
+    """Once in a run: connections of TCP, whose segments have sizes of their own."""
 
     @property
     def directed(self) -> bool:
         """Measured in each mode; else once for a frame size, in no direction."""
         return self in (Phase.STREAMS, Phase.VARIANTS)
+
+    @property
+    def sized(self) -> bool:
+        """Measured at each of the run's frame sizes."""
+        return self is not Phase.TCP
 
 
 class Benchmark(Presentation[R], Generic[R, S]):

@@ -10,12 +10,13 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import with_phase_one
 from v6t.core.benchmarks.point import Cost, Point
+from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import streams_of
 from v6t.core.runs.stateful import LOOPBACK
-from v6t.core.runs.tester_capacity import capacity_spec
+from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.procedures.tester_rate import CapacitySpec, trials_until
 from v6t.profiles.mixes import Sizes, listed_sizes
 from v6t.profiles.wire import max_frame_rate_fps
@@ -199,18 +200,21 @@ def _planned(bound: BoundRun) -> Iterator[tuple[PlannedPoint, Sequence[PlannedSt
         first = size == run.frame_sizes[0]
         setup_s = bound.tester.setup_s if first else bound.tester.load_s
         for benchmark, point, cost, selftest in _costs(bound, sizes, media):
+            if not (first or benchmark.phase.sized):
+                continue
+            at = point.sizes
             mode = mode_of(benchmark.phase, point.mode)
             taken = [
                 PlannedStage(beginning(sizes.label, first=first), setup_s),
-                replace(selftest, stage=Stage(SELFTEST, sizes.label, mode)),
+                replace(selftest, stage=Stage(SELFTEST, at.label, mode)),
                 planned_stage(benchmark, point, cost),
             ]
             yield (
                 PlannedPoint(
                     benchmark=benchmark.name,
-                    frame_sizes=listed_sizes(sizes),
+                    frame_sizes=listed_sizes(at),
                     mode=mode,
-                    media_fps=media,
+                    media_fps=round(point.media_fps),
                     trials=cost.trials,
                     duration_s=sum(stage.seconds for stage in taken),
                     least_s=sum(stage.least_s for stage in taken),
@@ -295,9 +299,27 @@ def _costs(
         spec = capacity_spec(bound.settings, sizes, "forward", media_fps)
         selftest = _selftest(stage, bound, spec)
     for benchmark in benchmarks:
-        if not benchmark.phase.directed:
+        if benchmark.phase.sized and not benchmark.phase.directed:
             yield benchmark, point, whole_cost(benchmark, point), selftest
             selftest = none
+    if not all(b.phase.sized for b in benchmarks):
+        yield from _tcp_costs(bound, [b for b in benchmarks if not b.phase.sized])
+
+
+def _tcp_costs(
+    bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
+) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, PlannedStage]]:
+    """Of those whose frames have a size of their own."""
+    sizes = syn_sizes(bound.technology)
+    media = media_cps(bound.settings.line_rate_bps, sizes)
+    point = Point(bound, sizes, "forward", media)
+    selftest = PlannedStage(Stage(SELFTEST, sizes.label, ""), 0.0)
+    if bound.tester.loops_back:
+        spec = opening_spec(bound.settings, sizes, media)
+        selftest = _selftest(selftest.stage, bound, spec)
+    for benchmark in benchmarks:
+        yield benchmark, point, whole_cost(benchmark, point), selftest
+        selftest = replace(selftest, seconds=0.0, trials=0, beyond_s=0.0)
 
 
 def _with_connections(selftest: PlannedStage, bound: BoundRun) -> PlannedStage:

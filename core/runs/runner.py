@@ -16,6 +16,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared
 from v6t.core.benchmarks.point import Measured, MeasurementPoint, Vary
+from v6t.core.benchmarks.tcp_point import media_cps, opening, syn_sizes
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_abilities
@@ -48,7 +49,13 @@ from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING, SCHEMA, Res
 from v6t.core.runs.rundir import RunDir, reading
 from v6t.core.runs.stateful import establishing, for_loopback, for_preflight, preflight_mode
 from v6t.core.runs.stolen import Stolen, share_of, words_on
-from v6t.core.runs.tester_capacity import THIS_RUN, capacity_spec, find_capacity, found_again
+from v6t.core.runs.tester_capacity import (
+    THIS_RUN,
+    capacity_spec,
+    find_capacity,
+    found_again,
+    opening_spec,
+)
 from v6t.core.runs.watching import Watching
 from v6t.procedures.conditions import Progress
 from v6t.procedures.preflight import Finding, check_translation
@@ -250,7 +257,11 @@ def _measure_all(state: _State) -> None:
             if size == run.frame_sizes[0]:
                 for caution in of_medium(run, state.bench.describe()):
                     state.watch.say(f"note: {caution}")
-            _measure_size(state, benchmarks, sizes, streams)
+            _measure_size(state, [b for b in benchmarks if b.phase.sized], sizes, streams)
+            apart = [b for b in benchmarks if not b.phase.sized]
+            if apart and size == run.frame_sizes[0]:
+                _load(state, sizes)
+                _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))
         except PhaseOneFailed as exc:
             if exc.tester:
                 raise TesterError(
@@ -417,6 +428,20 @@ def _point(
         vary=vary,
         better=better,
     )
+
+
+def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> MeasurementPoint:
+    """Where connections of TCP are measured: four-tuples are those of the streams."""
+    sizes = syn_sizes(state.bound.technology)
+    media = media_cps(state.run.line_rate_bps, sizes)
+    spec = opening_spec(state.run, sizes, media)
+    tester = opening(state.bound, JournaledTester(state, state.loopback))
+
+    def find() -> tuple[TesterCapacity, str]:
+        return _find_capacity(state, sizes.label, streams, spec, tester, of_phase_one=True)
+
+    point = _point(state, sizes, "forward", streams)
+    return replace(point, media_fps=media, capacity=cache(find), loopback=tester)
 
 
 def _find_capacity(

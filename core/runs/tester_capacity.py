@@ -53,6 +53,8 @@ NO_DEVICE = "twice what a short look found, or the medium's: the run itself meas
 _OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
 
 
+OPENING_S = 1.0
+"""A client of TCP listens while it sends: in less a single wait for a core is more than it may be late."""
 THIS_RUN = "this run"
 FILE = "tester-capacity.json"
 """In the run directory: the remembered capacities it used."""
@@ -79,6 +81,13 @@ def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) 
             p.sending_time_tolerance,
         ),
     )
+
+
+def opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
+    """The same for connections of TCP, which are opened for a second at least."""
+    spec = capacity_spec(run, sizes, "forward", media_cps)
+    rules = spec.rules and replace(spec.rules, most_frames=run.procedure.connections.count)
+    return replace(spec, duration_s=max(OPENING_S, spec.duration_s), rules=rules)
 
 
 def find_capacity(

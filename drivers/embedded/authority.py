@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import select
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from v6t.drivers.embedded.played import Played
+from v6t.drivers.embedded.played import Answering
 from v6t.profiles.dns.envelope import DNS_PORT, Layout, word
 from v6t.profiles.dns.messages import Asked, Authority
 
@@ -18,12 +16,8 @@ if TYPE_CHECKING:
     from v6t.profiles.arrays import U8
     from v6t.profiles.dns.zone import Zone
 
-GATHERED = 32
-"""Fewer questions at a time than this, and the next look waits for more."""
-GATHERING_S = 0.0001
 
-
-class AuthorityRole(Played):
+class AuthorityRole(Answering):
     """Answers on one interface whatever is asked at port 53 there."""
 
     def __init__(
@@ -35,7 +29,8 @@ class AuthorityRole(Played):
         zone: Zone,
     ) -> None:
         """See the base class; ``zone`` is answered for."""
-        super().__init__(interface, frame_octets, hosts, layout)
+        super().__init__(interface, frame_octets, hosts, layout.is_ours)
+        self._layout = layout
         self._authority = Authority(zone)
 
     def arm(self, *, own_share: float, cached: int) -> None:
@@ -52,12 +47,6 @@ class AuthorityRole(Played):
         """What was asked, and health."""
         self._drain()
         return {**asdict(self._authority.asked), **self._health()}
-
-    def _rest(self, poll: select.poll, taken: int) -> None:
-        if not taken:
-            poll.poll(200)
-        elif taken < GATHERED:  # a wake-up for each question would take a core from the device
-            time.sleep(GATHERING_S)
 
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
         del times

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.drivers.delays import summary_us
-from v6t.drivers.embedded.played import Played
-from v6t.drivers.embedded.sender import BATCH, GIVE_UP, LONGEST_SLEEP_S, Pace
+from v6t.drivers.embedded.played import TICK_S, Asking
+from v6t.drivers.embedded.sender import Pace
 from v6t.profiles.dns import judging
 from v6t.profiles.dns.envelope import DNS_PORT, Layout, word
 from v6t.profiles.dns.messages import QUESTION_END, question, write_questions
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from v6t.profiles.arrays import U8
     from v6t.profiles.dns.zone import Zone
 
-TICK_S = 0.0002
-"""Shortest sleep: a wake-up for each query would take a core from the device."""
 BLOCKS = 128
 """Trials until ports are used again: an answer to an earlier trial is known by its port."""
 _OPEN, _VALID, _WRONG = 0, 1, 2
@@ -58,7 +56,7 @@ class Names:
         return queries - int(np.floor(queries * self.cached)) if self.known else queries
 
 
-class Client(Played):
+class Client(Asking):
     """Asks on one interface, and judges what comes back."""
 
     def __init__(
@@ -77,7 +75,8 @@ class Client(Played):
             zone: whose names are asked.
             header: all before a question; see :meth:`Layout.header`.
         """
-        super().__init__(interface, frame_octets, hosts, layout)
+        super().__init__(interface, frame_octets, hosts, layout.is_ours)
+        self._layout = layout
         self._zone = zone
         self._template = np.frombuffer(header + question(), np.uint8)
         self._run = 0
@@ -109,32 +108,12 @@ class Client(Played):
         """
         self._begin()
         self._expect(pace.frames, names, own_share, timeout_s)
-        while (now := time.monotonic()) < start:
-            time.sleep(min(start - now, LONGEST_SLEEP_S))
         lateness = self._send_all(pace, start)
         ended = time.monotonic()
         while self._answered < self._sent and time.monotonic() < ended + wait_s:
             time.sleep(TICK_S if self._drain() else 5 * TICK_S)
         self._drain()
         return {**self._report(), "sending_time_s": ended - start, "lateness_s": lateness}
-
-    def _send_all(self, pace: Pace, start: float) -> float:
-        """Send every query when it is due, taking answers in between; the longest delay of one [s]."""
-        lateness = 0.0
-        give_up = start + pace.time_of(pace.frames) * GIVE_UP + 0.5
-        while self._sent < pace.frames:
-            now = time.monotonic()
-            if now > give_up:
-                break
-            due = pace.due(now - start) - self._sent
-            if due > 0:
-                lateness = max(lateness, now - start - pace.time_of(self._sent))
-                self._send(min(due, BATCH))
-            taken = self._drain()
-            if due < BATCH and taken < BATCH:
-                wait = start + pace.time_of(self._sent) - time.monotonic()
-                time.sleep(min(max(wait, TICK_S), 5 * TICK_S))
-        return lateness
 
     def _expect(self, queries: int, names: Names, own_share: float, timeout_s: float) -> None:
         self._run += 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from v6t.drivers import clock
 from v6t.drivers.embedded.client import Names
+from v6t.drivers.embedded.played import lost_by
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -109,8 +110,8 @@ class Resolving:
         return TrialResult(
             {"forward": result},
             faults=(
-                *_lost("client", sent),
-                *_lost("authoritative server", heard),
+                *lost_by("client", sent),
+                *lost_by("authoritative server", heard),
                 *clock.faults_since(began),
             ),
             started=started,
@@ -156,13 +157,3 @@ class Resolving:
         """End both."""
         self._client.close()
         self._server.close()
-
-
-def _lost(role: str, report: Mapping[str, int]) -> list[str]:
-    """Losses on the tester's own side of the wire: they make a trial invalid (SELF-05)."""
-    kinds = {
-        "ring_drops": "receive ring overflowed by",
-        "interface_drops": "interface dropped",
-        "unsent": "kernel refused",
-    }
-    return [f"the {role}'s {what} {n} frames" for k, what in kinds.items() if (n := report[k])]

@@ -14,6 +14,7 @@ from v6t.drivers.device import DeviceSession, StateDevice
 from v6t.drivers.embedded.resolving import Resolving
 from v6t.drivers.embedded.sender import Pace, longest_frame
 from v6t.drivers.embedded.stateful import Connecting, Load, establishing, validating
+from v6t.drivers.embedded.tcp import Conversing
 from v6t.drivers.embedded.timing import Wanted
 from v6t.drivers.lab.channel import DEADLINE_S, Worker
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
@@ -52,6 +53,7 @@ class EmbeddedTester:
         {
             *("tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"),
             *("connections", "flow-starts", "timed-flow-starts", "queries"),
+            "tcp",
         }
     )
 
@@ -73,6 +75,7 @@ class EmbeddedTester:
         self._nonce = 0
         self._connecting = Connecting()
         self._resolving: Resolving | None = None
+        self._conversing: Conversing | None = None
 
     def open(self) -> None:
         """Make the lab, start the device."""
@@ -122,6 +125,8 @@ class EmbeddedTester:
             asked += [f"{out} sender", f"{back} receiver"]
         for role in asked:
             self._workers[role].answer()
+        if self._conversing is not None:
+            self._conversing.load(streams)
 
     def measure(self, trial: Trial) -> TrialResult:
         """One trial: arm, send, wait for late frames, count."""
@@ -140,6 +145,11 @@ class EmbeddedTester:
 
     def establish(self, trial: Trial, connections: Connections) -> Phase:
         """Phase 1; see :class:`v6t.drivers.tester.StatefulTester`."""
+        if connections.tcp is not None:
+            table = self._connecting.phase_one(connections)
+            phase = self._talking.establish(establishing(trial, connections), connections, table)
+            self._bed.check()
+            return phase
         self._pause(trial)
         load = Load(self._connecting.phase_one(connections), learn=True, alone=True)
         asked = establishing(trial, connections)
@@ -148,10 +158,30 @@ class EmbeddedTester:
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
+        if connections.tcp is not None:
+            return self._talking.validate(validating(trial, connections), connections)
         load = Load(self._connecting.validation(), alone=True)
         asked = validating(trial, connections)
         result = self._exchange(asked, ["reverse"], {"reverse": load})
         return self._connecting.validated(asked, result)
+
+    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+        """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
+        phase = self._talking.disconnect(establishing(trial, connections), connections)
+        self._bed.check()
+        return phase
+
+    @property
+    def _talking(self) -> Conversing:
+        """Whoever opens connections of TCP."""
+        if self._conversing is None:
+            self._conversing = Conversing(self._links, self._place(), loopback=self._loopback)
+            self._conversing.load(self._streams)
+        return self._conversing
+
+    def wait(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
 
     def now(self) -> float:
         """The monotonic clock [s]."""
@@ -270,6 +300,9 @@ class EmbeddedTester:
         if self._resolving is not None:
             self._resolving.close()
             self._resolving = None
+        if self._conversing is not None:
+            self._conversing.close()
+            self._conversing = None
         self._connecting.close()
         self._bed.close()
 

@@ -108,6 +108,14 @@ def _make(spec: dict[str, Any]) -> Role:
         from v6t.drivers.embedded.authority import AuthorityRole
 
         return AuthorityRole(**spec)
+    if kind == "tcp client":
+        from v6t.drivers.embedded.tcp_client import TcpClient
+
+        return TcpClient(**spec)
+    if kind == "tcp server":
+        from v6t.drivers.embedded.tcp_server import TcpServer
+
+        return TcpServer(**spec)
     if kind == "known":
         from v6t.drivers.lab.known_device import KnownDut
 

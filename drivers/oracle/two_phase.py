@@ -12,8 +12,12 @@ from dataclasses import dataclass, replace
 from v6t.drivers.device import NEARLY_EMPTY, StateDevice
 from v6t.drivers.tester import Phase, StatefulTester
 from v6t.procedures.connection_types import Connections, PhaseOneResult
+from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import DirectionResult, Measure, Trial, TrialResult
-from v6t.profiles.errors import DutError, UsageError
+from v6t.profiles.errors import DutError, TesterError, UsageError
+
+LOOK_S = 0.5
+"""Between two looks at a device that forgets connections."""
 
 
 @dataclass
@@ -120,15 +124,16 @@ class Preparing:
             sessions=self._count(before),
             device=self._limits(),
             example=phase.example,
+            tcp=phase.tcp,
         )
         directions = {"forward": phase.result}
         faults = phase.faults
         last = phase.ended_s
-        if found.filled and not faults:
+        if (found.filled or (asked.tcp and found.learned)) and not faults:
             _compare(asked, found)
             short = found.sessions is not None and found.sessions < found.learned
             # the device itself says that some are gone: there is nothing to be tried any more
-            if asked.alpha is not None and not short:
+            if asked.alpha is not None and (asked.tcp or not short):
                 tried = self._tester.validate(trial, asked)
                 (back,) = tried.result.classes.values()
                 found = replace(
@@ -137,12 +142,38 @@ class Preparing:
                     validated=back.received,
                     validation_time_s=tried.result.sending_at_most_s,
                     gap_s=max(0.0, tried.began_s - phase.ended_s),
+                    tcp=tried.tcp,
                 )
                 directions["reverse"] = tried.result
                 faults = tried.faults
                 last = tried.ended_s
             self._standing = _Standing(asked, found, phase.began_s, last)
+        if asked.tcp is not None:
+            found, more = self._closed(trial, asked, asked.tcp, found)
+            faults += more
         return phase, found, directions, faults
+
+    def _closed(
+        self, trial: Trial, asked: Connections, tcp: Tcp, found: PhaseOneResult
+    ) -> tuple[PhaseOneResult, tuple[str, ...]]:
+        """Connections of TCP are ended by their hosts, too (RFC 3511 section 5.2.3)."""
+        self._standing = None
+        ended = self._tester.disconnect(trial, asked)
+        if ended.tcp is None:
+            raise TesterError("the tester does not say what became of connections of TCP")
+        before = found.sessions_before
+        began, aged_s = self._tester.now(), None
+        left = after = self._count(before)
+        while tcp.aging_s and left is not None:
+            if left <= NEARLY_EMPTY:
+                aged_s = self._tester.now() - began
+                break
+            if self._tester.now() - began >= tcp.aging_s:
+                break
+            self._tester.wait(min(LOOK_S, tcp.aging_s))
+            left = self._count(before)
+        counted = replace(ended.tcp, sessions_after=after, aged_s=aged_s)
+        return replace(found, tcp=counted), ended.faults
 
     def _emptied(self) -> int | None:
         if self._device is None:
@@ -205,6 +236,8 @@ class Preparing:
 
     def _check_timeout(self, trial: Trial, asked: Connections) -> None:
         """Refuse before traffic what must outlive the device's connections (ST-02)."""
+        if asked.tcp is not None:
+            return  # that is a time-out of UDP's; every connection of TCP is tried at the end
         limit = self._device.timeout_s if self._device is not None else None
         needed = asked.filling_s + asked.wait_s + asked.validation_s + asked.gap_s
         if asked.purpose == "prepare":
@@ -233,7 +266,7 @@ def _compare(asked: Connections, found: PhaseOneResult) -> None:
     else ends the run.
     """
     told = found.sessions
-    if told is None or told == found.learned:
+    if told is None or told == found.learned or not found.filled:
         return
     if asked.purpose == "establish" and told < found.learned:
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 from v6t.drivers.sim.spread import Hashed
@@ -118,6 +118,10 @@ class SimOptions(StrictModel):
     """Above so many connections this share of them; 0: never."""
     slow_insertion_share: _Share = 0.1
     """Above so many connections this share of them; 0: never."""
+    tcp_refuses: Literal["silently", "rst", "icmp"] = "silently"
+    """What becomes of a SYN for which there is no room or no time."""
+    tcp_aging_s: _Amount = 0.0
+    """Connections of TCP that ended are forgotten after so long."""
     teardown_cps: _Amount = 0.0
     """Connections per second it forgets when it is emptied; 0: at once."""
     teardown_s: _Amount = 0.0

@@ -42,6 +42,7 @@ class SimTable:
         self._used_s = 0.0
         self._rate_cps = math.inf
         self._fillings = 0
+        self._ending_s = math.inf
 
     @property
     def timeout_s(self) -> float | None:
@@ -89,9 +90,14 @@ class SimTable:
         stored = min(made, room) if o.table_stores else 0
         first = made - stored if o.table_replaces else 0
         self._stored = Filled(forwarded, first, stored)
+        self._ending_s = math.inf
         self._used_s = self.clock_s
         self._rate_cps = rate_cps
         return self._stored
+
+    def end(self) -> None:
+        """All connections end: they are forgotten when their time is over."""
+        self._ending_s = self.clock_s + self._options.tcp_aging_s
 
     def touch(self) -> None:
         """All connections that live carry frames from now on."""
@@ -105,6 +111,8 @@ class SimTable:
     def alive(self) -> int:
         """Connections that have not expired, the oldest first to go."""
         limit, held = self._options.table_timeout_s, self._stored
+        if self.clock_s >= self._ending_s:
+            return 0
         if not limit or not held.stored:
             return held.stored
         # connection k of phase 1 was used at k / rate after its begin

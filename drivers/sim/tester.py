@@ -11,7 +11,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -26,6 +26,7 @@ from v6t.drivers.tester import Oracle, Phase
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.distribution import Distribution
 from v6t.procedures.reconfiguration import CHANGES, event_of
+from v6t.procedures.tcp import TcpFound
 from v6t.procedures.trial import (
     Ability,
     ClassCount,
@@ -84,6 +85,7 @@ class SimTester:
         self.options = options or SimOptions()
         self.table = SimTable(self.options)
         self._connections = 0
+        self._tcp: TcpFound | None = None
         self._seed = seed
         self._loopback = loopback
         self._streams: Mapping[Direction, StreamSet] = {}
@@ -166,7 +168,9 @@ class SimTester:
         began, rate = self.clock_s, connections.rate_cps
         forwarded = count
         if not self._loopback:
-            forwarded = self.table.fill(count, rate).forwarded
+            filled = self.table.fill(count, rate)
+            # what is not stored lets no answer through
+            forwarded = filled.forwarded if connections.tcp is None or o.table_stores else 0
         self._connections = count
         sending = count / rate * max(1.0, rate / o.tester_fps)
         self.clock_s += sending
@@ -179,7 +183,27 @@ class SimTester:
             repeated=0 if self._loopback else min(o.table_reuses, forwarded),
             started=(EPOCH + timedelta(seconds=began)).isoformat(timespec="milliseconds"),
             health={"virtual_time_s": self.clock_s},
+            tcp=self._opened(connections, forwarded),
         )
+
+    def _opened(self, connections: Connections, established: int) -> TcpFound | None:
+        """Connections of TCP by what became of them."""
+        self._tcp = None
+        if connections.tcp is None:
+            return None
+        o = self.options
+        delay_s = 2 * (o.tester_delay_us if self._loopback else o.delay_us) / 1e6
+        refused = {"rst": "reset_refused", "icmp": "icmp_refused"}.get(o.tcp_refuses, "timed_out")
+        self._tcp = TcpFound(
+            connections.count,
+            established,
+            **{refused: connections.count - established},
+            fastest_s=delay_s if established else None,
+            slowest_s=delay_s if established else None,
+            mean_s=delay_s if established else None,
+            sum_s=delay_s * established if established else None,
+        )
+        return self._tcp
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
@@ -191,7 +215,29 @@ class SimTester:
         self.table.touch()
         ended = self.clock_s
         self.clock_s += connections.wait_s
-        return Phase(self._connection_frames("reverse", count, back, sending), began, ended)
+        if self._tcp is not None:
+            count = self._tcp.established
+            back = min(back, count)
+            self._tcp = replace(self._tcp, requested=count, answered=back)
+        return Phase(
+            self._connection_frames("reverse", count, back, sending), began, ended, tcp=self._tcp
+        )
+
+    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+        """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
+        if self._tcp is None:
+            raise TesterError("no connection of TCP was opened yet")
+        closed = self._tcp.established if self._loopback else self.table.alive()
+        began, count = self.clock_s, self._tcp.established
+        self.clock_s += connections.filling_s
+        self.table.end()
+        self._tcp = replace(self._tcp, closed=min(closed, count))
+        frames = self._connection_frames("forward", count, count, connections.filling_s)
+        return Phase(frames, began, self.clock_s, tcp=self._tcp)
+
+    def wait(self, seconds: float) -> None:
+        """Move virtual time on."""
+        self.clock_s += seconds
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""

@@ -26,15 +26,23 @@ from v6t.plugins.common.reference_device import (
 )
 from v6t.plugins.customer_edge.params import Customer, Tunnel
 from v6t.plugins.map.rules import PortSet
-from v6t.plugins.tunnel.ipip import carries_udp, decapsulate, encapsulate, is_udp, unmarkable
-from v6t.profiles import inet
+from v6t.plugins.tunnel.ipip import (
+    PORTED,
+    carries_ports,
+    decapsulate,
+    encapsulate,
+    has_ports,
+    unmarkable,
+)
+from v6t.profiles import decode, inet
+from v6t.profiles.ends import Ends
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Expected, Links
     from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
-_HEADERS = inet.Headers(l3=0, version=4, inner=None, udp=20, payload=28)
+_NAMES = {number: name for name, number in decode.PROTOCOL.items()}
 UNMARKED = len(COMMON_REASONS)
 _ANY = IPv4Network("0.0.0.0/0")
 
@@ -98,7 +106,7 @@ class SoftwireEnd(Reference):
     def _from_ipv6(self, packets: U8) -> Handled:
         aftr = np.frombuffer(self.aftr.packed, dtype=np.uint8)
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
-        good = (packets[:, 24:40] == aftr).all(axis=1) & carries_udp(packets)
+        good = (packets[:, 24:40] == aftr).all(axis=1) & carries_ports(packets)
         first = int(self.first_b4)
         high = u64(packets[:, 8:16]) == np.uint64(first >> 64)
         number = u64(packets[:, 16:24]) - np.uint64(first & (1 << 64) - 1)
@@ -123,7 +131,7 @@ class SoftwireEnd(Reference):
         reason = np.full(len(packets), NOT_FORWARDED, dtype=np.uint8)
         if packets.shape[1] < 28 or packets.shape[1] + 40 > self.links.left.mtu:
             return Handled(reason, ())
-        good = is_udp(packets)
+        good = has_ports(packets)
         number = np.zeros(len(packets), dtype=np.uint64)
         if self.count > 1:
             number = u32(packets[:, 16:20]) - np.uint64(int(self.first_own))
@@ -147,4 +155,9 @@ class SoftwireEnd(Reference):
 
 def _finish(packets: U8) -> None:
     inet.finish_ipv4(packets, 0)
-    inet.finish_udp(packets, _HEADERS)
+    for protocol in PORTED:
+        rows = packets[:, 9] == protocol
+        if rows.any():
+            part = packets[rows]
+            Ends(((4, 0),), _NAMES[protocol], 20, part.shape[1]).finish(part)
+            packets[rows] = part

@@ -7,18 +7,22 @@ mode of RFC 6040. What else a right device may write there is told by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import UDP, decrement_ttl, set_tos, u16
 from v6t.profiles.headerpolicy import combined_ecn
+from v6t.profiles.inet import PROTOCOL_TCP
 
 if TYPE_CHECKING:
     from v6t.profiles.arrays import U8, Mask
 
 OUTER_HOP_LIMIT = 64
 IPIP = 4
+PORTED = (UDP, PROTOCOL_TCP)
+"""Transports with ports."""
 UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
 """Why RFC 6040 section 4.2 has such packets dropped: nothing could carry the mark on."""
 _ECN, _DSCP = 0x03, 0xFC
@@ -76,19 +80,37 @@ def _traffic_class(packets: U8) -> U8:
 
 def carries_udp(packets: U8) -> Mask:
     """Rows that are a whole UDP packet in IPv4 in IPv6, nothing behind it, and may be forwarded."""
+    return _carries(packets, (UDP,))
+
+
+def carries_ports(packets: U8) -> Mask:
+    """The same of UDP and TCP."""
+    return _carries(packets, PORTED)
+
+
+def _carries(packets: U8, protocols: Sequence[int]) -> Mask:
     count, length = packets.shape
     if length < 68:
         return np.zeros(count, dtype=bool)
     good: Mask = (packets[:, 6] == IPIP) & (u16(packets[:, 4:6]) == length - 40)
-    return good & is_udp(packets[:, 40:]) & sound(packets[:, 40:], 4)
+    return good & _whole(packets[:, 40:], protocols) & sound(packets[:, 40:], 4)
 
 
 def is_udp(packets: U8) -> Mask:
     """Rows that are a whole UDP packet in IPv4 without options, nothing behind it."""
+    return _whole(packets, (UDP,))
+
+
+def has_ports(packets: U8) -> Mask:
+    """The same of UDP and TCP."""
+    return _whole(packets, PORTED)
+
+
+def _whole(packets: U8, protocols: Sequence[int]) -> Mask:
     count, length = packets.shape
     if length < 28:
         return np.zeros(count, dtype=bool)
-    good: Mask = (packets[:, 0] == 0x45) & (packets[:, 9] == UDP)
+    good: Mask = (packets[:, 0] == 0x45) & np.isin(packets[:, 9], protocols)
     good &= (packets[:, 6] & 0x3F == 0) & (packets[:, 7] == 0)
     found: Mask = good & (u16(packets[:, 2:4]) == length)
     return found

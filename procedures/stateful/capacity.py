@@ -34,9 +34,10 @@ class CapacitySpec(PointSpec):
         upper_bound_reason: ``media``, ``tester`` or ``given``.
         resolution_cps: error of the rate searches.
         phase_one: waits and validation (alpha).
+        benchmark: who asks.
+        fixed: connections come at the highest rate offered; what else is offered is a second try.
     """
 
-    benchmark = BENCHMARK
     first: int
     most: int
     upper_bound_cps: float
@@ -46,6 +47,8 @@ class CapacitySpec(PointSpec):
     gamma: float = 0.5
     error: int = 1
     phase_one: PhaseOneSettings = field(default_factory=PhaseOneSettings)
+    benchmark: str = BENCHMARK
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot work.
@@ -145,7 +148,8 @@ class _Search:
         spec = self._spec
         count, failed = spec.first, None
         while count:
-            found = self._rate(count, "first", spec.upper_bound_cps, 0.0)
+            floor = spec.beta * spec.upper_bound_cps if spec.fixed else 0.0
+            found = self._rate(count, "first", spec.upper_bound_cps, floor)
             if found:
                 return count, found, failed
             count, failed = count // 2, count
@@ -163,7 +167,7 @@ class _Search:
             resolution_cps=min(spec.resolution_cps, upper_cps / 2),
             phase_one=spec.phase_one,
             floor_cps=floor_cps,
-            benchmark=BENCHMARK,
+            benchmark=spec.benchmark,
             step=f"{name}-{count}/",
         )
         done = search_connection_rate(search, 1, self._measure, self._watch)

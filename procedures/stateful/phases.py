@@ -13,6 +13,7 @@ from functools import partial
 
 from v6t.procedures.conditions import Attempts, Conditions, Outcome
 from v6t.procedures.connection_types import Connections, PhaseOneResult
+from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import Measure, Mode, Trial, TrialResult
 from v6t.procedures.validity import Verdict
 
@@ -38,7 +39,7 @@ class PhaseOneSettings:
     """How connections come about in every trial of a procedure.
 
     Attributes:
-        wait_s, gap_s, alpha, entries, reading, keep: see
+        wait_s, gap_s, alpha, entries, reading, keep, tcp: see
             :class:`~v6t.procedures.connection_types.Connections`.
     """
 
@@ -47,6 +48,7 @@ class PhaseOneSettings:
     alpha: float | None = 1.0
     entries: int | None = None
     keep: bool = False
+    tcp: Tcp | None = None
 
     def connections(self, count: int, rate_cps: float) -> Connections:
         """The request for so many connections at a rate."""
@@ -58,6 +60,7 @@ class PhaseOneSettings:
             alpha=self.alpha,
             entries=None if self.entries is None else min(self.entries, count),
             keep=self.keep,
+            tcp=self.tcp,
         )
 
 
@@ -114,9 +117,13 @@ def _tester_faults(asked: Connections, found: PhaseOneResult, tolerance: float) 
 def _failures(asked: Connections, found: PhaseOneResult) -> list[str]:
     failures = []
     if found.learned < found.required:
-        failures.append(
-            f"{found.required - found.learned} of {found.required} connections were not forwarded"
-        )
+        missing = f"{found.required - found.learned} of {found.required} connections were not"
+        if found.tcp is None:
+            failures.append(f"{missing} forwarded")
+        else:
+            failures.append(f"{missing} established: {found.tcp.refusals}")
+    if found.tcp is not None and found.tcp.wrong:
+        failures.append(f"{found.tcp.wrong} segments are none that a right device sends")
     if found.surplus:
         failures.append(f"surplus of {found.surplus} frames in phase 1")
     if found.repeated:

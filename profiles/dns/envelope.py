@@ -49,7 +49,7 @@ class Layout:
         """Where the source address begins, and octets of each."""
         return (self.ip + 8, 16) if self.version == 6 else (self.ip + 12, 4)
 
-    def is_udp(self, frames: U8) -> NDArray[np.bool_]:
+    def is_ours(self, frames: U8) -> NDArray[np.bool_]:
         """Which frames hold a whole UDP datagram with room for a DNS header, addressed to anybody."""
         if frames.shape[1] < self.message + 12:
             return np.zeros(len(frames), bool)

@@ -22,7 +22,7 @@ STREAMS = (
     *("throughput", "frame-loss", "back-to-back", "latency", "pdv", "ipdv", "system-recovery"),
     *("reset", "mlrsearch"),
 )
-CONNECTIONS = ("connection-rate", "teardown", "capacity")
+CONNECTIONS = ("connection-rate", "teardown", "capacity", "tcp-rate", "tcp-capacity")
 
 
 def measured(home, line_rate, benchmarks, plugin, procedure, **device):
@@ -48,7 +48,10 @@ def book(tmp_path_factory):
     )  # fmt: skip
     connections = measured(
         tmp_path_factory.mktemp("connections"), "100M", CONNECTIONS, "nat64",
-        {"connections": {"count": 1000}, "capacity": {"first": 500, "most": 4000}},
+        {
+            **{"connections": {"count": 1000}, "capacity": {"first": 500, "most": 4000}},
+            "tcp_capacity": {"first": 500, "most": 4000},
+        },
         insertion_cps=5000, table_entries=3000, teardown_cps=60000, teardown_s=0.25,
     )  # fmt: skip
     return streams, connections
@@ -155,6 +158,16 @@ def goals(change):
     return lambda record: {"goals": [*record["goals"][:-1], change(record["goals"][-1])]}
 
 
+def decisive(**more):
+    """The trials that decided counted so much more."""
+    return lambda record: {
+        "decisive": [
+            {**one, **{name: one[name] + by for name, by in more.items()}}
+            for one in record["decisive"]
+        ]
+    }
+
+
 def counts(**changes):
     """Other counts of connections; numbers are added."""
     return lambda record: {
@@ -238,6 +251,7 @@ DAMAGED = {
             "ipdv",
             "mlrsearch",
             *CONNECTIONS[:2],
+            "tcp-rate",
         )
     },
     "RFC 2544 section 26.5 (REC-01) an overload of 60 s": asking("system-recovery", duration_s=1.0),
@@ -263,6 +277,12 @@ DAMAGED = {
     "RFC 9693 section 4.5 (ST-11)": saying("connection-rate", counts(sessions_before=1)),
     "RFC 9693 section 4.5 (ST-06) the search": saying("connection-rate", resolution_cps=1001.0),
     "RFC 9693 section 4.8 (ST-10)": saying("teardown", rates=[None]),
+    "RFC 8219 section 8.2, RFC 3511 section 5.3.4.2": saying("tcp-rate", decisive(established=-1)),
+    "RFC 3511 section 5.3.3": saying("tcp-rate", decisive(answered=-1)),
+    "RFC 8219 section 8.1, RFC 3511 section 5.2.3": saying("tcp-capacity", at_least=True),
+    "RFC 3511 section 5.2.3": saying(
+        "tcp-capacity", lambda record: {"decisive": {**record["decisive"], "answered": 0}}
+    ),
     "RFC 9693 section 4.9 (ST-12)": saying(
         "capacity",
         lambda record: {

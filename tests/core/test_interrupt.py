@@ -262,7 +262,11 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
         *("core/runs/log.py", "core/runs/rundir.py", "core/runs/manifest.py"),
         *("drivers/duts/session.py", "drivers/embedded/tester.py", "drivers/trex/tester.py"),
         *("drivers/embedded/sender.py", "drivers/embedded/client.py", "drivers/clock.py"),
-        "drivers/embedded/resolving.py",
+        *(
+            "drivers/embedded/resolving.py",
+            "drivers/embedded/tcp.py",
+            "drivers/embedded/tcp_client.py",
+        ),
         # set beside the stamp of a trial's first frame, in a trial during which no clock was stepped
         "drivers/duts/telemetry.py",
         # told by the kernel's stamps of arrivals, which are time of day

@@ -82,6 +82,17 @@ SETTINGS = {
     "capacity.gamma": (0.5, "ST-12"),
     "capacity.error": (1, "ST-12: E"),
     "capacity.resolution_cps": (None, "ST-06: as connections.resolution_cps"),
+    "tcp.object_octets": (64, f"{CHOSEN}; RFC 3511 section 5.2.2.2 has it reported"),
+    "tcp.timeout_s": (1.0, f"{CHOSEN}: RFC 6298's first time-out"),
+    "tcp.retransmissions": (0, f"{CHOSEN}: no second try makes a rate look higher"),
+    "tcp.closing": ("rst", "RFC 3511 sections 5.2.3, 5.3.3"),
+    "tcp.rate_cps": (None, "RFC 3511 section 5.2.2.1: below the rate that was found"),
+    "tcp.rate_share": (0.5, "RFC 3511 section 5.2.2.1: below the rate that was found"),
+    "tcp_capacity.first": (1_000_000, f"{CHOSEN}: as capacity.first"),
+    "tcp_capacity.most": (None, f"{CHOSEN}: as many as there are four-tuples"),
+    "tcp_capacity.error": (1, f"{CHOSEN}: as capacity.error"),
+    "tcp_capacity.beyond": (0.1, CHOSEN),
+    "tcp_capacity.aging_s": (150.0, f"{CHOSEN}: more than the 120 s that Linux waits"),
     "mlrsearch.goals": (
         [
             {

@@ -15,7 +15,9 @@ from v6t.drivers.lab.privilege import available
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
-from v6t.procedures.stateful.phases import judge_connections
+from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
+from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
+from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import DutError, UsageError
@@ -172,6 +174,35 @@ def test_the_capacity_of_a_limited_table_is_found_exactly():
         )  # fmt: skip
         assert result.capacity == limit
         assert result.first_failed == limit + 1
+
+
+def test_the_tcp_capacity_of_a_limited_table_is_found_exactly():
+    """As above; what is beyond the limit is refused by resets."""
+    limit = 401
+    with Standing("nat44") as lab:
+        lab.bench.open()
+        lab.inside(
+            "nft add table ip small; "
+            "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
+            f"nft add rule ip small forward ct state new ct count over {limit} counter "
+            "reject with tcp reset"
+        )
+        conditions = Conditions(
+            lab.sizes.ipv6, lab.sizes.ipv4, "forward", residual_wait_s=0.2, pause_s=0.0,
+            loss_tolerance=0.0, sending_time_tolerance=1.5, invalid_retries=TRIES,
+        )  # fmt: skip
+        tcp = Tcp(timeout_s=0.5)
+        search = CapacitySpec(
+            conditions, first=350, most=450, upper_bound_cps=1500.0, upper_bound_reason="given",
+            resolution_cps=750.0, beta=0.5, benchmark="tcp-capacity", fixed=True,
+            phase_one=PhaseOneSettings(wait_s=tcp.waited_s, tcp=tcp),
+        )  # fmt: skip
+        result = measure_tcp_capacity(TcpCapacitySpec(search), lab.bench.measure)
+        assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
+        asked = search.phase_one.connections(450, 1500.0)
+        found = lab.bench.measure(lab.trial(replace(asked, purpose="establish"))).connections.tcp
+        assert (found.established, found.answered) == (limit, limit)
+        assert found.reset_refused == 450 - limit
 
 
 def test_a_connection_that_is_none_of_ours_ends_the_run_with_both_numbers():

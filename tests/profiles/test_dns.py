@@ -212,12 +212,12 @@ def test_frames_are_whole(version: int, vlan: int | None) -> None:
     write_questions(frames[:, layout.message :], np.arange(COUNT), ADDRESSES)
     frames[:, layout.udp + 1], frames[:, layout.udp + 3] = 9, 53
     layout.finish(frames)
-    assert layout.is_udp(frames).all()
+    assert layout.is_ours(frames).all()
     assert verify(frames).all()
     for rows, answers in Authority(zone).answer(frames[:, layout.message :]):
         back = layout.turned(frames[rows], answers.shape[1])
         back[:, layout.message :] = answers
         layout.finish(back)
-        assert layout.is_udp(back).all()
+        assert layout.is_ours(back).all()
         assert verify(back).all()
         assert back[0, :6].tobytes() == bytes.fromhex("020000000001")

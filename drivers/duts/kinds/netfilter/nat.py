@@ -212,11 +212,18 @@ def reading() -> Reading:
 
 
 TABLE = ("nf_conntrack_max", "nf_conntrack_buckets")
-TIMEOUTS = ("nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream")
+TIMEOUTS = (
+    "nf_conntrack_udp_timeout",
+    "nf_conntrack_udp_timeout_stream",
+    *(
+        f"nf_conntrack_tcp_timeout_{state}"
+        for state in ("syn_sent", "syn_recv", "established", "time_wait", "close")
+    ),
+)
 
 
 def table() -> Reading:
-    """Size of the kernel's table and its hash, and how long UDP connections live [s]."""
+    """Size of the kernel's table and its hash, and how long connections live [s]."""
     names = " ".join(f"net.netfilter.{name}" for name in (*TABLE, *TIMEOUTS))
     return Reading(f"sysctl {names}", conntrack_table)
 

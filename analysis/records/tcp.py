@@ -1,0 +1,274 @@
+"""Records of the TCP benchmarks for ``results.json`` (RFC 8219 section 8, RFC 3511 sections 5.2, 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from v6t.analysis.records.base import FindResult, Model, Number, Row
+from v6t.analysis.records.connections import (
+    ConnectionRateRecord,
+    connection_rate_values,
+    connection_row,
+)
+from v6t.analysis.records.state_table import CapacityRecord, capacity_values
+from v6t.procedures.conditions import Attempt
+from v6t.procedures.stateful.connection_rate import ConnectionRateResult
+from v6t.procedures.stateful.tcp_capacity import TcpCapacityResult
+from v6t.procedures.tcp import Tcp, TcpFound
+from v6t.profiles.tcp.http import VERSION
+
+RATE_TITLE = "Maximum TCP connection establishment rate"
+CAPACITY_TITLE = "Concurrent TCP connection capacity"
+
+
+class Exchange(Model):
+    """How connections are made, tried and closed."""
+
+    http: str
+    """version that client and server speak"""
+    object_octets: int
+    """size of the object that every connection asks for, without the header [octets]"""
+    timeout_s: Number
+    """time within which a SYN, a request or a FIN must be answered [s]"""
+    retransmissions: int
+    """times a SYN is sent again that was not answered"""
+    closing: str
+    """how connections end: `rst` or `fin`"""
+
+
+class Iteration(Model):
+    """A trial: every connection by what became of it (RFC 3511 sections 5.2.5, 5.3.5)."""
+
+    trial: str
+    """its key"""
+    rate_cps: Number
+    """connections attempted [connections per second]"""
+    attempted: int
+    """connections whose SYN was sent"""
+    established: int
+    """of them open on both sides"""
+    half_open: int
+    """of them open on the client's side only"""
+    reset_refused: int
+    """of them refused by a reset"""
+    icmp_refused: int
+    """of them refused by an ICMP error"""
+    timed_out: int
+    """of them not answered in time"""
+    retransmitted: int
+    """SYNs sent again"""
+    reset_later: int
+    """connections that were reset by somebody else after they were open"""
+    requested: int
+    """objects requested"""
+    answered: int
+    """objects received, whole and right"""
+    closed: int
+    """connections that ended as they should have, on both sides"""
+    sessions: int | None
+    """counted by the device when all were open; null: it does not tell"""
+    sessions_after: int | None
+    """counted by the device after their end; null: it does not tell"""
+    fastest_s: Number | None
+    """shortest establishment time [s]"""
+    slowest_s: Number | None
+    """longest [s]"""
+    mean_s: Number | None
+    """mean [s]"""
+    sum_s: Number | None
+    """sum of all [s]"""
+    passed: bool
+    """every connection was established and answered"""
+    valid: bool
+    """the tester did its part"""
+
+    @property
+    def refusals(self) -> str:
+        """How those ended that were not established, in words."""
+        names = set(TcpFound.__dataclass_fields__) & set(type(self).model_fields)
+        return TcpFound(**{name: getattr(self, name) for name in names}).refusals
+
+
+class TcpRateRecord(ConnectionRateRecord):
+    """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
+
+    exchange: Exchange
+    """how connections are made, tried and closed"""
+    iterations: list[Iteration]
+    """all trials"""
+    decisive: Sequence[Iteration] = ()
+    """of each repetition the trial that decided: the highest rate that passed"""
+
+
+class Ending(Model):
+    """What is left of connections on the device after their end."""
+
+    closing: str
+    """how they ended: `rst` or `fin`"""
+    connections: int
+    """that were attempted"""
+    closed: int
+    """that ended as they should have, on both sides"""
+    sessions_after: int | None
+    """counted by the device right after it; null: it does not tell"""
+    aged_s: Number | None
+    """time until the device had forgotten them [s]; null: longer than was waited, or it does not tell"""
+    waited_s: Number
+    """longest wait for that [s]"""
+
+
+class TcpCapacityRecord(CapacityRecord):
+    """Concurrent TCP connection capacity (RFC 3511 section 5.2)."""
+
+    attempt_rate_cps: Number
+    """connection attempt rate [connections per second]"""
+    rate_source: str
+    """where that rate comes from"""
+    exchange: Exchange
+    """how connections are made, tried and closed"""
+    iterations: list[Iteration]
+    """all trials of the search"""
+    decisive: Iteration | None
+    """the trial with the most connections that passed"""
+    overfull: Iteration | None
+    """the trial with more connections than the table holds; null: no end was found"""
+    still_answered: int | None
+    """of the connections established in it, those that answered afterwards; null: none was made"""
+    endings: list[Ending]
+    """what is left on the device after connections end"""
+    tcp_timeouts_s: dict[str, Number]
+    """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
+
+
+def exchange_of(tcp: Tcp) -> Exchange:
+    """The settings of trials."""
+    return Exchange(
+        http=VERSION,
+        object_octets=tcp.object_octets,
+        timeout_s=tcp.timeout_s,
+        retransmissions=tcp.retransmissions,
+        closing=tcp.closing,
+    )
+
+
+def iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
+    """One trial; None: it opened nothing."""
+    found = find(attempt.trial.key).connections
+    if found is None or found.tcp is None:
+        return None
+    told = {
+        name: getattr(found.tcp, name)
+        for name in Iteration.model_fields
+        if hasattr(found.tcp, name)
+    }
+    return Iteration(
+        **told,
+        trial=attempt.trial.key,
+        rate_cps=attempt.trial.rate_fps,
+        sessions=found.sessions,
+        passed=attempt.verdict.passed,
+        valid=attempt.verdict.valid,
+    )
+
+
+def iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]:
+    """Those of several trials."""
+    return [one for one in (iteration(a, find) for a in attempts) if one is not None]
+
+
+def tcp_rate_record(
+    result: ConnectionRateResult, find: FindResult, *, tcp: Tcp, setup: Mapping[str, Any],
+    conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
+) -> TcpRateRecord:  # fmt: skip
+    """The record of the maximum TCP connection establishment rate.
+
+    Args:
+        result: the repetitions.
+        find: where counts come from.
+        tcp: how connections were made.
+        setup, conditions, capacity_cps, selftest_margin: as for the connection rate of UDP.
+    """
+    values = connection_rate_values(
+        result,
+        find,
+        title=RATE_TITLE,
+        setup=setup,
+        conditions=conditions,
+        capacity_cps=capacity_cps,
+        selftest_margin=selftest_margin,
+    )
+    each = [iterations(r.attempts, find) for r in result.repetitions]
+    passed = [[one for one in found if one.passed] for found in each]
+    return TcpRateRecord(
+        **values,
+        exchange=exchange_of(tcp),
+        iterations=[one for found in each for one in found],
+        decisive=[max(found, key=lambda one: one.rate_cps) for found in passed if found],
+    )
+
+
+def tcp_capacity_record(
+    result: TcpCapacityResult, find: FindResult, *, rate_source: str, setup: Mapping[str, Any],
+    conditions: Mapping[str, Any],
+) -> TcpCapacityRecord:  # fmt: skip
+    """The record of the concurrent TCP connection capacity.
+
+    Args:
+        result: the search, and what came after it.
+        find: where counts come from.
+        rate_source: of the attempt rate, in words.
+        setup, conditions: as for the capacity with UDP.
+    """
+    search, tcp = result.search, result.tcp
+    found = iterations(search.attempts, find)
+    passed = [one for one in found if one.passed]
+    overfull = None if result.overfull is None else iteration(result.overfull, find)
+    values = capacity_values(
+        search, title=CAPACITY_TITLE, setup=setup, conditions=conditions, also=result.after
+    )
+    return TcpCapacityRecord(
+        **values,
+        attempt_rate_cps=search.spec.upper_bound_cps,
+        rate_source=rate_source,
+        exchange=exchange_of(tcp),
+        iterations=found,
+        decisive=max(passed, key=lambda one: one.attempted, default=None),
+        overfull=overfull,
+        still_answered=None if overfull is None else overfull.answered,
+        endings=[ending for a in result.after if (ending := _ending(a, find)) is not None],
+        tcp_timeouts_s=_timeouts(search.attempts, find),
+    )
+
+
+def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
+    asked, found = attempt.trial.connections, find(attempt.trial.key).connections
+    if asked is None or asked.tcp is None or found is None or found.tcp is None:
+        return None
+    return Ending(
+        closing=asked.tcp.closing,
+        connections=found.tcp.attempted,
+        closed=found.tcp.closed,
+        sessions_after=found.tcp.sessions_after,
+        aged_s=found.tcp.aged_s,
+        waited_s=asked.tcp.aging_s,
+    )
+
+
+def _timeouts(attempts: Sequence[Attempt], find: FindResult) -> dict[str, float]:
+    for attempt in attempts:
+        found = find(attempt.trial.key).connections
+        if found is not None and found.device:
+            return {name: s for name, s in found.device.items() if "tcp" in name}
+    return {}
+
+
+def iteration_rows(found: Sequence[Iteration], at: Any) -> list[Row]:
+    """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
+    return [
+        {
+            **connection_row(number, at),
+            **{name: getattr(one, name) for name in Iteration.model_fields},
+        }
+        for number, one in enumerate(found, 1)
+    ]

@@ -1,0 +1,67 @@
+"""Where TCP benchmarks are measured: the size of a SYN stands in place of a frame size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from v6t.plugins.sizes import ETHERNET_OCTETS, tag_octets
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.trial import Measure, Trial, TrialResult
+from v6t.profiles.model import FramePair
+from v6t.profiles.tcp.segments import OPENING_OCTETS
+from v6t.profiles.wire import FCS_OCTETS, max_frame_rate_fps
+
+if TYPE_CHECKING:
+    from v6t.core.config.bound import BoundRun
+    from v6t.plugins.base import Technology
+
+FRAMES_EACH = 2
+"""That a client sends to open a connection: SYN and acknowledgement."""
+_IP_OCTETS = {4: 20, 6: 40}
+
+
+def syn_sizes(plugin: Technology) -> FramePair:
+    """Octets of a SYN on both sides, as the technology makes them of a listed size."""
+    least = min(plugin.ip_versions)
+    listed = ETHERNET_OCTETS + _IP_OCTETS[least] + OPENING_OCTETS + FCS_OCTETS
+    return plugin.frame_pair(listed + plugin.overhead + tag_octets(plugin.links.left))
+
+
+def media_cps(line_rate_bps: float, sizes: FramePair) -> int:
+    """Connections a second for whose opening the medium has room."""
+    return max(1, max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH)
+
+
+def opening(bound: BoundRun, measure: Measure) -> Measure:
+    """In loopback, for the tester's own capacity: it opens connections and asks for objects in them."""
+    settings: Any = bound.settings.procedure
+    tcp = settings.tcp.asked
+
+    def measured(trial: Trial) -> TrialResult:
+        asked = Connections(
+            trial.frames,
+            trial.rate_fps,
+            wait_s=tcp.waited_s,
+            alpha=1.0,
+            purpose="establish",
+            tcp=tcp,
+        )
+        return _worse(measure(_with(trial, asked)))
+
+    return measured
+
+
+def _with(trial: Trial, connections: Connections) -> Trial:
+    return replace(trial, key=f"tcp-{trial.key}", connections=connections)
+
+
+def _worse(result: TrialResult) -> TrialResult:
+    """Both phases are judged as one direction: the one that lost more, or took longer."""
+
+    def missing(way: str) -> tuple[int, float]:
+        found = result.directions[way]
+        return found.total("required") - found.total("received"), found.sending_time_s
+
+    worst = max(result.directions, key=missing)
+    return replace(result, directions={"forward": result.directions[worst]})

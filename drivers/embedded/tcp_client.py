@@ -1,0 +1,310 @@
+"""The client of connections of TCP, as a role of the embedded tester: it opens, asks and ends them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from v6t.drivers.embedded.played import TICK_S, Asking
+from v6t.drivers.embedded.sender import Pace
+from v6t.drivers.embedded.tcp_account import (
+    ANSWERED,
+    ASKED,
+    DECIDED,
+    ENDED,
+    ENDING,
+    OPEN,
+    REFUSED,
+    RESET,
+    SENT,
+    UNREACHABLE,
+)
+from v6t.drivers.embedded.tcp_end import (
+    CHECKSUM,
+    CONTENT,
+    NUMBERS,
+    TUPLE,
+    UNKNOWN,
+    TcpEnd,
+    first_of_each,
+)
+from v6t.profiles import decode
+from v6t.profiles.expand import Expander
+from v6t.profiles.tcp.http import REQUEST
+from v6t.profiles.tcp.segments import (
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SEGMENT_OCTETS,
+    SYN,
+    Layout,
+    Read,
+    client_number,
+    connection_of,
+    server_number,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.procedures.tcp import Tcp
+    from v6t.profiles.arrays import U8
+    from v6t.profiles.streams import Stream
+
+    Connections = NDArray[np.int64]
+
+Step = Literal["open", "ask", "rst", "fin"]
+LOOK_S = 0.002
+"""Between two looks at what the server knows."""
+SENDING_AGAIN_S = 0.05
+"""Between two looks for a SYN that is to be sent again."""
+_ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
+
+
+class TcpClient(Asking, TcpEnd):
+    """Begins connections on one interface."""
+
+    def __init__(self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None) -> None:
+        """See :class:`~v6t.drivers.embedded.played.Played`."""
+        super().__init__(interface, frame_octets, hosts, self._mine)
+
+    def load(self, *, stream: Stream) -> None:
+        """Frame k of a stream has the four-tuple of connection k."""
+        self._tuples = Expander(stream)
+        self._layout = Layout(self._tuples.frames(0, 1)[0])
+
+    def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
+        """A trial begins; see :meth:`TcpEnd._armed`."""
+        self._armed(path, count, nonce, tcp)
+        self._tcp = tcp
+        self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
+        self._tries = np.zeros(count if tcp.retransmissions else 0, np.uint8)
+        self._again = 0
+        self._next_look = 0.0
+
+    def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
+        """Do one thing in each connection, and wait for what comes of it.
+
+        Args:
+            step: what; an object is asked for in those that are established.
+            pace: how many, and when each is due.
+            start: when the first is due [s, CLOCK_MONOTONIC].
+            wait_s: after the last one, for answers.
+
+        Returns:
+            How many were ``sent``, times, ``retransmitted``, what was ``wrong``, and health.
+        """
+        self._sent, self._step = 0, step
+        self._queue = self._queued(step)
+        lateness = self._send_all(pace, start)
+        ended = time.monotonic()
+        while time.monotonic() < ended + wait_s and not self._complete():
+            until = time.monotonic() + LOOK_S
+            while time.monotonic() < until:
+                time.sleep(TICK_S if self._drain() else 5 * TICK_S)
+            self._send_again()
+        self._drain()
+        return {
+            "sent": self._sent,
+            "sending_time_s": ended - start,
+            "lateness_s": lateness,
+            "retransmitted": self._again,
+            **self._told(),
+        }
+
+    def _queued(self, step: Step) -> Connections | None:
+        """Connections in which it is done; None: one after the other."""
+        if step == "open":
+            return None
+        account = self._account
+        if step == "rst":
+            return np.flatnonzero(account.client & SENT)
+        return np.flatnonzero(account.established())
+
+    def _complete(self) -> bool:
+        """Whether nothing is to be waited for any more."""
+        here, there = self._account.client, self._account.server
+        if self._step == "open":
+            undecided = np.count_nonzero((here & SENT != 0) & (here & DECIDED == 0))
+            return not undecided and not np.count_nonzero(here & ~there & OPEN)
+        if self._step == "ask":
+            return not np.count_nonzero((here & ASKED != 0) & (here & (ANSWERED | RESET) == 0))
+        return not np.count_nonzero(
+            (here & ENDING != 0) & (there & OPEN != 0) & (there & ENDED == 0)
+        )
+
+    def _send(self, wanted: int) -> None:
+        first, last = self._sent, self._sent + wanted
+        account = self._account
+        if self._queue is None:
+            which = np.arange(first, last)
+            self._ends[first:last] = self._segments.ends(self._tuples.frames(first, wanted))
+            account.client[first:last] |= SENT
+            account.begun[first:last] = time.time_ns()
+            self._emit(which, SYN, client_number(which), 0, 0)
+        else:
+            which = self._queue[first:last]
+            if self._step == "ask":
+                account.client[which] |= ASKED
+                self._emit(
+                    which, PSH | ACK, client_number(which) + np.uint32(1),
+                    server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
+                )  # fmt: skip
+            else:
+                account.client[which] |= ENDING
+                self._reply(which, (RST if self._step == "rst" else FIN) | ACK)
+        self._sent = last
+        self._send_again()
+
+    def _send_again(self) -> None:
+        """SYNs that were not answered; see :mod:`v6t.procedures.tcp`."""
+        now = time.monotonic()
+        if not self._tcp.retransmissions or self._step != "open" or now < self._next_look:
+            return
+        self._next_look = now + SENDING_AGAIN_S
+        account, sent = self._account, self._sent
+        waiting = account.client[:sent] & DECIDED == 0
+        waiting &= self._tries[:sent] < self._tcp.retransmissions
+        wait_ns = self._tcp.timeout_s * 1e9 * ((2 << self._tries[:sent].astype(np.int64)) - 1)
+        waiting &= time.time_ns() - account.begun[:sent] > wait_ns
+        which = np.flatnonzero(waiting)
+        if len(which):
+            self._tries[which] += 1
+            self._again += len(which)
+            self._emit(which, SYN, client_number(which), 0, 0)
+
+    def _reply(self, which: Connections, flags: int, beyond: int = 0) -> None:
+        """A segment without data, where each connection stands.
+
+        Args:
+            which: connections.
+            flags: of the segment.
+            beyond: so many octets of the server's more are acknowledged: a FIN.
+        """
+        known = self._account.client[which]
+        said = (known & ASKED != 0) * np.uint32(len(REQUEST))
+        ended = (known & ENDING != 0) * np.uint32(0 if flags & FIN or flags & RST else 1)
+        heard = (known & ANSWERED != 0) * np.uint32(len(self._answer))
+        self._emit(
+            which,
+            flags,
+            (client_number(which) + np.uint32(1) + said + ended).astype(np.uint32),
+            (server_number(which) + np.uint32(1) + heard + np.uint32(beyond)).astype(np.uint32),
+            self._stamps(which),
+        )
+
+    def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
+        del times
+        layout = self._segments
+        read = layout.read(frames)
+        which, known = self._which(read.echo)
+        known &= read.stamped
+        # whoever refuses in the server's place knows no timestamps
+        bare = (read.flags & RST != 0) & ~read.stamped
+        if bare.any():
+            which[bare] = connection_of(read.acknowledged[bare] - np.uint32(1))
+            known |= bare & (which < self._count)
+            read.sound[bare] |= layout.unfinished(frames[bare])
+        self._blame(UNKNOWN, ~known)
+        which = np.where(known, which, 0)
+        ours = (layout.turned(frames) == self._ends[which]).all(axis=1)
+        self._blame(TUPLE, known & ~ours)
+        known &= ours
+        self._blame(CHECKSUM, known & ~read.sound)
+        known &= read.sound
+        self._opened(read, which, known)
+        self._reset(read, which, known)
+        self._heard(read, frames, which, known)
+
+    def _opened(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
+        mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
+        right = read.acknowledged == client_number(which) + np.uint32(1)
+        right &= read.number == server_number(which)
+        self._blame(NUMBERS, mine & ~right)
+        mine &= right
+        if mine.any():
+            chosen = which[mine]
+            self._account.client[chosen] |= OPEN
+            self._reply(chosen, ACK)
+
+    def _reset(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
+        mine = known & (read.flags & RST != 0)
+        if not mine.any():
+            return
+        client = self._account.client
+        chosen = which[mine]
+        was_open = client[chosen] & OPEN != 0
+        client[chosen[~was_open]] |= REFUSED
+        later = chosen[was_open]
+        client[later[client[later] & ENDING == 0]] |= RESET
+
+    def _heard(self, read: Read, frames: U8, which: Connections, known: NDArray[np.bool_]) -> None:
+        """Data of objects, and the server's FIN."""
+        data = known & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
+        if data.any():
+            self._data(read, frames, which, data)
+        ended = known & (read.flags & FIN != 0)
+        if ended.any():
+            chosen = which[ended]
+            self._account.client[chosen] |= ENDED
+            self._reply(chosen, ACK, beyond=1)
+
+    def _data(self, read: Read, frames: U8, which: Connections, mine: NDArray[np.bool_]) -> None:
+        begun = server_number(which) + np.uint32(1)
+        place = (read.number - begun).astype(np.int64)
+        number = place // SEGMENT_OCTETS
+        right = mine & (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
+        self._blame(NUMBERS, mine & ~right)
+        for part, octets in enumerate(self._parts):
+            rows = np.flatnonzero(right & (number == part))
+            if not len(rows):
+                continue
+            first = int(read.data[rows[0]])
+            content = frames[rows][:, first : first + len(octets)]
+            same = (read.octets[rows] == len(octets)) & (read.data[rows] == first)
+            if content.shape[1] == len(octets):
+                same &= (content == np.frombuffer(octets, np.uint8)).all(axis=1)
+            else:
+                same[:] = False
+            if not same.all():
+                self._wrong[CONTENT] += int(np.count_nonzero(~same))
+            self._complete_part(which[rows[same]], part)
+
+    def _complete_part(self, chosen: Connections, part: int) -> None:
+        client = self._account.client
+        if len(self._parts) > 1:
+            np.bitwise_or.at(self._got, chosen, np.uint16(1 << part))
+            chosen = chosen[self._got[chosen] == (1 << len(self._parts)) - 1]
+        chosen = chosen[first_of_each(chosen, client[chosen] & ANSWERED == 0)]
+        if len(chosen):
+            client[chosen] |= ANSWERED
+            self._reply(chosen, ACK)
+
+    def _others(self, frames: U8) -> None:
+        for frame in frames:
+            refused = unreachable(frame.tobytes())
+            if refused is not None and refused < self._count:
+                known = self._account.client[refused]
+                self._account.client[refused] |= UNREACHABLE if not known & OPEN else RESET
+        super()._others(frames)
+
+
+def unreachable(frame: bytes) -> int | None:
+    """The connection whose segment an ICMP error quotes; None: it is none."""
+    known = decode.headers(frame)
+    if not known or known[-1].name not in _ERRORS:
+        return None
+    error = known[-1]
+    if frame[error.start] not in _ERRORS[error.name]:
+        return None
+    quoted = frame[error.start + 8 : error.limit]
+    inner = decode.headers(quoted, "IPv4" if error.name == "ICMP" else "IPv6")
+    last = inner[-1] if inner else None
+    # a NAT may be told no more than eight octets of TCP: ports and the sequence number
+    at = last.start if last is not None and last.name == "TCP" else last.end if last else 0
+    if not at or len(quoted) < at + 8:
+        return None
+    number = np.array([int.from_bytes(quoted[at + 4 : at + 8], "big")], np.uint32)
+    return int(connection_of(number)[0])

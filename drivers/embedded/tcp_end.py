@@ -1,0 +1,123 @@
+"""What client and server of TCP share: their port, the segments they write, what they find wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.drivers.embedded.played import Played
+from v6t.drivers.embedded.tcp_account import Account
+from v6t.profiles.tcp.http import in_segments, response
+from v6t.profiles.tcp.segments import NUMBER_BITS, Layout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.procedures.tcp import Tcp
+    from v6t.profiles.arrays import U8
+
+    Connections = NDArray[np.int64]
+
+UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
+    "of no connection",
+    "other addresses or ports than before",
+    "wrong checksum",
+    "sequence numbers of no such connection",
+    "other content than was sent",
+)
+"""What can be wrong with a segment."""
+_MASK = (1 << NUMBER_BITS) - 1
+_MARKS = 1 << 32 - NUMBER_BITS
+
+
+class TcpEnd(Played):
+    """One end of all connections."""
+
+    _layout: Layout | None = None
+    _account: Account
+    _count = 0
+
+    def _mine(self, frames: U8) -> NDArray[np.bool_]:
+        if self._layout is None:
+            return np.zeros(len(frames), bool)
+        return self._layout.is_ours(frames)
+
+    @property
+    def _segments(self) -> Layout:
+        if self._layout is None:
+            raise ValueError("nothing is loaded")
+        return self._layout
+
+    def _armed(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
+        """A trial begins.
+
+        Args:
+            path: of the account.
+            count: connections.
+            nonce: of the trial, in every timestamp.
+            tcp: how they are made.
+        """
+        self._begin()
+        self._account = Account.at(path, count)
+        self._count = count
+        self._mark = np.uint32(nonce % _MARKS << NUMBER_BITS)
+        self._answer = response(tcp.object_octets)
+        self._parts = in_segments(self._answer)
+        self._ends: U8 = np.zeros((count, self._segments.width), np.uint8)
+        self._wrong: Counter[str] = Counter()
+
+    def _stamps(self, which: Connections) -> NDArray[np.uint32]:
+        found: NDArray[np.uint32] = which.astype(np.uint32) | self._mark
+        return found
+
+    def _which(self, stamps: NDArray[np.uint32]) -> tuple[Connections, NDArray[np.bool_]]:
+        """Connections by timestamps, and which of them are this trial's."""
+        found = (stamps & np.uint32(_MASK)).astype(np.int64)
+        known = (stamps & ~np.uint32(_MASK)) == self._mark
+        return found, known & (found < self._count)
+
+    def _blame(self, reason: str, rows: NDArray[np.bool_]) -> None:
+        count = int(np.count_nonzero(rows))
+        if count:
+            self._wrong[reason] += count
+
+    def _emit(
+        self,
+        which: Connections,
+        flags: int,
+        numbers: NDArray[np.uint32],
+        acknowledged: NDArray[np.uint32] | int,
+        echo: NDArray[np.uint32] | int,
+        data: bytes = b"",
+    ) -> None:
+        """Send a segment in each connection."""
+        layout = self._segments
+        length = layout.octets(flags, len(data))
+        content = np.frombuffer(data, np.uint8) if data else None
+        stamps = self._stamps(which)
+        done = 0
+        while done < len(which):
+            room = self._tx.room(len(which) - done)
+            part = slice(done, done + len(room))
+            layout.write(
+                room[:, :length],
+                self._ends[which[part]],
+                flags,
+                numbers[part],
+                acknowledged if isinstance(acknowledged, int) else acknowledged[part],
+                (stamps[part], echo if isinstance(echo, int) else echo[part]),
+                content,
+            )
+            self._tx.commit(len(room), length)
+            done += len(room)
+
+    def _told(self) -> dict[str, Any]:
+        return {"wrong": dict(self._wrong), **self._health()}
+
+
+def first_of_each(which: Connections, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Of the chosen rows the first one of each connection."""
+    found = np.zeros(len(which), bool)
+    places = np.flatnonzero(rows)
+    found[places[np.unique(which[places], return_index=True)[1]]] = True
+    return found

@@ -1,0 +1,182 @@
+"""The server of connections of TCP, as a role of the embedded tester: it accepts, answers and ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from v6t.drivers.embedded.played import Answering
+from v6t.drivers.embedded.tcp_account import ASKED, ENDED, ENDING, OPEN, SENT
+from v6t.drivers.embedded.tcp_end import (
+    CHECKSUM,
+    CONTENT,
+    NUMBERS,
+    TUPLE,
+    UNKNOWN,
+    TcpEnd,
+    first_of_each,
+)
+from v6t.drivers.oracle.state_table import StateTable
+from v6t.profiles.tcp.http import REQUEST
+from v6t.profiles.tcp.segments import (
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SEGMENT_OCTETS,
+    SYN,
+    Layout,
+    Read,
+    client_number,
+    server_number,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from v6t.drivers.oracle.connection_oracle import TableAt
+    from v6t.procedures.tcp import Tcp
+    from v6t.profiles.arrays import U8
+
+    Connections = NDArray[np.int64]
+
+_REQUEST = np.frombuffer(REQUEST, np.uint8)
+
+
+class TcpServer(Answering, TcpEnd):
+    """Accepts connections on one interface, whatever their addresses."""
+
+    def __init__(self, interface: str, frame_octets: int, hosts: Mapping[str, Any] | None) -> None:
+        """See :class:`~v6t.drivers.embedded.played.Played`."""
+        super().__init__(interface, frame_octets, hosts, self._mine)
+
+    def load(self, *, frame: bytes) -> None:
+        """A frame that this side sends, whatever its transport."""
+        self._layout = Layout(np.frombuffer(frame, np.uint8))
+
+    def arm(self, *, path: str, table: TableAt, nonce: int, tcp: Tcp) -> None:
+        """A trial begins; see :meth:`TcpEnd._armed`.
+
+        Args:
+            path: of the account.
+            table: where the four-tuples behind the device are to be written.
+            nonce, tcp: of the trial.
+        """
+        self._armed(path, table.count, nonce, tcp)
+        self._table = StateTable(table.path, table.count, table.version)
+
+    def report(self) -> dict[str, Any]:
+        """What was wrong, and health."""
+        self._drain()
+        return self._told()
+
+    def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
+        layout = self._segments
+        read = layout.read(frames)
+        which, known = self._which(read.value)
+        known &= read.stamped
+        self._blame(UNKNOWN, ~known)
+        which = np.where(known, which, 0)
+        self._blame(CHECKSUM, known & ~read.sound)
+        known &= read.sound
+        known = self._accepted(read, frames, which, known)
+        ours = (layout.turned(frames) == self._ends[which]).all(axis=1)
+        self._blame(TUPLE, known & ~ours)
+        known &= ours
+        right = read.number - client_number(which) <= np.uint32(len(REQUEST) + 2)
+        self._blame(NUMBERS, known & ~right)
+        known &= right
+        server = self._account.server
+        reset = known & (read.flags & RST != 0)
+        if reset.any():
+            server[which[reset]] |= ENDED
+            known &= ~reset
+        self._acknowledged(read, which, known, times)
+        self._asked(read, frames, which, known)
+        self._ended(read, which, known)
+
+    def _accepted(
+        self, read: Read, frames: U8, which: Connections, known: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Answer SYNs; what is left are segments of connections that are there."""
+        opening = known & (read.flags & (SYN | ACK) == SYN)
+        right = opening & (read.number == client_number(which))
+        self._blame(NUMBERS, opening & ~right)
+        server = self._account.server
+        fresh = first_of_each(which, right & (server[which] & SENT == 0))
+        if fresh.any():
+            chosen, rows = which[fresh], frames[fresh]
+            self._ends[chosen] = self._segments.turned(rows)
+            self._table.learn(chosen, rows[:, self._segments.row])
+            server[chosen] |= SENT
+        if right.any():
+            chosen = which[right]
+            self._emit(
+                chosen, SYN | ACK, server_number(chosen),
+                client_number(chosen) + np.uint32(1), read.value[right],
+            )  # fmt: skip
+        there = known & ~opening
+        found: NDArray[np.bool_] = there & (server[which] & SENT != 0)
+        self._blame(UNKNOWN, there & ~found)
+        return found
+
+    def _acknowledged(
+        self,
+        read: Read,
+        which: Connections,
+        known: NDArray[np.bool_],
+        times: NDArray[np.int64],
+    ) -> None:
+        """The last segment of the opening, and of the end."""
+        server = self._account.server
+        mine = known & (read.flags & ACK != 0)
+        opened = mine & (read.acknowledged == server_number(which) + np.uint32(1))
+        fresh = first_of_each(which, opened & (server[which] & OPEN == 0))
+        self._account.opened[which[fresh]] = times[fresh]
+        server[which[fresh]] |= OPEN
+        ending = mine & (server[which] & ENDING != 0) & (read.flags & FIN == 0)
+        ending &= read.acknowledged == self._said(which) + np.uint32(1)
+        server[which[ending]] |= ENDED
+
+    def _asked(self, read: Read, frames: U8, which: Connections, known: NDArray[np.bool_]) -> None:
+        """Objects for whoever asks."""
+        rows = np.flatnonzero(known & (read.octets > 0))
+        if not len(rows):
+            return
+        first = int(read.data[rows[0]])
+        content = frames[rows][:, first : first + len(_REQUEST)]
+        same = (read.octets[rows] == len(_REQUEST)) & (read.data[rows] == first)
+        if content.shape[1] == len(_REQUEST):
+            same &= (content == _REQUEST).all(axis=1)
+        else:
+            same[:] = False
+        if not same.all():
+            self._wrong[CONTENT] += int(np.count_nonzero(~same))
+        rows = rows[same]
+        chosen = which[rows]
+        self._account.server[chosen] |= ASKED
+        begun = server_number(chosen) + np.uint32(1)
+        heard = client_number(chosen) + np.uint32(1 + len(REQUEST))
+        for number, part in enumerate(self._parts):
+            place = np.uint32(number * SEGMENT_OCTETS)
+            self._emit(chosen, PSH | ACK, begun + place, heard, read.value[rows], part)
+
+    def _ended(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
+        """Answer a FIN by one of its own."""
+        mine = known & (read.flags & FIN != 0)
+        if not mine.any():
+            return
+        chosen = which[mine]
+        self._account.server[chosen] |= ENDING
+        heard = (read.number[mine] + read.octets[mine].astype(np.uint32) + np.uint32(1)).astype(
+            np.uint32
+        )
+        self._emit(chosen, FIN | ACK, self._said(chosen), heard, read.value[mine])
+
+    def _said(self, which: Connections) -> NDArray[np.uint32]:
+        """The number behind all data that was sent."""
+        answered = (self._account.server[which] & ASKED != 0) * np.uint32(len(self._answer))
+        found: NDArray[np.uint32] = (server_number(which) + np.uint32(1) + answered).astype(
+            np.uint32
+        )
+        return found

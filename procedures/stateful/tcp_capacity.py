@@ -1,0 +1,93 @@
+"""Concurrent TCP connection capacity (RFC 8219 section 8.1, RFC 3511 section 5.2).
+
+The search is that of the capacity with UDP (:mod:`v6t.procedures.stateful.capacity`), at one connection
+attempt rate, as RFC 3511 has it: a number of connections is held if all of them are open at a time and
+every one brings its object. One that fails is tried again at half of the rate, so that a single lost
+segment is not taken for the end of the table. Then the table is filled beyond its end, and connections
+are ended in both ways while the device's own count is watched.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from v6t.procedures.conditions import CPS, Attempt, Attempts, Watch
+from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
+from v6t.procedures.stateful.phases import attempt_connections
+from v6t.procedures.tcp import Closing, Tcp
+from v6t.procedures.trial import Measure
+
+BENCHMARK = "tcp-capacity"
+SECOND_TRY = 0.5
+"""Share of the attempt rate at which a number of connections is tried again."""
+
+
+@dataclass(frozen=True)
+class TcpCapacitySpec:
+    """One point.
+
+    Attributes:
+        search: with ``phase_one.tcp``, at a fixed rate.
+        beyond: share of the capacity that is attempted beyond it.
+        aging_s: longest wait for the device to forget connections that ended [s].
+    """
+
+    search: CapacitySpec
+    beyond: float = 0.1
+    aging_s: float = 0.0
+
+    @property
+    def tcp(self) -> Tcp:
+        """How connections are made."""
+        if self.search.phase_one.tcp is None:
+            raise ValueError("connections of TCP are wanted")
+        return self.search.phase_one.tcp
+
+    def overfull(self, capacity: int) -> int:
+        """Connections of the trial beyond a capacity."""
+        return min(self.search.most, capacity + max(1, math.ceil(self.beyond * capacity)))
+
+
+@dataclass(frozen=True)
+class TcpCapacityResult:
+    """The search and what came after it.
+
+    Attributes:
+        search: the capacity.
+        tcp: how connections were made.
+        overfull: the trial with more connections than the table holds; None: it holds all.
+        after: that one, and those that show how connections end.
+    """
+
+    search: CapacityResult
+    tcp: Tcp
+    overfull: Attempt | None
+    after: tuple[Attempt, ...]
+
+
+def measure_tcp_capacity(
+    spec: TcpCapacitySpec, measure: Measure, watch: Watch | None = None
+) -> TcpCapacityResult:
+    """Search, fill beyond the end, end in both ways; deterministic given the trial results."""
+    found = measure_capacity(spec.search, measure, watch)
+    at = spec.search.conditions
+    attempts = Attempts(at, spec.search.point, measure, watch, 1, 1, unit=CPS, searched=True)
+
+    def ended(count: int, closing: Closing, name: str) -> Attempt:
+        asked = spec.search.phase_one.connections(count, spec.search.upper_bound_cps)
+        tcp = replace(spec.tcp, closing=closing, aging_s=spec.aging_s)
+        outcome = attempt_connections(
+            attempts, at, replace(asked, tcp=tcp), benchmark=BENCHMARK, step=name
+        )
+        return outcome.attempts[-1]
+
+    overfull, after = None, []
+    if found.capacity:
+        if found.first_failed is not None and found.capacity < spec.search.most:
+            overfull = ended(spec.overfull(found.capacity), "rst", "overfull")
+            after.append(overfull)
+        else:
+            after.append(ended(found.capacity, "rst", "rst"))
+        after.append(ended(found.capacity, "fin", "fin"))
+    return TcpCapacityResult(found, spec.tcp, overfull, tuple(after))

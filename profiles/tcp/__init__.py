@@ -1,0 +1,1 @@
+"""TCP as the tester speaks it: segments of many connections at once."""

@@ -1,0 +1,240 @@
+"""The TCP benchmarks (RFC 8219 section 8) in simulated runs: known truths are found, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from v6t.core.benchmarks.registry import results_schema
+from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
+from v6t.core.config.checks import check_abilities
+from v6t.core.config.resolve import Flags, resolve_and_bind
+from v6t.core.runs.plan import plan
+from v6t.procedures.connection_types import Connections, PhaseOneResult
+from v6t.procedures.stateful.phases import judge_connections
+from v6t.procedures.tcp import Tcp, TcpFound
+from v6t.procedures.trial import (
+    ABILITIES,
+    Trial,
+    TrialResult,
+    result_from_json,
+    result_to_json,
+    trial_to_json,
+)
+from v6t.profiles.errors import EnvironmentLacking
+from v6t.profiles.wire import max_frame_rate_fps
+
+from .support import v6t
+
+BOTH = ("--measure", "tcp-rate", "--measure", "tcp-capacity")
+DEVICE = {"insertion_cps": 34_567, "table_entries": 23_457, "tcp_aging_s": 10}
+SETTINGS = {
+    "connections.count": 20_000,
+    "connections.resolution_cps": 100,
+    "tcp_capacity.error": 1,
+    "tcp_capacity.most": 60_000,
+}
+
+
+def run(out, *more, plugin="nat44", device=(), settings=()):
+    """A simulated run; records by benchmark."""
+    words = [
+        *(w for k, v in {**DEVICE, **dict(device)}.items() for w in ("--set-tester", f"{k}={v}")),
+        *(
+            w
+            for k, v in {**SETTINGS, **dict(settings)}.items()
+            for w in ("--set-procedure", f"{k}={v}")
+        ),
+    ]
+    done = v6t("run", "--plugin", plugin, "--tester", "sim", *BOTH, *words, *more, "-o", out)
+    assert done.status == 0, done.err
+    content = json.loads((out / "results.json").read_text())
+    jsonschema.Draft202012Validator(results_schema()).validate(content)
+    return {r["benchmark"]: r for r in content["results"]}, done
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "out"
+    records, done = run(out)
+    return records, done, out
+
+
+def test_a_known_rate_is_found_within_the_resolution(found):
+    rate = found[0]["tcp-rate"]
+    assert all(34_567 - 100 <= r <= 34_567 for r in rate["rates"])
+    assert rate["resolution_cps"] == 100
+    assert [one["rate_cps"] for one in rate["decisive"]] == rate["rates"]
+
+
+def test_a_known_capacity_is_found_to_the_connection(found):
+    record = found[0]["tcp-capacity"]
+    assert (record["capacity"], record["first_failed"]) == (23_457, 23_458)
+    assert not record["at_least"]
+    assert record["decisive"]["answered"] == 23_457
+    assert record["attempt_rate_cps"] == pytest.approx(found[0]["tcp-rate"]["p1"] / 2)
+
+
+def test_what_a_full_table_does_is_told(found):
+    record = found[0]["tcp-capacity"]
+    over = record["overfull"]
+    assert over["attempted"] == 23_457 + 2346
+    assert (over["established"], over["timed_out"]) == (23_457, 2346)
+    assert record["still_answered"] == 23_457
+    assert [(e["closing"], e["aged_s"]) for e in record["endings"]] == [("rst", 10), ("fin", 10)]
+
+
+def test_every_connection_of_every_trial_is_accounted_for(found):
+    for record in found[0].values():
+        for one in record["iterations"]:
+            parts = ("established", "half_open", "reset_refused", "icmp_refused", "timed_out")
+            assert sum(one[part] for part in parts) == one["attempted"]
+    rows = (found[2] / "tcp-capacity.csv").read_text().splitlines()
+    assert rows[0].startswith("No,Size,Dir,trial,rate_cps,attempted,established")
+
+
+def test_the_rows_of_rfc_3511_stand_in_report_and_on_the_screen(found):
+    _, done, out = found
+    assert v6t("report", out).status == 0
+    report = (out / "report.md").read_text()
+    for word in (
+        *("Maximum TCP connection establishment rate", "Concurrent TCP connection capacity"),
+        *("HTTP/1.1", "Ends of connections", "RFC 3511 section 5.2.3", "RFC 3511 section 5.3.3"),
+    ):
+        assert word in report
+    assert "23,457" in done.out
+
+
+@pytest.mark.parametrize(("how", "where"), [("rst", "reset_refused"), ("icmp", "icmp_refused")])
+def test_a_device_that_refuses_is_not_one_that_is_silent(tmp_path, how, where):
+    records, _ = run(tmp_path / "out", device={"tcp_refuses": how}, settings={"tcp.rate_cps": 5000})
+    assert records["tcp-capacity"]["overfull"][where] == 2346
+    assert records["tcp-capacity"]["overfull"]["timed_out"] == 0
+
+
+def test_a_table_that_forgets_old_connections_is_not_taken_for_a_larger_one(tmp_path):
+    records, _ = run(tmp_path / "out", device={"table_replaces": "true"},
+                     settings={"tcp.rate_cps": 5000})  # fmt: skip
+    record = records["tcp-capacity"]
+    assert record["capacity"] == 23_457
+    assert record["overfull"]["established"] == record["overfull"]["attempted"]
+    assert record["still_answered"] == 23_457
+
+
+def test_a_rate_above_the_testers_own_is_never_offered(tmp_path):
+    records, _ = run(tmp_path / "out", device={"insertion_cps": 0, "tester_fps": 5000})
+    rate = records["tcp-rate"]
+    assert rate["tester_limited"]
+    assert rate["upper_bound_reason"] == "tester"
+    assert rate["median"] <= rate["tester_ceiling"]
+
+
+def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, found):
+    out = tmp_path / "out"
+    done = v6t("run", "--plugin", "nat44", "--tester", "sim", *BOTH, "--set-tester", "crash_at=12",
+               *(w for k, v in DEVICE.items() for w in ("--set-tester", f"{k}={v}")),
+               *(w for k, v in SETTINGS.items() for w in ("--set-procedure", f"{k}={v}")),
+               "-o", out)  # fmt: skip
+    assert done.status != 0
+    config = json.loads((out / "config.json").read_text())
+    config["tester"]["options"]["crash_at"] = 0
+    (out / "config.json").write_text(json.dumps(config))
+    assert v6t("resume", out).status == 0
+    again = {r["benchmark"]: r for r in json.loads((out / "results.json").read_text())["results"]}
+    assert again["tcp-rate"]["rates"] == found[0]["tcp-rate"]["rates"]
+    assert again["tcp-capacity"]["capacity"] == found[0]["tcp-capacity"]["capacity"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "octets"),
+    [("nat44", (74, 74)), ("nat64", (94, 74)), ("dslite-aftr", (114, 74)), ("nat66", (94, 94))],
+)
+def test_the_size_of_a_point_is_that_of_a_syn(plugin, octets):
+    bound = resolve_and_bind(flags=Flags(plugin=plugin, tester="sim", benchmarks=("tcp-rate",)))
+    sizes = syn_sizes(bound.technology)
+    assert (sizes.ipv6, sizes.ipv4) == octets
+    assert media_cps(1e9, sizes) == max_frame_rate_fps(1e9, octets[0]) // 2
+    (point,) = plan(bound).points
+    assert (point.frame_sizes["ipv6"], point.mode) == (octets[0], "connections")
+
+
+def test_frame_sizes_mean_nothing_to_it():
+    bound = resolve_and_bind(
+        flags=Flags(
+            plugin="nat44",
+            tester="sim",
+            benchmarks=("tcp-rate", "connection-rate"),
+            frame_sizes=(64, 128),
+        )
+    )
+    named = [point.benchmark for point in plan(bound).points]
+    assert (named.count("tcp-rate"), named.count("connection-rate")) == (1, 2)
+
+
+class WithoutTcp:
+    """A tester that opens no connections of TCP: TRex is one."""
+
+    abilities = frozenset(ABILITIES) - {"tcp"}
+
+
+def test_a_tester_without_tcp_is_refused_in_a_sentence():
+    bound = resolve_and_bind(flags=Flags(plugin="nat44", tester="sim", benchmarks=("tcp-rate",)))
+    with pytest.raises(EnvironmentLacking, match="opens and closes connections of TCP"):
+        check_abilities(bound, WithoutTcp())
+
+
+def asked(**more):
+    connections = Connections(10, 10.0, alpha=1.0, purpose="establish", tcp=Tcp(**more))
+    return Trial("tcp-rate", "k", 74, 74, "forward", 10.0, 1.0, connections=connections)
+
+
+def test_what_is_asked_of_tcp_is_told(tmp_path):
+    """Object size, time-out, retransmissions and end stand in the settings, in trials and in the record."""
+    records, _ = run(
+        tmp_path / "out", "--object-size", "5000",
+        settings={"tcp.timeout_s": 2, "tcp.retransmissions": 1, "tcp.closing": "fin"},
+    )  # fmt: skip
+    for record in records.values():
+        assert record["exchange"] == {
+            **{"http": "HTTP/1.1", "object_octets": 5000, "timeout_s": 2},
+            **{"retransmissions": 1, "closing": "fin"},
+        }
+    assert Tcp(timeout_s=2, retransmissions=1).waited_s == 2 + 4
+    caveats = json.loads((tmp_path / "out" / "results.json").read_text())["caveats"]
+    assert any("a SYN that is lost is sent again up to 1 times" in said for said in caveats)
+
+
+def test_what_was_counted_is_read_back_from_a_journal():
+    result = TrialResult(
+        {}, connections=PhaseOneResult(10, 10, 8, tcp=TcpFound(10, 8, timed_out=2, fastest_s=0.1))
+    )
+    assert result_from_json(json.loads(json.dumps(result_to_json(result)))) == result
+    assert trial_to_json(asked(closing="fin"))["connections"]["tcp"]["closing"] == "fin"
+    without = Trial("x", "k", 74, 74, "forward", 1.0, 1.0, connections=Connections(1, 1.0))
+    assert "tcp" not in trial_to_json(without)["connections"]
+
+
+@pytest.mark.parametrize(
+    ("found", "word"),
+    [
+        (TcpFound(10, 8, reset_refused=1, timed_out=1), "1 timed out, 1 refused by a reset"),
+        (TcpFound(10, 10, wrong=3), "3 segments are none that a right device sends"),
+    ],
+)
+def test_what_failed_is_said(found, word):
+    result = TrialResult(
+        {},
+        connections=PhaseOneResult(
+            10,
+            10,
+            found.established,
+            validation_sent=found.established,
+            validated=found.established,
+            tcp=found,
+        ),
+    )
+    verdict = judge_connections(asked(), result)
+    assert verdict.valid
+    assert not verdict.passed
+    assert word in verdict.reasons[0]

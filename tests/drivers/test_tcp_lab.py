@@ -1,0 +1,122 @@
+"""Connections of TCP with real frames: without a device, through nftables' NAT44, and beyond its table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import Bench, streams_of
+from v6t.drivers.embedded.tcp_client import unreachable
+from v6t.drivers.lab.privilege import available
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.tcp import Tcp
+from v6t.procedures.trial import Trial
+
+
+def needs_lab(test):
+    """Marks what is done with real frames."""
+    able, why = available()
+    return pytest.mark.lab(pytest.mark.skipif(not able, reason=f"needs a lab: {why}")(test))
+
+
+COUNT = 300
+
+
+class Opened:
+    """Trials of one plugin on the embedded tester."""
+
+    def __init__(self, plugin: str, *, loopback: bool) -> None:
+        bound = bind(
+            resolve(flags=Flags(plugin=plugin, tester="embedded", benchmarks=("tcp-rate",)))
+        )
+        bound.tester.prepare()
+        self.bench = Bench(bound, loopback=loopback)
+        self.bench.load(streams_of(bound, bound.technology.sizes_of(bound.settings.frame_sizes[0])))
+
+    def trial(self, tcp: Tcp, count: int = COUNT, rate_cps: float = 1000.0):
+        """What became of so many connections."""
+        asked = Connections(
+            count, rate_cps, wait_s=tcp.waited_s, alpha=1.0, purpose="establish", tcp=tcp
+        )
+        key = f"{count}/{rate_cps}"
+        trial = Trial("tcp-rate", key, 74, 74, "forward", rate_cps, asked.filling_s, 0.2, 0.0,
+                      connections=asked)  # fmt: skip
+        result = self.bench.measure(trial)
+        assert result.connections is not None
+        assert result.connections.tcp is not None
+        assert result.connections.tcp.accounted == result.connections.tcp.attempted == count
+        return result, result.connections
+
+
+@pytest.fixture(scope="module")
+def alone():
+    made = Opened("dslite-aftr", loopback=True)
+    yield made
+    made.bench.close()
+
+
+@pytest.fixture(scope="module")
+def nat():
+    made = Opened("nat44", loopback=False)
+    yield made
+    made.bench.close()
+
+
+@needs_lab
+@pytest.mark.parametrize(
+    "tcp", [Tcp(), Tcp(object_octets=3000, closing="fin"), Tcp(retransmissions=1)]
+)
+def test_the_tester_opens_tries_and_ends_connections_with_itself(alone, tcp):
+    """Segments in tunnels, an object of three segments, and both ends."""
+    _, found = alone.trial(tcp)
+    counted = found.tcp
+    assert counted.established == counted.requested == counted.answered == COUNT
+    assert counted.closed == COUNT
+    assert counted.wrong == counted.reset_later == counted.reset_refused == 0
+    assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
+    assert counted.sum_s == pytest.approx(counted.mean_s * COUNT)
+
+
+@needs_lab
+@pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(closing="fin")])
+def test_connections_are_opened_tried_and_ended(nat, tcp):
+    result, found = nat.trial(tcp)
+    assert not result.faults
+    assert found.learned == found.validated == found.sessions == found.tcp.closed == COUNT
+    assert found.repeated == 0
+    assert found.outside is not None
+    assert found.outside > 1
+    assert found.tcp.sessions_after is not None
+
+
+@needs_lab
+def test_a_device_that_forgets_is_watched(nat):
+    """The kernel forgets connections that were reset after ten seconds: not within one."""
+    _, found = nat.trial(Tcp(aging_s=1.0))
+    assert found.tcp.aged_s is None
+    assert found.tcp.sessions_after >= COUNT - 10
+
+
+def quoting(code: int = 3) -> bytes:
+    from scapy.layers.inet import ICMP, IP, TCP
+    from scapy.layers.l2 import Ether
+    from v6t.profiles.tcp.segments import client_number
+
+    number = int(client_number(__import__("numpy").array([77]))[0])
+    quoted = IP(src="198.18.0.2", dst="198.19.0.2") / TCP(sport=1, dport=2, seq=number)
+    error = Ether() / IP(src="192.168.18.1", dst="198.18.0.2") / ICMP(type=code, code=13)
+    return bytes(error / quoted)
+
+
+def test_an_icmp_error_names_its_connection():
+    assert unreachable(quoting()) == 77
+    assert unreachable(quoting(code=8)) is None
+    assert unreachable(bytes(60)) is None
+    short = quoting()[: 14 + 20 + 8 + 20 + 8]
+    assert unreachable(short) in (77, None)
+
+
+def test_waits_double():
+    assert replace(Tcp(), timeout_s=1.0, retransmissions=2).waited_s == 1 + 2 + 4

@@ -1,0 +1,133 @@
+"""Segments of many connections at once, as scapy sees them: lengths, checksums, options, tunnels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from v6t.profiles.tcp.http import MOST_OCTETS, MOST_SEGMENTS, REQUEST, in_segments, response
+from v6t.profiles.tcp.segments import (
+    ACK,
+    HEADER_OCTETS,
+    OPENING_OCTETS,
+    PSH,
+    RST,
+    SEGMENT_OCTETS,
+    SYN,
+    Layout,
+    client_number,
+    connection_of,
+    server_number,
+)
+
+FOUR = IP(src="198.18.0.2", dst="198.19.0.2")
+SIX = IPv6(src="2001:2::2", dst="2001:2:1::2")
+HEADS = {
+    "IPv4": FOUR,
+    "IPv6": SIX,
+    "IPv4 in IPv6": SIX / FOUR,
+    "VLAN": FOUR,
+}
+
+
+def frame_of(name: str) -> np.ndarray:
+    """A test frame of UDP, of which the headers are taken."""
+    ethernet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    if name == "VLAN":
+        ethernet = ethernet / Dot1Q(vlan=7)
+    made = ethernet / HEADS[name] / UDP(sport=1024, dport=7) / (b"x" * 40)
+    return np.frombuffer(bytes(made), np.uint8)
+
+
+@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize(("flags", "data"), [(SYN, b""), (PSH | ACK, REQUEST), (RST | ACK, b"")])
+def test_segments_are_what_another_implementation_makes(name, flags, data):
+    frame = frame_of(name)
+    layout = Layout(frame)
+    which = np.arange(5)
+    ends = np.repeat(layout.ends(frame[None, :]), 5, axis=0)
+    ends[:, -4:-2] = [[4, n] for n in range(5)]  # source ports
+    rows = np.zeros((5, layout.octets(flags, len(data))), np.uint8)
+    content = np.frombuffer(data, np.uint8) if data else None
+    layout.write(
+        rows, ends, flags, client_number(which), server_number(which),
+        (which.astype(np.uint32), 9), content,
+    )  # fmt: skip
+    assert layout.is_ours(rows).all()
+    read = layout.read(rows)
+    assert read.sound.all()
+    assert read.stamped.all()
+    assert read.value.tolist() == which.tolist()
+    assert set(read.octets.tolist()) == {len(data)}
+    for number, row in enumerate(rows):
+        seen = Ether(row.tobytes())
+        assert seen[TCP].sport == 1024 + number
+        assert seen[TCP].dport == 7
+        assert seen[TCP].seq == int(client_number(which)[number])
+        assert seen[TCP].ack == int(server_number(which)[number])
+        assert bytes(seen[TCP].payload) == data
+        assert ("Timestamp", (number, 9)) in seen[TCP].options
+        assert (("MSS", SEGMENT_OCTETS) in seen[TCP].options) == (flags == SYN)
+        assert seen[TCP].dataofs * 4 == (OPENING_OCTETS if flags == SYN else HEADER_OCTETS)
+        octets = bytes(seen)
+        for header in (IP, IPv6, TCP):  # lengths and checksums from scratch
+            if header in seen and header is not TCP:
+                seen[header].len = None
+                if header is IPv6:
+                    seen[header].plen = None
+            if header in seen and header is not IPv6:
+                seen[header].chksum = None
+        if IP in seen:
+            seen[IP].len = None
+        assert bytes(seen) == octets
+
+
+def test_a_wrong_checksum_is_seen():
+    frame = frame_of("IPv4")
+    layout = Layout(frame)
+    rows = np.zeros((3, layout.octets(ACK)), np.uint8)
+    which = np.arange(3)
+    ends = np.repeat(layout.ends(frame[None, :]), 3, axis=0)
+    layout.write(rows, ends, ACK, client_number(which), 0, (which.astype(np.uint32), 0))
+    rows[1, layout.tcp + 4] ^= 1
+    assert layout.read(rows).sound.tolist() == [True, False, True]
+
+
+def test_fragments_and_other_protocols_are_not_ours():
+    frame = frame_of("IPv4")
+    layout = Layout(frame)
+    assert not layout.is_ours(frame[None, :]).any()  # UDP
+    rows = np.zeros((2, layout.octets(ACK)), np.uint8)
+    ends = np.repeat(layout.ends(frame[None, :]), 2, axis=0)
+    layout.write(
+        rows, ends, ACK, client_number(np.arange(2)), 0, (np.arange(2, dtype=np.uint32), 0)
+    )
+    rows[1, 14 + 6] |= 0x20  # more fragments
+    assert layout.is_ours(rows).tolist() == [True, False]
+
+
+def test_ends_turn_around_with_their_tunnels():
+    frame = frame_of("IPv4 in IPv6")
+    layout = Layout(frame)
+    turned = layout.turned(frame[None, :])
+    back = np.zeros((1, layout.octets(ACK)), np.uint8)
+    layout.write(back, turned, ACK, np.zeros(1, np.uint32), 0, (np.zeros(1, np.uint32), 0))
+    seen = Ether(back[0].tobytes())
+    assert (seen[IPv6].src, seen[IPv6].dst) == ("2001:2:1::2", "2001:2::2")
+    assert (seen[IP].src, seen[IP].dst) == ("198.19.0.2", "198.18.0.2")
+    assert (seen[TCP].sport, seen[TCP].dport) == (7, 1024)
+
+
+def test_a_connection_is_known_by_its_first_number():
+    which = np.array([0, 1, 77, (1 << 28) - 1])
+    assert connection_of(client_number(which)).tolist() == which.tolist()
+
+
+def test_an_object_has_the_octets_asked_for_and_fits_the_first_window():
+    head, _, body = response(100).partition(b"\r\n\r\n")
+    assert b"Content-Length: 100" in head
+    assert len(body) == 100
+    assert b"".join(in_segments(response(5000))) == response(5000)
+    assert len(in_segments(response(MOST_OCTETS))) <= MOST_SEGMENTS
