@@ -464,7 +464,7 @@ SECTIONS = {
     "5.3-one-way": {"throughput"},
     "5.3-mixture": {"throughput", "latency"},
     "6-modifiers": {"throughput", "latency", "frame-loss"},
-    "8-connections": {"connection-rate", "capacity", "teardown"},
+    "8-connections": {"tcp-capacity", "tcp-rate", "connection-rate", "capacity", "teardown"},
     "9-names": {"resolution"},
     "10.2.1-together": {"flows"},
     "10.2.2-one-by-one": {"flows"},
