@@ -1,4 +1,4 @@
-"""OpenBSD PF: NAT64 with af-to, NAT44 with nat-to. Written after manuals, never executed."""
+"""OpenBSD PF: NAT64 with af-to, NAT44 with nat-to. Checked against OpenBSD's sources."""
 
 from __future__ import annotations
 
@@ -14,12 +14,34 @@ from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.openbsd_outputs import (
+    cpu,
+    info,
+    limits,
+    listed,
+    read_ifconfig,
+    rules,
+    way_back,
+)
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
 from v6t.profiles.errors import DutError, UsageError
 from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 
 LIMIT_MARGIN = 1.05
+STATES_PER_CONNECTION = {"nat44": 2, "nat64": 1}
+"""A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
+translated is not filtered again."""
+UNDO_TRIES = 60
+_TABLES = r"""\
+for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
+echo "table <$t> const {" $(pfctl -t "$t" -T show) "}"
+done
+"""
+_PURGED = f"""\
+n=0; until [ "$(pfctl -si | sed -n 's/^  current entries *//p')" -le {NEARLY_EMPTY} ]; do
+n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
+_LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 
 
 class OpenBsdOptions(DutOptions):
@@ -30,7 +52,7 @@ class OpenBsdOptions(DutOptions):
     flush: Literal["reboot", "purge"] = "reboot"
     """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
     deviation)."""
-    sessions: int = Field(default=0, ge=0, le=1 << 30)
+    sessions: int = Field(default=0, ge=0, le=1 << 29)
     """States PF must hold; 0: what the technology says."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP states, longer than any test [s]."""
@@ -44,7 +66,10 @@ class OpenBsdPf(Driver):
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
     technologies = ("nat44", "nat64", "ipv4-router", "ipv6-router")
-    executed = "not executed anywhere: written after the manual pages and Lencse's scripts"
+    executed = (
+        "not executed on OpenBSD; every rule set was accepted by its pfctl, built from the sources, "
+        "and outputs are read as the sources print them"
+    )
     versions = ("7.6",)
     options_model = OpenBsdOptions
 
@@ -65,6 +90,7 @@ class OpenBsdPf(Driver):
             "default4": "route -n get -inet default",
             "default6": "route -n get -inet6 default",
             "rules": "pfctl -sr",
+            "tables": _TABLES,
             "file": "pfctl -nvf /etc/pf.conf",
             "info": "pfctl -si",
         }
@@ -106,16 +132,12 @@ class OpenBsdPf(Driver):
         if not facts.root:
             raise DutError("commands do not run as root", "set ssh.become to 'doas -n'")
         check_interfaces(self.options, intent, facts)
-        loaded, file = (_rules(facts.sections.get(name, "")) for name in ("rules", "file"))
-        if loaded != file:
+        of = facts.sections.get
+        loaded = rules(of("rules", ""), of("tables", ""))
+        if loaded != rules(of("file", ""), of("file", "")):
             raise DutError(
                 "the loaded PF rules are not those of /etc/pf.conf and could not be put back",
                 "save them there, or load the file with pfctl -f /etc/pf.conf",
-            )
-        settings = settings_of(intent)
-        if isinstance(settings, Nat64) and settings.ports != (1024, 65535):
-            raise UsageError(
-                "PF's af-to takes no range of ports", "leave the ports at 1024 to 65535"
             )
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             raise UsageError("this driver configures no VLAN on OpenBSD", "use untagged links")
@@ -130,20 +152,39 @@ class OpenBsdPf(Driver):
             steps += _side(told, getattr(self.options, side))
         flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
+        if not isinstance(settings_of(intent), Nat):
+            notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
         if isinstance(settings_of(intent), Nat):
             steps += self._rules(intent)
-            flush = (self._flush(),)
+            flush = (self._flush(intent),)
             if self.options.flush == "purge":
                 notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """``current entries`` of ``pfctl -si``."""
-        return Reading("pfctl -si", info) if isinstance(settings_of(intent), Nat) else None
+        """``current entries`` of ``pfctl -si``, as connections."""
+        if not isinstance(settings_of(intent), Nat):
+            return None
+        each = states_of_one(intent)
+
+        def connections(text: str) -> Mapping[str, float]:
+            found = dict(info(text))
+            if "sessions" in found:
+                found["sessions"] //= each
+            return found
+
+        return Reading("pfctl -si", connections)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and PF's counters."""
-        return {"cpu": Reading("sysctl kern.cp_time2", cpu), "pf": Reading("pfctl -si", info)}
+        return {
+            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", cpu),
+            "pf": Reading("pfctl -si", info),
+        }
+
+    def table(self, intent: Intent) -> Reading | None:
+        """``states`` of ``pfctl -sm``."""
+        return Reading("pfctl -sm", limits) if isinstance(settings_of(intent), Nat) else None
 
     def _rules(self, intent: Intent) -> list[Step]:
         file = f"{self.options.state_dir}/pf.conf"
@@ -155,9 +196,10 @@ class OpenBsdPf(Driver):
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
-                undo="pfctl -q -f /etc/pf.conf",
-                before="pfctl -sr",
+                undo=_reload(intent),
+                before=_LOADED,
                 check=contains("pfctl -sr", rule),
+                deadline_s=120.0,
             ),
             Step(
                 "pfctl -q -e 2>/dev/null || true",
@@ -168,7 +210,7 @@ class OpenBsdPf(Driver):
             ),
         ]
 
-    def _flush(self) -> Step:
+    def _flush(self, intent: Intent) -> Step:
         if self.options.flush == "reboot":
             return Step(
                 "reboot",
@@ -184,7 +226,7 @@ class OpenBsdPf(Driver):
             return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
 
         return Step(
-            "pfctl -q -F states",
+            f"{_kill(intent)} && {_PURGED}",
             "no state of an earlier trial is left, once the purge has run",
             check=checked("pfctl -si", checker, "hardly any state"),
             deadline_s=300.0,
@@ -192,11 +234,14 @@ class OpenBsdPf(Driver):
 
 
 def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
-    """Text of ``pf.conf``: the file's own rules first, limits that outlive any test."""
+    """Text of ``pf.conf``: limits that outlive any test; a whole NAT, of all protocols.
+
+    The range of ports is always written: without one PF takes 50001 to 65535 alone.
+    """
     pool = nat.pool_of(intent)
     settings = settings_of(intent)
     wanted = options.sessions or settings.sessions
-    limit = max(100_000, int(wanted * LIMIT_MARGIN))
+    limit = max(100_000, int(wanted * LIMIT_MARGIN) * states_of_one(intent))
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",
@@ -211,79 +256,41 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     )
     if isinstance(settings, Nat64):
         lines.append(
-            f"pass in on {left} inet6 proto udp from any to {settings.prefix} "
-            f"af-to inet from {public}"
+            f"pass in on {left} inet6 from any to {settings.prefix} "
+            f"af-to inet from {public} port {pool.low}:{pool.high}"
         )
     else:
         lines += [
-            f"match out on {right} inet proto udp from {net} to any "
+            f"match out on {right} inet from {net} to any "
             f"nat-to {public} port {pool.low}:{pool.high}"
             for net in pool.inside
         ]
     return "\n".join(lines) + "\n"
 
 
-def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
-    """Interfaces and their addresses from ``ifconfig -A``."""
-    interfaces: dict[str, Interface] = {}
-    addresses: dict[str, set[str]] = {}
-    for block in re.split(r"\n(?=\S)", text.strip()):
-        head = re.match(r"(\S+?): flags=\w+<([^>]*)> mtu (\d+)", block)
-        if not head:
-            continue
-        name, flags, mtu = head.groups()
-        mac = re.search(r"^\s+lladdr (\S+)", block, re.MULTILINE)
-        carrier = not re.search(r"^\s+status: no carrier", block, re.MULTILINE)
-        interfaces[name] = Interface(
-            mac.group(1).lower() if mac else "", "UP" in flags.split(","), carrier, int(mtu)
-        )
-        own = re.findall(r"^\s+inet6? (\S+)", block, re.MULTILINE)
-        addresses[name] = {a.partition("%")[0] for a in own}
-    return interfaces, addresses
+def states_of_one(intent: Intent) -> int:
+    """How many states a connection takes."""
+    family = "nat64" if isinstance(settings_of(intent), Nat64) else "nat44"
+    return STATES_PER_CONNECTION[family]
 
 
-def way_back(client: str, text: str) -> str:
-    """``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
-    said = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
-    to, mask, port = (said.get(k, "") for k in ("destination", "mask", "interface"))
-    if not to or not port:
-        return ""
-    if to != "default":
-        bits = sum(bin(int(p, 10 if "." in mask else 16)).count("1")
-                   for p in re.split(r"[.:]", mask) if p)  # fmt: skip
-        to = f"{to.partition('%')[0]}/{bits}" if mask else to.partition("%")[0]
-    return f"client {client.partition('%')[0]} matched {to} dev {port}"
-
-
-def info(text: str) -> Mapping[str, float]:
-    """``pfctl -si``: states, and reasons for loss."""
-    found: dict[str, float] = {}
-    names = {"current entries": "sessions", "memory": "memory", "state-limit": "state_limit",
-             "congestion": "congestion", "state-mismatch": "state_mismatch"}  # fmt: skip
-    for line in text.splitlines():
-        match = re.match(r"\s+([a-z][a-z -]*?)\s{2,}(\d+)", line)
-        if match and match.group(1) in names:
-            found[names[match.group(1)]] = float(match.group(2))
-    return found
-
-
-def cpu(text: str) -> Mapping[str, float]:
-    """``sysctl kern.cp_time2``: ticks by core; the fields are user, nice, system, (spin,)
-    interrupt, idle.
+def _kill(intent: Intent) -> str:
+    """Mark the test's states: those of an operator's session, which ``-F states`` would take, too,
+    may be all that lets it through the rules of ``/etc/pf.conf``.
     """
-    found: dict[str, float] = {}
-    for number, ticks in re.findall(r"kern\.cp_time2\.(\d+)=([\d,]+)", text):
-        values = [float(t) for t in ticks.split(",")]
-        found[f"cpu{number}.idle"] = values[-1]
-        found[f"cpu{number}.softirq"] = values[-2]
-        found[f"cpu{number}.total"] = sum(values)
-    return found
+    nets = list(nat.pool_of(intent).inside)
+    for side in (intent.left, intent.right):
+        nets += [str(ip_interface(text).network) for text in side.get("addresses", ())]
+        nets += [str(net) for net in side.get("routes", {})]
+    return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
 
 
-def _rules(text: str) -> list[str]:
-    """Rules alone, however they are numbered: ``-nvf`` prints options and macros, too."""
-    lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in text.splitlines())
-    return [line for line in lines if line.split(" ")[0] in ("pass", "block", "match", "anchor")]
+def _reload(intent: Intent) -> str:
+    """The file's own rules; a limit below what is in use is refused until the purge has run."""
+    return (
+        f"{_kill(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
+        f"[ $n -lt {UNDO_TRIES} ] || break; sleep 1; done"
+    )
 
 
 def _forwarding() -> Step:
@@ -343,7 +350,8 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
         )
     for net, via in side.get("routes", {}).items():
         family = "-inet" if ip_network(net).version == 4 else "-inet6"
-        show = f"route -n show {family} | grep -F '{net} ' || true"
+        line = re.escape(listed(net))
+        show = f"route -n show {family} | grep '^{line} ' || true"
         steps.append(
             Step(
                 f"route -qn add {family} {net} {via}",

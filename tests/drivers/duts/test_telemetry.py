@@ -126,12 +126,6 @@ def test_pfs_counters():
     assert found == {"sessions": 4200.0, "memory": 3.0, "state_limit": 5.0, "congestion": 0.0}
 
 
-def test_cores_of_openbsd():
-    found = openbsd_pf.cpu("kern.cp_time2.0=1,0,2,3,4,90\nkern.cp_time2.1=0,0,0,0,100,0\n")
-    assert (found["cpu0.idle"], found["cpu0.total"]) == (90.0, 100.0)
-    assert (found["cpu1.idle"], found["cpu1.softirq"]) == (0.0, 100.0)
-
-
 RUNTIME = """\
 Time 10.0, 10 sec internal node vector rate 201.00 loops/sec 1234.00
   vector rates in 2.0e5, out 2.0e5, drop 0.0000e0, punt 0.0000e0

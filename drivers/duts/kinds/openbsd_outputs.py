@@ -1,0 +1,110 @@
+"""What OpenBSD's programs print, read: ifconfig, route, sysctl, pfctl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_network
+
+from v6t.drivers.duts.facts import Interface
+
+AUTOMATIC = re.compile(r"<__automatic_\w+>")
+"""A table that pfctl made of a list; its name holds a number drawn for each loading."""
+
+
+def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
+    """Interfaces and their addresses from ``ifconfig -A``."""
+    interfaces: dict[str, Interface] = {}
+    addresses: dict[str, set[str]] = {}
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        head = re.match(r"(\S+?): flags=\w+<([^>]*)>.* mtu (\d+)", block)
+        if not head:
+            continue
+        name, flags, mtu = head.groups()
+        mac = re.search(r"^\s+lladdr (\S+)", block, re.MULTILINE)
+        carrier = not re.search(r"^\s+status: no carrier", block, re.MULTILINE)
+        interfaces[name] = Interface(
+            mac.group(1).lower() if mac else "", "UP" in flags.split(","), carrier, int(mtu)
+        )
+        own = re.findall(r"^\s+inet6? (\S+)", block, re.MULTILINE)
+        addresses[name] = {a.partition("%")[0] for a in own}
+    return interfaces, addresses
+
+
+def way_back(client: str, text: str) -> str:
+    """``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
+    said = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
+    to, mask, port = (said.get(k, "") for k in ("destination", "mask", "interface"))
+    if not to or not port:
+        return ""
+    if to != "default":
+        bits = sum(bin(int(p, 10 if "." in mask else 16)).count("1")
+                   for p in re.split(r"[.:]", mask) if p)  # fmt: skip
+        to = f"{to.partition('%')[0]}/{bits}" if mask else to.partition("%")[0]
+    return f"client {client.partition('%')[0]} matched {to} dev {port}"
+
+
+def info(text: str) -> Mapping[str, float]:
+    """``pfctl -si``: states, and reasons for loss."""
+    found: dict[str, float] = {}
+    names = {"current entries": "sessions", "memory": "memory", "state-limit": "state_limit",
+             "congestion": "congestion", "state-mismatch": "state_mismatch",
+             "translate": "translate"}  # fmt: skip
+    for line in text.splitlines():
+        match = re.match(r"\s+([a-z][a-z -]*?)\s{2,}(\d+)", line)
+        if match and match.group(1) in names:
+            found[names[match.group(1)]] = float(match.group(2))
+    return found
+
+
+def limits(text: str) -> Mapping[str, float]:
+    """``pfctl -sm``: what the table of states holds."""
+    found = re.search(r"^states\s+hard limit\s+(\d+)", text, re.MULTILINE)
+    return {"states": float(found.group(1))} if found else {}
+
+
+def cpu(text: str) -> Mapping[str, float]:
+    """``sysctl hw.ncpuonline kern.cp_time``: ticks of user, nice, system, spin, interrupt, idle.
+
+    ``sysctl`` prints the mean of all cores and nothing of each: with several it is named so, and
+    no verdict about a single one is drawn from it.
+    """
+    cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
+    ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
+    if not cores or not ticks:
+        return {}
+    values = [float(t) for t in ticks.group(1).split(",")]
+    name = "cpu0." if cores.group(1) == "1" else "mean_"
+    return {f"{name}idle": values[-1], f"{name}softirq": values[-2], f"{name}total": sum(values)}
+
+
+def rules(text: str, tables: str) -> list[str]:
+    """Rules alone, however they are numbered: ``-nvf`` prints options and macros, too.
+
+    Args:
+        text: of ``pfctl -sr`` or ``-nvf``; what other files hold is loaded into anchors, and
+            printed by ``-nvf`` alone.
+        tables: lines that say what is in those that were made of lists.
+    """
+    held = {
+        name: "{ " + " ".join(sorted(words.split())) + " }"
+        for name, words in re.findall(r"^table (<__automatic_\w+>) const \{(.*)\}", tables, re.M)
+    }
+    own = re.split(r"^Loading anchor ", text, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in own.splitlines())
+    return [
+        AUTOMATIC.sub(lambda found: held.get(found.group(), "<a table>"), line)
+        for line in lines
+        if line.split(" ")[0] in ("pass", "block", "match", "anchor")
+    ]
+
+
+def listed(net: str) -> str:
+    """How ``route -n show`` begins the line of a network: IPv4 without trailing zeros."""
+    found = ip_network(net)
+    if found.prefixlen == found.max_prefixlen:
+        return str(found.network_address)
+    if found.version == 6:
+        return str(found)
+    kept = max(1, -(-found.prefixlen // 8))
+    return ".".join(str(found.network_address).split(".")[:kept]) + f"/{found.prefixlen}"

@@ -1,0 +1,311 @@
+"""OpenBSD: rule sets read by pfctl's own parser, and its programs' outputs as their sources print them.
+
+``V6T_PFCTL`` names a ``pfctl`` that runs here. The outputs were transcribed from OpenBSD's sources of
+December 2024 (7.6 to 7.7); the comments say which function prints them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from ipaddress import ip_interface
+
+import pytest
+from v6t.drivers.duts.kinds import openbsd_outputs, openbsd_pf
+from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.nat.nat44 import Nat44, Nat44Params
+from v6t.plugins.nat.nat64 import Nat64, Nat64Params
+from v6t.profiles.errors import DutError
+
+from . import intents
+
+PFCTL = os.environ.get("V6T_PFCTL", "")
+
+
+def nat44(**params):
+    return Nat44(Nat44Params(**params)).dut_intent()
+
+
+def nat64(**params):
+    return Nat64(Nat64Params(**params)).dut_intent()
+
+
+POOL = ["198.19.0.1", "198.19.0.2", "198.19.0.3"]
+MANY = {"pool4": POOL, "ports": [2000, 2999], "sessions": 1_000_000}
+RULE_SETS = {
+    "nat44": intents.nat44(),
+    "nat44-plugin": nat44(),
+    "nat44-clients": replace(
+        intents.nat44(),
+        settings={**intents.nat44().settings, "inside4": ["198.18.0.0/25", "198.18.0.128/32"]},
+    ),
+    "nat44-many": replace(intents.nat44(), settings={**intents.nat44().settings, **MANY}),
+    "nat64": intents.nat64(),
+    "nat64-plugin": nat64(),
+    "nat64-many": replace(intents.nat64(), settings={**intents.nat64().settings, **MANY}),
+    **{
+        f"nat64-{length}": intents.nat64(f"2001:db8::/{length}")
+        for length in (32, 40, 48, 56, 64, 96)
+    },
+}
+
+
+def ruleset(intent, **options):
+    return openbsd_pf.ruleset(intent, openbsd_pf.OpenBsdOptions(**options))
+
+
+def parsed(text, *flags):
+    return subprocess.run(
+        [PFCTL, *flags, "-"], input=text, text=True, capture_output=True, timeout=30, check=False
+    )
+
+
+@pytest.mark.skipif(not PFCTL, reason="V6T_PFCTL names no pfctl that runs here")
+@pytest.mark.parametrize("options", [{}, {"timeout_s": 864_000, "sessions": 1 << 29}])
+@pytest.mark.parametrize("name", RULE_SETS)
+def test_pfctl_accepts_every_rule_set(name, options):
+    text = ruleset(RULE_SETS[name], **options)
+    assert parsed(text, "-nf").returncode == 0
+    said = parsed(text, "-nvf").stdout
+    (*_, rule) = openbsd_outputs.rules(said, said)
+    words = text.splitlines()[-1].split()
+    kind = "af-to" if "nat64" in name else "nat-to"
+    assert kind in rule
+    assert words[words.index("port") + 1] in rule
+    assert "198.19.0.3" in rule or "many" not in name
+    assert f"set limit states {text.split()[3]}" in said
+
+
+@pytest.mark.skipif(not PFCTL, reason="V6T_PFCTL names no pfctl that runs here")
+def test_pfctl_refuses_what_is_no_rule():
+    text = ruleset(intents.nat64()).replace("af-to inet from", "af-to from")
+    assert parsed(text, "-nf").returncode != 0
+
+
+def test_every_connection_of_a_nat44_takes_two_states():
+    """sys/net/pf.c, pf_find_state: a packet out has its ends in the other order, thus a state of
+    its own; pf_test marks what af-to translated as generated, and lets that pass without one.
+    """
+    million = {"sessions": 1_000_000}
+    four, six = (replace(i, settings={**i.settings, **million})
+                 for i in (intents.nat44(), intents.nat64()))  # fmt: skip
+    assert "set limit states 2100000\n" in ruleset(four)
+    assert "set limit states 1050000\n" in ruleset(six)
+    for intent, connections in ((four, 2100), (six, 4200)):
+        reading = make_driver("openbsd-pf", {}).sessions(intent)
+        assert reading.parse(PFCTL_SI)["sessions"] == connections
+
+
+def test_ports_are_those_of_the_intent():
+    """sbin/pfctl/pfctl_parser.h, PF_NAT_PROXY_PORT_LOW: without a range PF takes 50001 to 65535."""
+    assert "af-to inet from 198.19.0.1 port 1024:65535" in ruleset(intents.nat64())
+    few = replace(intents.nat64(), settings={**intents.nat64().settings, "ports": [2000, 2999]})
+    driver = make_driver("openbsd-pf", {})
+    assert "port 2000:2999" in "".join(s.text for s in driver.plan(few, driver.example(few)).steps)
+
+
+# sbin/pfctl/pfctl_parser.c:526 print_status; names in sys/net/pfvar.h:1104 PFRES_NAMES
+PFCTL_SI = """\
+Status: Enabled for 0 days 00:10:00              Debug: err
+
+State Table                          Total             Rate
+  current entries                     4200               \n\
+  half-open tcp                          7               \n\
+  searches                          123456          205.8/s
+  inserts                             9000           15.0/s
+  removals                            4800            8.0/s
+Counters
+  match                              10240           17.1/s
+  bad-offset                             0            0.0/s
+  fragment                               0            0.0/s
+  short                                  0            0.0/s
+  normalize                              0            0.0/s
+  memory                                 3            0.0/s
+  bad-timestamp                          0            0.0/s
+  congestion                             0            0.0/s
+  ip-option                              0            0.0/s
+  proto-cksum                            0            0.0/s
+  state-mismatch                         1            0.0/s
+  state-insert                           0            0.0/s
+  state-limit                            5            0.0/s
+  src-limit                              0            0.0/s
+  synproxy                               0            0.0/s
+  translate                              2            0.0/s
+  no-route                               0            0.0/s
+"""
+
+# sbin/pfctl/pfctl.c:1144 pfctl_show_limits
+PFCTL_SM = """\
+states        hard limit   100000
+src-nodes     hard limit    10000
+frags         hard limit   131072
+tables        hard limit     1000
+table-entries hard limit   200000
+pktdelay-pkts hard limit    10000
+anchors       hard limit      512
+"""
+
+
+def test_what_pfctl_prints_of_its_state():
+    assert openbsd_outputs.info(PFCTL_SI) == {
+        "sessions": 4200.0, "memory": 3.0, "congestion": 0.0, "state_mismatch": 1.0,
+        "state_limit": 5.0, "translate": 2.0,
+    }  # fmt: skip
+    assert openbsd_outputs.limits(PFCTL_SM) == {"states": 100_000.0}
+    none = PFCTL_SM.replace("hard limit   100000", "unlimited")
+    assert openbsd_outputs.limits(none) == {}
+
+
+# sbin/ifconfig/ifconfig.c:3292 status, :3499 in_status, :3581 in6_alias, :6489 printb
+IFCONFIG = """\
+lo0: flags=8049<UP,LOOPBACK,RUNNING,MULTICAST> mtu 32768
+\tindex 3 priority 0 llprio 3
+\tgroups: lo
+\tinet6 ::1 prefixlen 128
+\tinet6 fe80::1%lo0 prefixlen 64 scopeid 0x3
+\tinet 127.0.0.1 netmask 0xff000000
+em0: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> mtu 1500
+\tlladdr 52:54:00:12:34:56
+\tindex 1 priority 0 llprio 3
+\tgroups: egress
+\tmedia: Ethernet autoselect (1000baseT full-duplex)
+\tstatus: active
+\tinet 10.0.2.15 netmask 0xffffff00 broadcast 10.0.2.255
+em1: flags=8802<BROADCAST,SIMPLEX,MULTICAST> rdomain 1 mtu 9000
+\tlladdr 52:54:00:12:34:57
+\tindex 2 priority 0 llprio 3
+\tmedia: Ethernet autoselect (none)
+\tstatus: no carrier
+"""
+
+
+def test_interfaces_are_read_in_every_routing_domain():
+    interfaces, addresses = openbsd_outputs.read_ifconfig(IFCONFIG)
+    assert addresses["em0"] == {"10.0.2.15"}
+    assert "fe80::1" in addresses["lo0"]
+    assert [(i.mac, i.up, i.carrier, i.mtu) for i in (interfaces["em0"], interfaces["em1"])] == [
+        ("52:54:00:12:34:56", True, True, 1500),
+        ("52:54:00:12:34:57", False, False, 9000),
+    ]
+
+
+# sbin/route/route.c:1694 print_getmsg; a mask of length 0 is no empty one (sys/net/route.c
+# rt_plentosa), so that show.c routename writes it as an address, not as "default"
+ROUTE_GET = """\
+   route to: 10.9.9.2
+destination: 0.0.0.0
+       mask: 0.0.0.0
+    gateway: 10.0.2.2
+  interface: em0
+ if address: 10.0.2.15
+   priority: 8 (static)
+      flags: <UP,GATEWAY,DONE,STATIC>
+     use       mtu    expire
+      12         0         0 \n\
+"""
+
+
+def test_the_way_back_by_a_default_route_as_it_is_printed():
+    assert (
+        openbsd_outputs.way_back("10.9.9.2", ROUTE_GET)
+        == "client 10.9.9.2 matched 0.0.0.0/0 dev em0"
+    )
+    six = ROUTE_GET.replace(": 0.0.0.0", ": ::").replace("10.9.9.2", "2001:db8::9")
+    assert openbsd_outputs.way_back("2001:db8::9", six).split()[3] == "::/0"
+    # newroute of the same file, where there is none
+    assert openbsd_outputs.way_back("10.9.9.2", "get host 10.9.9.2: not in table\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("net", "line"),
+    [
+        ("198.18.0.0/24", "198.18.0/24"),
+        ("198.18.0.0/15", "198.18/15"),
+        ("10.0.0.0/8", "10/8"),
+        ("0.0.0.0/1", "0/1"),
+        ("198.18.0.64/26", "198.18.0.64/26"),
+        ("198.18.0.9/32", "198.18.0.9"),
+        ("2001:2::/64", "2001:2::/64"),
+        ("2001:2::9/128", "2001:2::9"),
+    ],
+)
+def test_a_route_of_somebody_is_found_as_it_is_listed(net, line):
+    """sbin/route/show.c:582 netname4: trailing octets without a bit of the prefix are left out."""
+    assert openbsd_outputs.listed(net) == line
+
+
+def test_cores_are_named_singly_only_where_there_is_one():
+    """sbin/sysctl/sysctl.c:474: of the ticks kern.cp_time alone is printed, the mean of all cores
+    (sys/kern/kern_sysctl.c:677); the order is that of sys/sys/sched.h:81.
+    """
+    text = "hw.ncpuonline=1\nkern.cp_time=1,0,2,3,4,90\n"
+    assert openbsd_outputs.cpu(text) == {
+        "cpu0.idle": 90.0, "cpu0.softirq": 4.0, "cpu0.total": 100.0,
+    }  # fmt: skip
+    four = openbsd_outputs.cpu(text.replace("line=1", "line=4"))
+    assert four == {"mean_idle": 90.0, "mean_softirq": 4.0, "mean_total": 100.0}
+    assert openbsd_outputs.cpu("sysctl: third level name cp_time2 is invalid") == {}
+
+
+# what pfctl -nvf prints of a file with a list of addresses and an anchor of another file
+FILE = """\
+set skip on { lo }
+table <__automatic_0> const { 10.1.0.0/16 10.2.0.1 }
+block return all
+pass out quick inet proto tcp from <__automatic_0> to any flags S/SA
+anchor "ftp" all
+
+Loading anchor ftp from /etc/ftp.conf
+pass in proto tcp from any to any port = 21 flags S/SA
+"""
+# and pfctl -sr once it is loaded (sbin/pfctl/pfctl_optimize.c:1251 pf_opt_create_table)
+LOADED = """\
+block return all
+pass out quick inet proto tcp from <__automatic_7c3e19f0_0> to any flags S/SA
+anchor "ftp" all
+"""
+# with pfctl -t NAME -T show (sbin/pfctl/pfctl_table.c print_addrx), in the words of the survey
+TABLES = "table <__automatic_7c3e19f0_0> const { 10.2.0.1 10.1.0.0/16 }\n"
+
+
+def refused(loaded, tables):
+    driver = make_driver("openbsd-pf", {"left": "em1", "right": "em2"})
+    intent = intents.nat44()
+    facts = driver.example(intent)
+    seen = replace(facts, root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
+    driver.refuse(intent, seen)
+
+
+def test_tables_of_lists_are_compared_by_what_they_hold():
+    refused(LOADED, TABLES)
+    with pytest.raises(DutError, match="not those of /etc/pf"):
+        refused(LOADED, TABLES.replace("10.2.0.1", "10.2.0.2"))
+    with pytest.raises(DutError, match="not those of /etc/pf"):
+        refused(LOADED.replace("block return", "pass"), TABLES)
+
+
+def test_only_the_tests_own_states_are_taken():
+    """sys/net/pf_ioctl.c, pf_states_clr: ``-F states`` takes that of the operator's session, too,
+    which rules with ``flags S/SA`` do not let through again."""
+    driver = make_driver("openbsd-pf", {"flush": "purge"})
+    for intent in (intents.nat44(), intents.nat64()):
+        plan = driver.plan(intent, driver.example(intent))
+        commands = [s.command + s.undo for s in (*plan.steps, *plan.flush)]
+        assert not any("-F states" in c for c in commands)
+        inside = next(iter(intent.left["addresses"]))
+        for net in ("198.19.0.0/24", str(ip_interface(inside).network)):
+            assert any(f"-k {net}" in c for c in commands)
+
+
+def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow():
+    """sys/net/pf_ioctl.c, DIOCSETLIMIT: EBUSY while the pool holds more; the purge frees later."""
+    driver = make_driver("openbsd-pf", {})
+    plan = driver.plan(intents.nat44(), driver.example(intents.nat44()))
+    (load,) = [s for s in plan.steps if "-q -f /etc/pf.conf" in s.undo]
+    tried = subprocess.run(
+        ["sh", "-c", "n=0; pfctl() { [ $2 = -k ] || { t=$((t+1)); [ $t -gt 3 ]; }; }; "
+         "sleep() { :; }; t=0; " + load.undo + "; echo $t"],
+        capture_output=True, text=True, check=True, timeout=30,
+    )  # fmt: skip
+    assert tried.stdout == "4\n"
