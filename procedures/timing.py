@@ -57,7 +57,9 @@ class Timed:
         lost: those without: lost frames, or pairs with a lost member.
         clamped: negative delays counted as 0.
         expected: frames the trial sent of it, tagged or not.
-        share: of the connections, those that tags could come from.
+        share: of the connections, those that tags could come from; or of the load, the stream that
+            tags are.
+        of_load: the latter.
     """
 
     figures: Figures
@@ -66,6 +68,7 @@ class Timed:
     clamped: int
     expected: int
     share: float = 1.0
+    of_load: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,12 +106,17 @@ class TimingResult:
     def share(self) -> float:
         """Smallest share of a direction's frames that was timed or known to be lost.
 
-        Of tags, the smallest share of the connections that they could come from.
+        Of tags, the smallest share of the connections that they could come from, or of the load.
         """
         timed = [t for r in self.repetitions for t in r.directions.values() if t.expected]
         if self.spec.request.tags:
             return min((t.share for t in timed), default=1.0)
         return min(((t.frames + t.lost) / t.expected for t in timed), default=1.0)
+
+    @property
+    def of_load(self) -> bool:
+        """Timed frames are a stream of their own beside the load."""
+        return any(t.of_load for r in self.repetitions for t in r.directions.values())
 
 
 def measure_timing(
@@ -169,11 +177,17 @@ def _repetition(
         whole = Distribution((), ()).merged(*times.values())
         classes[way] = {}
         for name, part in times.items():
-            expected = max(0, counted.classes[name].required - bool(spec.request.ipdv))
+            known = counted.classes.get(name)  # port counters tell no classes apart
+            required = part.frames + part.lost if known is None else known.required
+            expected = max(0, required - bool(spec.request.ipdv))
             classes[way][name] = _timed(part, expected, figures)
         expected = sum(t.expected for t in classes[way].values())
+        if not counted.classes.keys() >= times.keys():
+            expected = counted.total("required")
         share = 1.0 if counted.timed_share is None else counted.timed_share
-        directions[way] = replace(_timed(whole, expected, figures), share=share)
+        directions[way] = replace(
+            _timed(whole, expected, figures), share=share, of_load=counted.timed_of == "load"
+        )
     return TimingRepetition(number, directions, classes, attempts, True)
 
 

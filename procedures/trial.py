@@ -195,6 +195,13 @@ class Trial:
         return self.duration_s + (self.then.duration_s if self.then else 0.0)
 
     @property
+    def most_fps(self) -> float:
+        """Highest rate of the search it belongs to, or its own, per direction: how frames are told
+        apart is the same for a whole search.
+        """
+        return max(self.rate_fps, self.bound_fps or 0.0)
+
+    @property
     def needs(self) -> frozenset[Ability]:
         """What the tester must be able to do for this trial, beyond counting."""
         found: set[Ability] = set()
@@ -310,8 +317,10 @@ class DirectionResult:
             tester cannot tell. Required when the trial has ``then`` or ``event``.
         longest_gap_s: longest time between two frames received one after the other [s]; None when
             the tester does not keep it.
-        timed_share: share of the connections whose frames could be timed, tags among them; None:
-            all, or frames belong to none.
+        timed_share: share of the connections whose frames could be timed, tags among them, or of the
+            load; None: all.
+        timed_of: "load": the timed frames are a stream of their own beside it, and that share of
+            all that is sent meanwhile; None: connections.
         course: what arrived and what was lost over the trial's time; None when the tester does
             not keep it.
         answers: what was wrong with answers, and what the device asked; None where frames are
@@ -334,6 +343,7 @@ class DirectionResult:
     longest_gap_s: float | None = None
     sending_error_s: float | None = None
     timed_share: float | None = None
+    timed_of: Literal["load"] | None = None
     course: Course | None = None
     answers: Answers | None = None
 
@@ -385,7 +395,7 @@ _ADDED = (
 )
 _ADDED_RESULTS = (
     *("behaviour", "delays", "ipdv", "first_lost_s", "last_lost_s", "longest_gap_s"),
-    *("sending_error_s", "timed_share", "course", "answers"),
+    *("sending_error_s", "timed_share", "timed_of", "course", "answers"),
 )
 
 

@@ -194,7 +194,8 @@ class LatencyPresentation(DelayPresentation):
         if any(r.sampled for r in self.measured(data)):
             shares = [r.share for r in self.measured(data) if r.sampled and r.share is not None]
             yield clause("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
-                         f"among {min(shares, default=0.0):.2%} of the connections", False)  # fmt: skip
+                         f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
+                         False)  # fmt: skip
         tagged = [f for r in self.measured(data) for f in r.directions.values()]
         undefined = sum(None in f.figures[key].values for f in tagged for key in self.words)
         yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",

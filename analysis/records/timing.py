@@ -118,9 +118,10 @@ class DelayRecord(Record):
     definition: str = ""
     """of a delay"""
     sampled: bool
-    """not every frame was timed, or tags came from a part of the connections only"""
+    """not every frame was timed, or tags came from a part of the connections or the load only"""
     share: Number | None
-    """share of the frames that were timed; of tags, share of the connections they came from"""
+    """share of the frames that were timed; of tags, share of the connections or the load they came
+    from"""
     directions: Mapping[str, Delays]
     """the figures of each direction"""
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
@@ -269,6 +270,8 @@ def _title(result: TimingResult) -> str:
     name = {"latency": "Latency", "pdv": "PDV", "ipdv": "IPDV"}[result.spec.benchmark]
     if not result.sampled:
         return name
+    if result.spec.benchmark == "latency" and result.of_load:
+        return f"Latency of a stamped stream ({result.share:.2%} of the load)"
     if result.spec.benchmark == "latency":
         return f"Latency of a subset ({result.share:.2%} of the connections)"
     timed = "pairs" if result.spec.request.ipdv else "frames"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from typing import Any
 
@@ -28,8 +29,10 @@ from v6t.profiles.errors import EnvironmentLacking, TesterError
 
 LINUX_DRIVER = "net_af_packet"
 VIRTUAL_DRIVERS = (LINUX_DRIVER, "net_memif", "net_tap", "net_af_xdp", "net_pcap", "net_ring")
+MAX_RECORDED_FPS = 50_000
+"""Stamped frames of a direction that TRex's receiver is given to record beside the load of several cores.
+It wrote 200,000 a second to a file without loss."""
 _names = itertools.count()
-
 
 _OF_PORT = ("index", "driver", "hw_mac", "speed", "link", "numa", "prom")
 
@@ -168,6 +171,11 @@ class Attachment:
             return self._options.cpu_limit
         return 100.0 if self._linux else 85.0
 
+    @property
+    def cramped(self) -> bool:
+        """Whether TRex's threads share CPUs with each other and with the kernel's work for its ports."""
+        return bool(self._plan) and shared(self._plan) and self._linux
+
     def _reached_by(self) -> str:
         """Who can command the server, which asks nobody for a password."""
         if self._bed is not None:
@@ -281,6 +289,8 @@ class Attachment:
         if shared(plan):
             master, latency, *sending = plan
             self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)
+        if options.catch_up_ms is not None:
+            self.ask("catch_up", most_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
             self._steer(forwarding_cpus(plan, self.client["cpus"]))
 
@@ -348,6 +358,21 @@ class Attachment:
         some = bool(options.sample) and not options.cache and options.by_trailer is None
         return self.trailer or (some and self._software())
 
+    def times(self) -> bool:
+        """Whether some frames can be timed, where not all are."""
+        options = self._options
+        if options.pairs or not options.sample or options.cache or options.by_trailer is not None:
+            return False
+        return self._software() if self.facts else options.in_software
+
+    def apart(self, rate_fps: float) -> int:
+        """Of how many frames one can be stamped by one core of several, and be recorded.
+
+        Args:
+            rate_fps: of a direction.
+        """
+        return max(self._cores, math.ceil(rate_fps / MAX_RECORDED_FPS))
+
     def _stamps(self) -> bool:
         """Whether this server can tell all frames by their trailers."""
         return self._cores == 1 and self._software()
@@ -366,11 +391,13 @@ class Attachment:
         self._flags = self.started or self.ask("server_flags")
         wanted = self._options.by_trailer
         cores = self._cores
-        if (wanted or self._delays) and cores > 1:
+        if cores > 1 and (wanted or (self._delays and not self.times())):
             return (
                 f"it has {cores} data path cores, which share neither sequence numbers nor "
                 "histograms, but frames are to be told apart by their trailer"
             )
+        if cores > 1:
+            return ""
         if self._delays and self._flags is not None and "--hdrh" not in self._flags:
             return "it keeps no delay histograms (--hdrh)"
         if (wanted or self._delays) and self._flags is not None and not self._stamps():

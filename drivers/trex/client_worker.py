@@ -34,6 +34,8 @@ from v6t.drivers.trex.answering import CAPTURED, LEFT_S, Answering
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 STREAM_S, LIST_S = 0.001, 0.03
 """Time TRex takes at most to make a stream, and a list of 32,768 rows, ready."""
+FIRST = -20
+"""Niceness of threads that frames wait for."""
 EARLY_S = 0.2
 """TRex wakes at most 0.1 s before the moment of the start: no look is wanted earlier."""
 LATE_S = 0.03
@@ -179,7 +181,8 @@ class Worker(object):
     def place(self, prefix, master, latency, sending):
         """Move the threads of the server with this prefix to CPUs; how many were moved.
 
-        A server with too few CPUs for its threads starts with all of them on one.
+        A server with too few CPUs for its threads starts with all of them on one. Those that send and
+        receive go before whatever else wants these CPUs, v6t's own programs among it.
         """
         found = [e for e in os.listdir("/proc") if prefix in (server_words(e) or ())]
         moved = 0
@@ -193,12 +196,19 @@ class Worker(object):
                 elif name == ["trex", "rx"]:
                     cpu = latency
                 os.sched_setaffinity(int(task), [cpu])
+                if name[:2] in (["trex", "dp"], ["trex", "rx"]):
+                    first(entry, task)
             except (FileNotFoundError, ProcessLookupError):
                 continue  # a thread that has just ended
             except OSError as exc:
                 raise Trouble("cpu", "TRex cannot run on CPU %d: %s" % (cpu, exc.strerror))
             moved += 1
         return moved
+
+    def catch_up(self, most_s):
+        """Have the data path make up at once for what it is late, up to this."""
+        self.client.set_global_cfg({"sched_max_stretch": most_s})
+        return None
 
     def shutdown(self):
         """End the server."""
@@ -664,6 +674,15 @@ class Looking(object):
     def complete(self):
         """All frames were seen to have left."""
         return bool(self.seen) and all(n >= self.frames[p] for p, n in self.seen[-1][1].items())
+
+
+def first(process, task):
+    """Have a thread go before others of its session, and its session before others; as root."""
+    with contextlib.suppress(PermissionError):  # it is only slower then
+        os.setpriority(os.PRIO_PROCESS, int(task), FIRST)
+    # where the kernel groups threads by their sessions, niceness counts within a session only
+    with contextlib.suppress(OSError), open("/proc/%s/autogroup" % process, "w") as group:
+        group.write(str(FIRST))
 
 
 def addresses_of(server):

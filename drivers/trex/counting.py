@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from v6t.drivers.trex.histogram import Histogram, decode
@@ -101,12 +101,14 @@ class Counted:
         control: frames that were no test frames.
         histograms: delays [µs] by class, where every frame was stamped.
         tags: the same of tagged frames alone.
+        untimed: stamped frames by class that came, but whose delay was not recorded.
     """
 
     classes: Mapping[str, ClassCount]
     control: int
     histograms: Mapping[str, Histogram]
     tags: Mapping[str, Histogram]
+    untimed: Mapping[str, int] = field(default_factory=dict)
 
 
 def by_trailer(raw: Mapping[str, Any], sent: Sent, frame_timeout_s: float | None = None) -> Counted:
@@ -187,17 +189,15 @@ def together(counted: Sequence[Counted]) -> Counted:
     return Counted(classes, max(0, sum(c.control for c in counted)), histograms, tags)
 
 
-def _group(raw: Mapping[str, Any], sent: Sent, burst: Burst) -> tuple[ClassCount, Histogram]:
-    """Counts and delays of one latency group."""
+def group_counts(raw: Mapping[str, Any], sent: Sent, burst: Burst) -> ClassCount:
+    """Counts of one latency group, of a role to be said."""
     flow = raw["groups"].get("flow_stats", {}).get(str(burst.pg_id), {})
     group = raw["groups"].get("latency", {}).get(str(burst.pg_id), {})
     received = sum(int(flow.get("rx_pkts", {}).get(str(port), 0)) for port in sent.rx_ports)
     left = int(flow.get("tx_pkts", {}).get(str(sent.tx_port), 0))
     errors = group.get("err_cntrs", {})
     surplus = max(int(errors.get("dup", 0)), received - left, 0)
-    text = group.get("latency", {}).get("hdrh")
-    histogram = decode(text) if text and received else Histogram(())
-    count = ClassCount(
+    return ClassCount(
         role="",
         required=burst.frames,
         sent=left,
@@ -205,7 +205,15 @@ def _group(raw: Mapping[str, Any], sent: Sent, burst: Burst) -> tuple[ClassCount
         surplus=surplus,
         out_of_order=int(errors.get("out_of_order", 0)),
     )
-    return count, histogram.without_highest(surplus)
+
+
+def _group(raw: Mapping[str, Any], sent: Sent, burst: Burst) -> tuple[ClassCount, Histogram]:
+    """Counts and delays of one latency group."""
+    count = group_counts(raw, sent, burst)
+    group = raw["groups"].get("latency", {}).get(str(burst.pg_id), {})
+    text = group.get("latency", {}).get("hdrh")
+    histogram = decode(text) if text and count.received + count.surplus else Histogram(())
+    return count, histogram.without_highest(count.surplus)
 
 
 def _added(a: ClassCount, b: ClassCount) -> ClassCount:
@@ -235,7 +243,7 @@ def distributions(counted: Counted, sent: Sequence[Sent], *, tags: bool) -> dict
         histogram = (counted.tags if tags else counted.histograms).get(name, Histogram(()))
         found[name] = Distribution.of(
             {(low + high) * 500: count for low, high, count in histogram.buckets},
-            lost=max(0, frames - histogram.total),
+            lost=max(0, frames - histogram.total - counted.untimed.get(name, 0)),
         )
     return found
 

@@ -93,11 +93,16 @@ class Trex(TesterKind):
                 f"apart, and {compared} compared with the reference translation"
             )
             return
-        if self.options.marks:
+        if self.options.marks or (self.options.marks is None and self.options.on_linux):
+            where = (
+                "marks: true asks for it"
+                if self.options.marks
+                else "above 10,000 fps, where TRex's threads share CPUs; marks: false stamps all"
+            )
             yield (
                 "TRex tells frames apart by a trailer in each; where nothing times them it is a mark, "
                 "which TRex counts but does not put in order: one lost frame and one duplicate of its "
-                "class look like none (marks: true asks for it)"
+                f"class look like none ({where})"
             )
             return
         yield (
@@ -110,8 +115,8 @@ class Trex(TesterKind):
         """TRex times frames with one core."""
         if timed and self.options.cores != 1:
             yield (
-                f"{' and '.join(timed)} need one data path core of TRex, not {self.options.cores}: "
-                "measure them in a run of their own with cores: 1"
+                f"{' and '.join(timed)}: one of TRex's {self.options.cores} data path cores sends a "
+                "stamped stream beside the load of all; tables say which share it is"
             )
 
     def connections(self, most: int, needs: frozenset[Ability]) -> Iterator[str]:
@@ -127,7 +132,7 @@ class Trex(TesterKind):
         from v6t.drivers.trex.remote_checks import examine_remote
 
         found = examine_remote(self.options) if self.options.ssh else examine(self.options)
-        yield from _ports(self.options, found) if named else found
+        yield from _ports(self.options, found) if named and not self.options.ssh else found
 
 
 def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:

@@ -120,9 +120,10 @@ class TrexOptions(StrictModel):
     """NUMA node of the interfaces."""
     counting: Counting = "auto"
     """How test frames are told apart: by their trailer (one core), or by port counters."""
-    marks: bool = False
+    marks: bool | None = None
     """Frames that nothing times are told by marks that their programs write: sent up to 32 at a time,
-    those that TRex stamps one by one; order and delays are not known of them."""
+    those that TRex stamps one by one; order and delays are not known of them. None: in searches
+    and trials above 10,000 fps where TRex's threads share CPUs on interfaces of Linux."""
     restart: bool = False
     """Restart a server whose mode cannot give the requested measurement."""
     force: bool = False
@@ -139,6 +140,9 @@ class TrexOptions(StrictModel):
     cpu_limit: float | None = Field(default=None, gt=0, le=100)
     """A trial during which the data path was busier than this is invalid [%]; none: 85, and 100 for
     Linux interfaces, whose sending CPU does the kernel's work as well."""
+    catch_up_ms: float | None = Field(default=None, ge=0.1, le=1000)
+    """What the data path of a server that v6t starts may be late and then makes up for at once [ms];
+    what it is later makes its sending longer. None: TRex's own 0.1."""
     extra_arguments: tuple[str, ...] = ()
     """Further arguments of ``t-rex-64``."""
 

@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Iterator
 
 from v6t.drivers.tester_kind import Finding
-from v6t.drivers.trex.channel import ClientWorker
+from v6t.drivers.trex.channel import ClientWorker, WorkerError
+from v6t.drivers.trex.doctor import describe_server
 from v6t.drivers.trex.machine import examine_interfaces, examine_machine
 from v6t.drivers.trex.options import TrexOptions
 from v6t.profiles.errors import TesterError, V6tError
@@ -54,6 +55,8 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
         said_hello = worker.ask(
             "hello", trex_dir=options.trex_dir, deadline_s=options.start_deadline_s
         )
+        yield "TRex client", "ok", f"Python {said_hello['python']} there imports it"
+        yield from _server(worker, options)
     except TesterError as exc:
         yield (
             "TRex client",
@@ -63,4 +66,22 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
         return
     finally:
         worker.close()
-    yield "TRex client", "ok", f"Python {said_hello['python']} there imports it"
+
+
+def _server(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
+    """What a server that runs there says: what addresses its ports have the kernel does not know."""
+    where = f"{options.server}:{options.rpc_port}"
+    try:
+        facts = worker.ask(
+            "connect",
+            server=options.server,
+            rpc_port=options.rpc_port,
+            pub_port=options.pub_port,
+            timeout_s=3,
+        )
+    except WorkerError as exc:
+        if exc.kind != "connect":
+            raise
+        yield "TRex server", "note", f"none answers at {where} there: v6t starts one"
+        return
+    yield from describe_server(where, facts)

@@ -174,6 +174,7 @@ def bursts(
     part: int = 0,
     parts: int = 1,
     marks: int = 0,
+    apart: int = 1,
 ) -> list[Burst]:
     """Exact bursts of one trial: each class its share of rate and frames (GEN-14).
 
@@ -190,6 +191,7 @@ def bursts(
         part, parts: which of several pairs of ports this is, and how many there are.
         marks: so many frames of each class are tagged where TRex cannot stamp every frame and
             nothing is to be timed, so that some can be compared.
+        apart: at most one of so many frames is tagged where not all are stamped.
 
     Raises:
         UsageError: a timeout at a rate at which TRex cannot stamp every frame, or more tags than
@@ -202,12 +204,11 @@ def bursts(
     asked = trial.delays
     limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
     # one way of counting within a search: its highest rate decides for all of its trials
-    most_fps = max(trial.rate_fps, trial.bound_fps or 0.0)
-    every = stamp and all_of and most_fps <= limit_fps
+    every = stamp and all_of and trial.most_fps <= limit_fps
     if stamp and not every and trial.frame_timeout_s is not None:
         raise UsageError(
             f"TRex stamps at most {MAX_STAMPED_FPS:.0f} frames per second, which a timeout for "
-            f"every frame needs; {most_fps:.0f} per direction are more",
+            f"every frame needs; {trial.most_fps:.0f} per direction are more",
             "bound the search by the line_rate of the testbed",
         )
     reached = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
@@ -218,7 +219,7 @@ def bursts(
     elif stamp and not every:
         most = frames if asked is not None else marks
         tags = [
-            min(most, share // math.ceil(trial.rate_fps / limit_fps)) if weight else 0
+            min(most, share // max(apart, math.ceil(trial.rate_fps / limit_fps))) if weight else 0
             for share, weight in zip(shares, reached, strict=True)
         ]
     found = []

@@ -19,6 +19,7 @@ from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.course import course
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.recorded import Beside, share
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.segments import segmented
 from v6t.drivers.trex.stamping import bursts, first_frames, stamped, with_cache, with_macs
@@ -35,8 +36,12 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.transform.chunks import beginning_at
 from v6t.profiles.transform.precompute import with_rows
 
+STAMPED_FPS = 10_000.0
+"""So many frames of a direction are stamped even where that is dear: stamps tell order, marks do not."""
 LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
+BESIDE: frozenset[Ability] = frozenset({"tags", "every-frame"})
+"""What the stamped frames of one core among several can be timed for."""
 OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
@@ -63,9 +68,9 @@ class TrexTester:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """Delays need stamped frames, which only counting by trailer has."""
+        """Delays need stamped frames; with several cores one of them stamps some."""
         if self._options.by_trailer is False or self._options.cores > 1 or not self._trailer:
-            return frozenset()
+            return BESIDE if self.attachment.times() else frozenset()
         if self._options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
         return frozenset(
@@ -106,9 +111,17 @@ class TrexTester:
         self._oracle: Oracle | None = None
         self._ticks_hz: float | None = None
         self._recordings = Recordings(self.attachment, options.remote)
+        self._beside = Beside(self._recordings)
         self._connecting = Connecting(self._recordings)
         self._flows: dict[Direction, dict[int, FrameSource]] = {}
         self._cables = _cables(options)
+
+    @property
+    def _marks(self) -> bool | None:
+        """Whether frames that nothing times are marked, not stamped; None: where there are many."""
+        if self._options.marks is None:
+            return None if self.attachment.cramped else False
+        return self._options.marks
 
     @property
     def _trailer(self) -> bool:
@@ -144,7 +157,7 @@ class TrexTester:
                     f"of ports need more than TRex's {IDS_PER_DIRECTION} identifiers"
                 )
             self._streams[direction] = ready
-            if self._trailer and self._options.marks:
+            if self._trailer and self._marks is not False:
                 self._unstamped.load(listed)
         self._connecting.load(self._streams, oracle, loopback=self._loopback)
 
@@ -160,6 +173,9 @@ class TrexTester:
             sent = [self._in_connections(d, trial, trial.connections) for d in directions]
         else:
             sent = [one for d in directions for one in self._shares(d, trial)]
+        if trial.delays is not None and not self._trailer:
+            recording = self._beside.recording(sent)
+            return self._exchange(trial, sent, recording, lambda: self._beside.read(sent))[0]
         if "loss-times" not in trial.needs:
             return self._exchange(trial, sent)[0]
         recording = {
@@ -181,9 +197,7 @@ class TrexTester:
             found = losses.Arrived(max(b.frames for b in one.bursts), marking.far_of(one.streams))
             for times_s, frames in self._recordings.read(way):
                 found.take(times_s, frames)
-            meant = samples.streams_of(
-                found.few, one.streams, self._oracle_of(way), self._source_of([one])
-            )
+            meant = self._meaning([one])(found.few)
             of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
             by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
             if trial.then is not None:
@@ -299,7 +313,7 @@ class TrexTester:
             streams, burst = segmented(streams, trial)
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         if len(cables) == 1:
-            if not trial.needs:
+            if not trial.needs and (self._marks or trial.most_fps > STAMPED_FPS):
                 streams = self._unstamped.streams(direction, self._nonce) or streams
             burst = bursts(
                 streams,
@@ -307,6 +321,7 @@ class TrexTester:
                 stamp=self.attachment.compares(),
                 all_of=self._trailer,
                 marks=self._options.sample,
+                apart=1 if self._trailer else self.attachment.apart(trial.rate_fps),
             )
             return [counting.Sent(streams, burst, cables[0].tx, back)]
         found = []
@@ -463,7 +478,9 @@ class TrexTester:
             )
         else:
             counted = counting.by_ports(raw, sent)
-        asked = trial.delays
+        asked, beside = trial.delays, trial.delays is not None and not self._trailer
+        if beside:
+            counted = self._beside.timed(counted, sent[0], raw, self._meaning(sent))
         took = self._sending_time(trial, sent, raw)
         some = frames[:: max(1, len(frames) // max(1, self._options.sample))]
         known = [s for one in sent for s in one.streams.streams]
@@ -480,9 +497,8 @@ class TrexTester:
             mismatch=compared.mismatch,
             behaviour=compared.seen or None,
             delay_us=counting.delay_summary(counted.histograms),
-            timed_share=self._connecting.timed_share(streams.direction)
-            if asked and trial.connections
-            else None,
+            timed_share=self._timed_share(trial, sent[0]),
+            timed_of="load" if beside else None,
             delays=None
             if asked is None
             else counting.distributions(counted, sent, tags=bool(asked.tags)),
@@ -491,6 +507,22 @@ class TrexTester:
             else None,
             course=course(raw, sent, trial),
         )
+
+    def _timed_share(self, trial: Trial, one: counting.Sent) -> float | None:
+        """Of connections, or of the load beside stamped frames; None: any frame could be timed."""
+        if trial.delays is None:
+            return None
+        if not self._trailer:
+            return share(one, trial.rate_fps)
+        return self._connecting.timed_share(one.streams.direction) if trial.connections else None
+
+    def _meaning(
+        self, sent: Sequence[counting.Sent]
+    ) -> Callable[[samples.Frames], dict[int, Stream]]:
+        """Who knows the stream of each of TRex's numbers, from some of its frames."""
+        streams = sent[0].streams
+        oracle, source = self._oracle_of(streams.direction), self._source_of(sent)
+        return lambda few: samples.streams_of(few, streams, oracle, source)
 
     def _oracle_of(self, direction: Direction) -> Callable[[Stream], Oracle | None]:
         def oracle(stream: Stream) -> Oracle | None:

@@ -94,6 +94,8 @@ class STLClient(object):
     def get_server_version(self):
         return {"version": "v3.08", "mode": os.environ.get("FAKE_MODE", "STL")}
     def get_port_info(self, ports): return [{"index": ports[0], "driver": "net_af_packet"}]
+    def set_global_cfg(self, params):
+        print("set_global_cfg", params)
     def acquire(self, ports, force=False):
         for p in ports:
             if self.ports[p].owner and not force:

@@ -16,6 +16,7 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.program import until_input_ends
 from v6t.drivers.trex.remote import Remote
+from v6t.drivers.trex.remote_checks import examine_remote
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
@@ -176,8 +177,15 @@ def test_trex_on_another_host(host, pairs):
         assert tester.describe()["reached_by"] == "its own host only"
         assert "v6t_trex_4501" in server.shell("nft list tables")
         assert "_t-rex-64" in server.processes()
+        # whoever drives the ports, the server knows their addresses
+        told = {what: text for what, _, text in examine_remote(tester._options)}
+        for number, name in enumerate(["l0", "r0"]):
+            address = server.shell(f"cat /sys/class/net/{name}/address").strip()
+            assert address in told[f"port {number}"].lower()
     finally:
         tester.close()
+    told = {what: text for what, _, text in examine_remote(tester._options)}
+    assert told["TRex server"] == "none answers at 127.0.0.1:4501 there: v6t starts one"
     assert "_t-rex-64" not in server.processes()
     assert "v6t_trex" not in server.shell("nft list tables")
     assert "v6t-" not in server.shell("ls /tmp | grep v6t-.*pcap || true")

@@ -16,7 +16,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
 from v6t.drivers.lab.privilege import available
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import DelayRequest, Trial
 
 pytestmark = [
     pytest.mark.lab,
@@ -86,32 +86,78 @@ def more_cpus(tmp_path, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", str(library))
 
 
-@pytest.mark.parametrize("cores", [2, 4])
-def test_every_core_sends_its_share_and_samples_are_compared(more_cpus, cores):
-    ends = "role=client,socket=/run/v6t-cores.sock,socket-abstract=no,rsize=13"
-    memif = [f"--vdev=net_memif{n},id={n},{ends}" for n in (0, 1)]
-    settings = {
-        "lab": "true",
-        "cores": str(cores),
-        "core_list": str(list(range(cores + 2))),
-        "interfaces": "[" + ", ".join(f'"{name}"' for name in memif) + "]",
-    }
-    bound = bind(resolve(flags=Flags(plugin="mape-br", tester="trex", tester_options=settings)))
-    tester = make_tester(bound, loopback=True)
-    try:
+@pytest.fixture
+def opened(more_cpus):
+    """Testers with so many data path cores, closed at the end."""
+    started = []
+
+    def open_with(cores):
+        ends = "role=client,socket=/run/v6t-cores.sock,socket-abstract=no,rsize=13"
+        memif = [f"--vdev=net_memif{n},id={n},{ends}" for n in (0, 1)]
+        settings = {
+            "lab": "true",
+            "cores": str(cores),
+            "core_list": str(list(range(cores + 2))),
+            "interfaces": "[" + ", ".join(f'"{name}"' for name in memif) + "]",
+        }
+        flags = Flags(plugin="mape-br", tester="trex", tester_options=settings)
+        bound = bind(resolve(flags=flags))
+        tester = make_tester(bound, loopback=True)
+        started.append(tester)
         tester.open()
         assert tester.describe()["data_path_cores"] == cores
         sizes = bound.technology.frame_pair(104)
         tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
-        for mode in ("forward", "bidirectional"):
-            asked = Trial("throughput", "t", 104, 64, mode, 500.0, 4.0, 1.0, 0.1)
-            for _ in range(5):  # a busy machine may not get round to all frames
-                result = tester.measure(asked)
-                if all(d.total("sent") == asked.frames for d in result.directions.values()):
-                    break
-            assert (result.tester["counting"], result.tester["timed"]) == ("ports", "tagged frames")
-            for counted in result.directions.values():
-                assert counted.total("required") == counted.total("received") == asked.frames
-                assert counted.checked == counted.matched > 50
-    finally:
+        return tester
+
+    yield open_with
+    for tester in started:
         tester.close()
+
+
+def measured(tester, asked):
+    """A trial of which all frames left: a busy machine may not get round to all at once."""
+    for _ in range(5):
+        result = tester.measure(asked)
+        if all(d.total("sent") == asked.frames for d in result.directions.values()):
+            break
+    assert (result.tester["counting"], result.tester["timed"]) == ("ports", "tagged frames")
+    for counted in result.directions.values():
+        assert counted.total("required") == counted.total("received") == asked.frames
+        assert counted.checked == counted.matched > 50
+    return result
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+def test_every_core_sends_its_share_and_samples_are_compared(opened, cores):
+    tester = opened(cores)
+    for mode in ("forward", "bidirectional"):
+        measured(tester, Trial("throughput", "t", 104, 64, mode, 500.0, 4.0, 1.0, 0.1))
+    timed(tester, cores)
+
+
+def timed(tester, cores):
+    """Delays of a stream that one core stamps beside the load of the others: all of it came back."""
+    assert tester.abilities == {"tags", "every-frame"}
+    answers = []
+    ask = tester.attachment.ask
+    tester.attachment.ask = lambda op, **a: (answers.append(ask(op, **a)), answers[-1])[1]
+    for request, frames in (
+        (DelayRequest(tags=200, first_tag_s=1.0), 200),
+        (DelayRequest(), 2000 // cores),
+    ):
+        asked = Trial(
+            "latency", "l", 104, 64, "bidirectional", 500.0, 4.0, 1.0, 0.1, delays=request
+        )  # fmt: skip
+        result = measured(tester, asked)
+        groups = next(a["groups"] for a in reversed(answers) if isinstance(a, dict))["latency"]
+        least_us = {g["latency"]["total_min"] for n, g in groups.items() if n.isdigit()}
+        for counted in result.directions.values():
+            (delays,) = counted.delays.values()
+            assert (delays.frames, delays.lost) == (frames, 0)
+            assert delays.minimum_ns / 1000 in least_us
+            assert delays.maximum_ns < 5e9
+            assert counted.timed_of == "load"
+            # of 1,500 frames from the first tag on every seventh
+            part = 1 / 7 if request.tags else 1 / cores
+            assert counted.timed_share == pytest.approx(part, rel=0.02)

@@ -102,7 +102,10 @@ def test_they_are_no_other_streams():
 @pytest.mark.parametrize(
     ("options", "marks"),
     [
-        ({"lab": True}, False),
+        ({"lab": True}, True),
+        ({"lab": True, "marks": False}, False),
+        ({"interfaces": ["eth1", "eth2"]}, True),
+        ({"interfaces": ["eth1", "eth2"], "marks": False}, False),
         ({"interfaces": ["eth1", "eth2"], "marks": True}, True),
         ({"lab": True, "marks": True}, True),
         ({"interfaces": ["03:00.0", "03:00.1"]}, False),

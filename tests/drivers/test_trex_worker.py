@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
-from v6t.procedures.trial import Trial
+from v6t.procedures.trial import DelayRequest, Trial
 from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import EnvironmentLacking, TesterError, UsageError
 
@@ -225,13 +226,51 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
             made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
         )
         result = made.measure(TRIAL)
-        assert (result.tester["counting"], made.abilities) == ("ports", frozenset())
+        timing = {"tags", "every-frame"} if compared else set()
+        assert (result.tester["counting"], made.abilities) == ("ports", timing)
         (trial,) = [a for op, a in asked if op == "trial"]
         for bursts in trial["bursts"].values():
             stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
             assert sum(b["frames"] for b in bursts) == 500
             assert stamped == (made._options.sample if compared else 0)
         assert bool(any(trial["samples"].values())) == compared
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(
+    ("plan", "options", "bound_fps", "stamped"),
+    [
+        ([0, 0, 1], {}, 20_000.0, False),
+        ([0, 0, 1], {}, 10_000.0, True),
+        ([0, 0, 1], {"marks": False}, 20_000.0, True),
+        ([0, 1, 2], {}, 20_000.0, True),
+        ([], {}, 20_000.0, True),  # a server of somebody else's
+        ([0, 1, 2], {"marks": True}, 1000.0, False),
+    ],
+)
+def test_many_frames_are_marked_where_threads_share_cpus(
+    installation, monkeypatch, plan, options, bound_fps, stamped
+):
+    """Stamps cost most where there is least; up to some rate they tell the order all the same."""
+    made = a_tester(installation, **options)
+    made.open()
+    try:
+        made.attachment._plan = plan
+        technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
+        made.load(compile_point(technology, technology.frame_pair(104), 1), technology)
+        asked, ask = [], made.attachment.ask
+        monkeypatch.setattr(
+            made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
+        )
+        made.measure(replace(TRIAL, duration_s=0.1, bound_fps=bound_fps))
+        (trial,) = [a for op, a in asked if op == "trial"]
+        groups = {b["pg_id"] is None for bursts in trial["bursts"].values() for b in bursts}
+        assert groups == {not stamped}
+        assert bool(trial["marked"]) is not stamped
+        made.measure(replace(TRIAL, duration_s=0.1, bound_fps=bound_fps, delays=DelayRequest()))
+        timed = [a for op, a in asked if op == "trial"][-1]
+        assert {b["pg_id"] is None for x in timed["bursts"].values() for b in x} == {False}
     finally:
         made.close()
 
@@ -360,7 +399,22 @@ def test_threads_of_one_server_are_moved_and_no_others():
 
     def a_server(prefix):
         words = ["_t-rex-64", "-c", THREADS, "--prefix", prefix]
-        return subprocess.Popen(words, executable=sys.executable, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            words,
+            executable=sys.executable,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def first_served(process):
+        tasks = Path(f"/proc/{process.pid}/task").iterdir()
+        nice = {(t / "comm").read_text().strip(): t.name for t in tasks}
+        return {n for n, t in nice.items() if os.getpriority(os.PRIO_PROCESS, int(t)) == -20}
+
+    def group_of(process):
+        group = Path(f"/proc/{process.pid}/autogroup")
+        return group.read_text().split()[-1] if group.exists() else "-20"
 
     def where(process):
         tasks = Path(f"/proc/{process.pid}/task").iterdir()
@@ -376,6 +430,9 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert found.pop("Trex DP core 1") == {last}
         assert len(found) == 2 and set(map(tuple, found.values())) == {(first,)}
         assert where(other) == before
+        assert first_served(own) == ({"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set())
+        assert first_served(other) == set()
+        assert group_of(own) == "-20" or os.geteuid() != 0
         with pytest.raises(client_worker.Trouble, match="TRex cannot run on CPU 1023"):
             client_worker.Worker().place(**{**asked, "latency": 1023})
     finally:

@@ -266,6 +266,25 @@ def test_latency_of_some_connections_is_titled_so_with_their_share():
         assert result_from_json(result_to_json(counted)) == counted
 
 
+def test_a_stream_beside_the_load_is_titled_so_with_its_share():
+    """Where classes are not told apart, too: several cores of TRex count by ports."""
+    times = Distribution.of(range(1000))
+    whole = {"test frames": ClassCount("foreground", 200_000, 200_000, 200_000)}
+    counted = DirectionResult(
+        whole, 1.0, delays={"fg": times}, timed_share=0.01, timed_of="load"
+    )  # fmt: skip
+    assert result_from_json(result_to_json(TrialResult({"forward": counted}))).directions == {
+        "forward": counted
+    }
+    result = measure_latency(latency(tags=1000), lambda _: TrialResult({"forward": counted}))
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    assert entry["title"] == "Latency of a stamped stream (1.00% of the load)"
+    assert (entry["sampled"], entry["share"]) == (True, 0.01)
+    result = measure_pdv(every_frame(pdv_spec), lambda _: TrialResult({"forward": counted}))
+    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    assert entry["title"] == "sampled PDV (not all frames: 0.50%)"
+
+
 def test_negative_delays_are_counted():
     door = with_delays(Distribution.of([0, 0, 5], clamped=2))
     result = measure_pdv(every_frame(pdv_spec, rate_fps=3.0, duration_s=1.0), door)

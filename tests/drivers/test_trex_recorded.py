@@ -1,0 +1,105 @@
+"""Delays read from recordings of stamped frames, and the shape of a stamped stream beside a load."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from v6t.drivers.trex import counting
+from v6t.drivers.trex.recorded import Beside, Recorded, share
+from v6t.drivers.trex.stamping import bursts
+from v6t.procedures.trial import DelayRequest
+from v6t.profiles import trailer
+
+from .test_trex_counting import STREAMS, trial
+
+HERTZ = 2.600517e9
+
+
+def recording(number, delays_us, spread_s, seed):
+    """Frames of one of TRex's numbers: the clock that stamps is the one that records."""
+    rng = np.random.default_rng(seed)
+    left_s = 81_234.5 + np.sort(rng.uniform(0, spread_s, len(delays_us)))
+    frames = np.zeros((len(delays_us), 104), dtype=np.uint8)
+    trailer.stamp(
+        frames, None, seq=np.arange(len(delays_us)), stream_id=number, nonce=0,
+        time_ns=np.rint(left_s * HERTZ).astype(np.int64),
+    )  # fmt: skip
+    return np.round(left_s + delays_us / 1e6, 6), frames
+
+
+def delays_of(histogram):
+    return np.repeat([low for low, _, _ in histogram.buckets], [n for *_, n in histogram.buckets])
+
+
+@pytest.mark.parametrize("spread_s", [0.5, 60.0])
+def test_delays_are_right_to_two_microseconds_whatever_the_frequency(spread_s):
+    rng = np.random.default_rng(4)
+    meant = {7: 20 + rng.exponential(80, 5000), 9: 35 + rng.exponential(300, 4000)}
+    found = Recorded()
+    for number, delays_us in meant.items():
+        times_s, frames = recording(number, delays_us, spread_s, number)
+        for part in range(0, len(frames), 1500):
+            found.take(times_s[part : part + 1500], frames[part : part + 1500])
+    found.take(np.zeros(3), np.zeros((3, 104), dtype=np.uint8))  # not ours
+    assert {int.from_bytes(f[-14:-12], "little") for _, f in found.few} == {7, 9}
+    least = {"a": meant[7].min(), "b": meant[9].min()}
+    told = found.histograms({7: "a", 9: "b"}, least.get)
+    for name, number in (("a", 7), ("b", 9)):
+        error_us = np.sort(meant[number]) - np.sort(delays_of(told[name]))
+        assert np.abs(error_us).max() < 2
+    assert set(found.histograms({7: "a", 9: "b"}, {"a": 1.0}.get)) == {"a"}
+    assert Recorded().histograms({7: "a"}, least.get) == {}
+
+
+def test_a_stamped_stream_is_taken_out_of_the_load():
+    asked = trial(10_000.0, 12.0, delays=DelayRequest(tags=600, first_tag_s=6.0))
+    one = counting.Sent(
+        STREAMS["forward"],
+        bursts(STREAMS["forward"], asked, stamp=True, all_of=False, apart=4), 0, (1,),
+    )  # fmt: skip
+    assert one.frames == asked.frames
+    assert sum(b.frames for b in one.stamped_bursts) == 600
+    assert share(one, asked.rate_fps) == pytest.approx(600 / 60_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("apart", "wanted"), [(2, 0.5), (4, 0.25), (200, 0.005)])
+def test_of_frames_that_are_all_to_be_timed_one_core_stamps_some(apart, wanted):
+    asked = trial(10_000.0, 1.0, delays=DelayRequest())
+    found = bursts(STREAMS["forward"], asked, stamp=True, all_of=False, apart=apart)
+    assert sum(b.frames for b in found) == asked.frames
+    one = counting.Sent(STREAMS["forward"], found, 0, (1,))
+    assert sum(b.frames for b in one.stamped_bursts) == pytest.approx(wanted * 10_000, rel=0.02)
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+def test_what_came_and_was_not_recorded_is_not_lost(lost):
+    asked = trial(1000.0, 1.0, delays=DelayRequest())
+    (stream, *_) = STREAMS["forward"].streams
+    found = bursts(STREAMS["forward"], asked, stamp=True, all_of=False, apart=4)
+    mine = [b for b in found if b.index == 0]
+    one = counting.Sent(STREAMS["forward"], mine, 0, (1,))
+    (stamped,) = one.stamped_bursts
+    came = stamped.frames - lost
+    rows = recording(77, np.linspace(50, 900, came - 2), 1.0, 1)
+    recordings = SimpleNamespace(
+        request=lambda name, frames, length: {"of": name, "frames": frames},
+        read=lambda name: iter([rows]),
+    )
+    beside = Beside(recordings)
+    assert beside.recording([one]) == {"1": {"of": "forward", "frames": stamped.frames}}
+    beside.read([one])
+    group = str(stamped.pg_id)
+    raw = {
+        "groups": {
+            "flow_stats": {group: {"rx_pkts": {"1": came}, "tx_pkts": {"0": stamped.frames}}},
+            "latency": {group: {"latency": {"total_min": 50}, "err_cntrs": {}}},
+        }
+    }
+    counted = counting.Counted({}, 0, {}, {})
+    timed = beside.timed(counted, one, raw, lambda few: {77: stream})
+    for tags in (True, False):
+        (delays,) = counting.distributions(timed, [one], tags=tags).values()
+        assert (delays.frames, delays.lost) == (came - 2, lost)
+        assert delays.minimum_ns == 50_000
