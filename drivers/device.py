@@ -52,6 +52,14 @@ class Watched(Protocol):
             readings: names of what to read, as far as the device has it; none: all it has.
         """
 
+    @property
+    def question(self) -> object:
+        """What :meth:`query` asks.
+
+        Raises:
+            UsageError: there is nothing to be asked in one frame.
+        """
+
     def query(self) -> str:
         """Ask it for something that was configured, in an answer that fits into one frame.
 

@@ -33,6 +33,10 @@ class IntentSettings(BaseModel):
     """Something of it is added, changed and removed under traffic."""
     updates: bool = False
     """A route that no test packet takes is changed again and again under traffic."""
+    speaker: bool = False
+    """By the updates of a BGP speaker."""
+    agent: bool = False
+    """It answers queries by SNMP."""
     filters: int = 0
     """So many conditions filter each direction; the one in the middle lets the test traffic pass."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,6 +46,13 @@ def asked_once(audits: Sequence[Audit]) -> list[int]:
     return [sum(each[place] is not None for each in alone) for place in range(len(audits))]
 
 
+def configured_apart(audits: Sequence[Audit]) -> dict[str, list[Any]]:
+    """Parameters that the audits do not share, with the value of each; absent: None."""
+    names = dict.fromkeys(name for audit in audits for name in audit.params)
+    found = {name: [audit.params.get(name) for audit in audits] for name in names}
+    return {name: values for name, values in found.items() if any(v != values[0] for v in values)}
+
+
 def _asked(audits: Sequence[Audit]) -> Iterator[list[Finding | None]]:
     """Each clause as each audit found it."""
     by_audit: list[Mapping[tuple[str, str], Finding]] = [
@@ -73,6 +81,7 @@ def to_json(audits: Sequence[Audit]) -> dict[str, Any]:
             for d in differences(audits)
         ],
         "asked_once": asked_once(audits),
+        "parameters": configured_apart(audits),
     }
 
 
@@ -110,6 +119,13 @@ def document(audits: Sequence[Audit]) -> Document:
 
 def _lead(audits: Sequence[Audit], different: int) -> Iterator[Block]:
     """What comes of it, in sentences."""
+    apart = configured_apart(audits)
+    if apart:
+        said = "; ".join(
+            f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
+            for name, values in apart.items()
+        )
+        yield Text(f"The devices were not asked with the same parameters: {said}.", "warning")
     alone = asked_once(audits)
     if different:
         yield Text(f"{different} clause{'s are' if different > 1 else ' is'} judged differently.")

@@ -157,6 +157,11 @@ class CapacityPresentation(Presentation[CapacityRecord]):
         ]
         return sheet(records[0].title, names, rows)
 
+    def headlines(self, record: CapacityRecord) -> Iterator[Headline]:
+        """The one number that was found."""
+        what = "at least" if record.at_least else self.name
+        yield Headline(what, record.capacity, record.capacity, record.capacity)
+
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The search, validation."""
         for r in self.measured(data):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from v6t.analysis.presentation import Clause, Presentation, Quantity, clause
+from v6t.analysis.presentation import Clause, Headline, Presentation, Quantity, clause
 from v6t.analysis.presentations.common import POINT, TRIAL_S, at, at_least, offered
 from v6t.analysis.records.outages import OutageRecord, RecoveryRecord, ResetRecord
 from v6t.analysis.rundata import RunData
@@ -35,6 +35,15 @@ class OutagePresentation(Presentation[OutageRecord]):
             for way, found in record.directions.items()
         ]
         return sheet(records[0].title, names, rows)
+
+    def headlines(self, record: OutageRecord) -> Iterator[Headline]:
+        """The time of each direction."""
+        for way, found in record.directions.items():
+            yield Headline(way, found.median, found.p1, found.p99)
+
+    def shown(self, value: float | None) -> str:
+        """Seconds."""
+        return seconds(value)
 
     def quantities(self, record: OutageRecord) -> Iterator[Quantity]:
         """The time of each direction."""

@@ -156,7 +156,7 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
                     Collapsible(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:])
                 )
             blocks += over_time(data, measured)
-        definition = presentation.definition(measured)
+        definition = presentation.definition(measured) if measured else ""
         if definition:
             blocks.append(Text(definition))
         anchor = presentation.name or f"unknown-{number}"

@@ -54,6 +54,7 @@ class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):
     summary = "The longest burst without loss, and the buffer it stands for."
     order = 50
     searches = True
+    connections = "also"
     section = "back_to_back"
     model = BurstSettings
     quick = BurstSettings(

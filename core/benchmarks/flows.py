@@ -19,6 +19,7 @@ from v6t.analysis.records.variants import (
 )
 from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
+from v6t.core.benchmarks.phase_one import prepared, rate
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.throughput import search_cost, search_record, search_spec
 from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
@@ -62,6 +63,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
     phase = Phase.VARIANTS
     order = 10
     searches = True
+    connections = "also"
     section = "flows"
     model = FlowSettings
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
@@ -84,6 +86,8 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:
         """Theirs, and what is not measured of them."""
+        if bound.settings.connects:
+            yield "flows: each connection is a flow, and frames take them in turn both ways"
         own, names = self.own(bound), []
         for each in self.carries_out(bound):
             yield from each.caveats(bound)
@@ -110,10 +114,19 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
                     "name for example frame-loss, latency, pdv, ipdv, back-to-back, system-recovery",
                 )
             each.check(bound)
-        plugin, most = bound.technology, max(self.own(bound).counts, default=1)
+        if bound.settings.connects:  # each connection is a flow
+            return
+        plugin, most = bound.technology, self._most(bound)
         for size in bound.settings.frame_sizes:
             for direction in DIRECTIONS:
                 entropy.flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
+
+    def most_connections(self, bound: BoundRun) -> int:
+        """A flow each."""
+        return max(super().most_connections(bound), self._most(bound))
+
+    def _most(self, bound: BoundRun) -> int:
+        return max(self.own(bound).counts, default=1)
 
     def cost(self, point: Point) -> Cost:
         """A search for each number of flows, in each way to begin."""
@@ -126,10 +139,12 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
     def run(self, point: MeasurementPoint) -> Measured:
         """One flow first, then each number of flows with each way to begin."""
+        if point.bound.settings.connects and not rate(point)[0]:
+            return self.nothing(point, "no connection rate passed", point.said)
         found, rows, further = [], [], []
         at = point
         for each in self._points(point):
-            at = point.vary(each.variant, partial(entropy.flows, count=each.flows))
+            at = self._varied(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.say(f"{at.sizes.label} octets, {at.mode}: {words}")
             result = measure_throughput(self._spec(at, each), at.measure, at.watch)
@@ -146,6 +161,12 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         interval_s = self.own(point.bound).interval_s
         record = flows_record(found, interval_s=interval_s, conditions=at.said, further=further)
         return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
+
+    def _varied(self, point: MeasurementPoint, each: FlowPoint) -> MeasurementPoint:
+        """Traffic of so many flows: of a stateful device, so many connections."""
+        if not point.bound.settings.connects:
+            return point.vary(each.variant, partial(entropy.flows, count=each.flows))
+        return prepared(point, each.flows) or point
 
     def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
         """What is measured beside the throughput.
@@ -164,7 +185,7 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
 
     def _points(self, point: Point) -> list[FlowPoint]:
         own = self.own(point.bound)
-        most = max(own.counts, default=1)
+        most = self._most(point.bound)
         parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
         return list(flow_points([*own.counts, *parts], own.starts))
 

@@ -62,14 +62,21 @@ def rate(point: MeasurementPoint) -> tuple[float, str]:
     return found * c.rate_share, f"{c.rate_share:.0%} of P1 of the connection rate"
 
 
-def prepared(point: MeasurementPoint) -> MeasurementPoint | None:
-    """The point at which every trial gets its connections first; None: no connection rate passed."""
+def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPoint | None:
+    """The point at which every trial gets its connections first; None: no connection rate passed.
+
+    Args:
+        point: as it is without.
+        flows: so many connections, which frames take in turn both ways; None: as the run has it.
+    """
     c = point.procedure.connections
     rate_cps, source = rate(point)
     if not rate_cps:
         return None
-    asked = phase_one_settings(point.procedure).connections(c.count, rate_cps)
-    asked = replace(asked, reading=c.reading, alpha=None)
+    asked = phase_one_settings(point.procedure).connections(flows or c.count, rate_cps)
+    asked = replace(asked, reading="linear" if flows else c.reading, alpha=None)
+    if flows:
+        asked = replace(asked, entries=None)
     measure = Prepared(point.measure, asked, c.retakes)
     said = {
         **asdict(asked),

@@ -27,6 +27,7 @@ class SystemRecovery(RecoveryPresentation, Benchmark[OutageRecord, RecoverySetti
 
     summary = "How long frames are still lost after an overload has ended."
     order = 90
+    connections = "also"
     section = "system_recovery"
     model = RecoverySettings
     quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)

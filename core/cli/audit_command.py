@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from v6t.core.cli.dut_command import device_flags
 from v6t.core.cli.options import NumberRange, names
+from v6t.core.cli.shell_completion import suites as suites_offered
 from v6t.profiles.errors import UsageError
 from v6t.profiles.plain_text import visible
 
@@ -43,6 +44,7 @@ def interface_pair(
     "suites",
     multiple=True,
     callback=names,
+    shell_complete=suites_offered,
     metavar="NAMES",
     help="Suites to ask, separated by commas; default: all that apply.",
 )

@@ -26,8 +26,8 @@ def command(
 ) -> None:
     """Compare runs with the first of them: differences, their intervals, verdicts in words.
 
-    The word `latest` is the latest run; one directory alone is compared with it, and without any the
-    latest two are.
+    The word `latest` is the latest run below ./runs; one directory alone is compared with it, and without
+    any the latest two are.
 
     Directories of audits (`v6t audit`) are compared clause by clause, those of one technology.
 

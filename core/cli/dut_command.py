@@ -37,6 +37,7 @@ def device_flags(command: F) -> F:
             "params",
             multiple=True,
             callback=assignments,
+            shell_complete=shell_completion.parameters,
             metavar="NAME=VALUE",
             help="Plugin parameter; repeatable.",
         ),

@@ -84,6 +84,8 @@ def _asked_first(bound: BoundRun, audit: str) -> str:
             f"the device of the {bound.tester.name} tester is computed: no frame can ask it anything",
             "leave out --audit, or take --tester embedded",
         )
+    if bound.driver.absent:
+        raise UsageError("without a device there is nobody to be asked", "leave out --audit")
     number = len(core(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"
     then = "ends the run" if audit == "refuse" else "is said"

@@ -26,11 +26,15 @@ def benchmarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     from v6t.core.benchmarks.registry import BENCHMARKS
 
     del ctx, param
-    before, comma, last = incomplete.rpartition(",")
-    found = _extensions(BENCHMARKS, last)
-    for item in found:
-        item.value = f"{before}{comma}{item.value}"
-    return found
+    return _listed(BENCHMARKS, incomplete)
+
+
+def suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Suites of clauses, after a comma too."""
+    from v6t.core.audit.suites import SUITES
+
+    del ctx, param
+    return _listed(SUITES, incomplete)
 
 
 def testers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -122,6 +126,15 @@ def _extensions(found: Extensions[Any], incomplete: str) -> list[CompletionItem]
         CompletionItem(name, help=f"BROKEN: {broken[name]}" if name in broken else None)
         for name in _beginning(found.names(), incomplete)
     ]
+
+
+def _listed(found: Extensions[Any], incomplete: str) -> list[CompletionItem]:
+    """Those that fit what stands behind the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    items = _extensions(found, last)
+    for item in items:
+        item.value = f"{before}{comma}{item.value}"
+    return items
 
 
 def _beginning(known: Iterable[str], incomplete: str) -> list[str]:

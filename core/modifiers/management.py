@@ -37,7 +37,13 @@ class Management(Modifier):
             )
 
     def during(self, trial: Trial, session: DeviceSession) -> Repeated:
-        """Of several devices every one is asked."""
+        """Of several devices every one is asked.
+
+        Raises:
+            UsageError: one of them has nothing to be asked: no answer of it could be right.
+        """
+        for _, device in session.devices():
+            device.question  # noqa: B018  (asked for before any frame is sent)
 
         def ask() -> str:
             return "; ".join([device.query() for _, device in session.devices()])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from v6t.core.modifiers.base import Modifier
 from v6t.core.modifiers.repeated import Repeated
 from v6t.drivers.device import DeviceSession
+from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.procedures.trial import Trial
 
 INTERVAL_S = 30.0
@@ -31,6 +32,11 @@ class Routing(Modifier):
             f"the driver and read back, another one every {INTERVAL_S:g} s"
         )
 
-    def during(self, trial: Trial, session: DeviceSession) -> Repeated:
-        """State A, then B, and so on, from one trial to the next, too."""
+    def during(self, trial: Trial, session: DeviceSession) -> Repeated | None:
+        """State A, then B, and so on, from one trial to the next, too.
+
+        Not in what goes ahead of a trial: each of the two would always have the same change.
+        """
+        if trial.benchmark == PREFLIGHT:
+            return None
         return Repeated(trial, session.update_routes, INTERVAL_S)

@@ -192,7 +192,10 @@ def latest_runs(count: int) -> list[Path]:
     found = sorted((p for p in Path("runs").glob("*") if (p / CONFIG).is_file()), key=_touched)
     if len(found) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
-        raise UsageError(f"there {many} below ./runs", "give the directory of an earlier `v6t run`")
+        raise UsageError(
+            f"there {many} below ./runs",
+            "`latest` looks nowhere else: give the directory, as you did with -o",
+        )
     return found[-count:]
 
 

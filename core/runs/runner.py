@@ -544,8 +544,10 @@ class JournaledTester:
         state.measured += 1
         state.watch.now(state.forecast.now(trial, state.before))
         wanted = state.run.procedure.watch_device
+        # a rehearsal, of all things, must not reset the device that its testbed file names
+        hooks = {} if state.bound.tester.simulates else state.bound.driver.hooks
         with (
-            DuringTrial(trial, state.bound.driver.hooks, self._bench.actions) as during,
+            DuringTrial(trial, hooks, self._bench.actions) as during,
             Watching(trial, self._bench.session if wanted else None) as watching,
             Stolen(state.bound.tester.in_lab) as kept,
         ):

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step
+from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.profiles.errors import DutError, UsageError
@@ -139,8 +139,10 @@ class Commands(ABC):
         asked = IntentSettings.of(intent)
         if asked.filters:
             plan = self._filtered(intent, facts, asked.filters, plan)
+        if asked.agent:
+            plan = self._answering(intent, facts, plan)
         if asked.updates:
-            plan = self._updated(intent, facts, plan)
+            plan = self._updated(intent, facts, plan, spoken=asked.speaker)
         if asked.reconfigures:
             plan = self._reconfigured(intent, facts, plan)
         if self.options.ssh is not None and facts.way is not None:
@@ -162,14 +164,37 @@ class Commands(ABC):
         """Filters of what is forwarded; see :attr:`IntentSettings.filters`. No steps: it makes none."""
         return ()
 
-    def _updated(self, intent: Intent, facts: Facts, plan: Plan) -> Plan:
-        change = self.updates(intent, facts)
-        if change is None:
+    def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
+        """An SNMP agent, and what it is asked; None: it has none."""
+        return None
+
+    def _answering(self, intent: Intent, facts: Facts, plan: Plan) -> Plan:
+        found = self.agent(intent, facts)
+        if found is None:
             raise UsageError(
-                f"the {self.name} driver changes no routes under traffic",
+                f"the {self.name} driver starts no SNMP agent",
+                "take the modifier management, which asks over the driver's own connection",
+            )
+        steps, query = found
+        return replace(plan, steps=(*plan.steps, *steps), asked=query)
+
+    def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
+        """A BGP speaker and the route that it moves; see :meth:`updates`; None: there is none."""
+        return None
+
+    def _updated(self, intent: Intent, facts: Facts, plan: Plan, *, spoken: bool) -> Plan:
+        steps: Sequence[Step] = ()
+        if spoken:
+            steps, change = self.speaker(intent, facts) or ((), None)
+        else:
+            change = self.updates(intent, facts)
+        if change is None:
+            how = " by BGP" if spoken else ""
+            raise UsageError(
+                f"the {self.name} driver changes no routes under traffic{how}",
                 "leave the modifier out, or choose another driver",
             )
-        return replace(plan, steps=(*plan.steps, change.kept), updates=change)
+        return replace(plan, steps=(*plan.steps, *steps, change.kept), updates=change)
 
     def _filtered(self, intent: Intent, facts: Facts, count: int, plan: Plan) -> Plan:
         steps = self.filters(intent, facts, count)

@@ -10,7 +10,7 @@ from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.commands import Commands, Reading, Suited, check_interfaces
 from v6t.drivers.duts.expect_profile import ProfiledOracle
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import Hook, reached
+from v6t.drivers.duts.options import Hook, HookOptions, reached
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.tester import Oracle
 from v6t.profiles.errors import UsageError
@@ -87,7 +87,7 @@ class Driver(Commands):
     @property
     def hooks(self) -> Mapping[str, Hook]:
         """Commands of the user's, run here, by what they do to the device (GEN-29)."""
-        return {}
+        return self.options.hooks if isinstance(self.options, HookOptions) else {}
 
     @property
     def overrides(self) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 from v6t.drivers.transport.ssh_options import SshOptions
+from v6t.procedures.reset import HOOKS as RESETS
 from v6t.profiles.errors import UsageError
 from v6t.profiles.strict_model import StrictModel
 
@@ -29,8 +30,28 @@ class Hook(StrictModel):
         return {"command": given} if isinstance(given, str) else given
 
 
-class DutOptions(StrictModel):
+class HookOptions(StrictModel):
+    """Commands of the user's, run here, by what they do to the device."""
+
+    hooks: dict[str, Hook] = Field(default_factory=dict)
+    """Shell commands for the reset benchmark and for stateful devices, by name; with limits:
+    `{flush: {command: ssh dut flush, timeout_s: 30, tries: 3}}`."""
+
+    @field_validator("hooks")
+    @classmethod
+    def _commands(cls, given: dict[str, Hook]) -> dict[str, Hook]:
+        for name, hook in given.items():
+            if not hook.command.strip():
+                raise ValueError(f"the hook {name} is no command")
+        return given
+
+
+class DutOptions(HookOptions):
     """Options every driver has."""
+
+    hooks: dict[str, Hook] = Field(default_factory=dict)
+    """Shell commands that reset the device, for the reset benchmark: `{software-reset: ssh dut systemctl
+    restart tayga}`. What v6t configured must be there again afterwards. All else the driver does itself."""
 
     ssh: SshOptions | None = None
     """The way to the device; without it: the lab's own device namespace."""
@@ -53,6 +74,14 @@ class DutOptions(StrictModel):
     def machine(self) -> tuple[str, ...]:
         """Options that were given and change the whole machine, not only its links."""
         return ()
+
+    @field_validator("hooks")
+    @classmethod
+    def _resets(cls, given: dict[str, Hook]) -> dict[str, Hook]:
+        for name in given:
+            if name not in RESETS:
+                raise ValueError(f"the driver does that itself; hooks are {' and '.join(RESETS)}")
+        return given
 
     @field_validator("left", "right")
     @classmethod

@@ -146,6 +146,7 @@ class Plan:
         notes: what a reader should know: defaults that matter, deviations.
         beside: what is changed under traffic; None: nothing is.
         updates: the route that updates move to and fro, by ``add`` and ``change``; None: none.
+        asked: again and again under traffic; None: the read-back with the shortest answer.
     """
 
     driver: str
@@ -156,6 +157,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     beside: Change | None = None
     updates: Change | None = None
+    asked: Check | None = None
 
     @property
     def all_checks(self) -> tuple[Check, ...]:

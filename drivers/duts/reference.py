@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 from v6t.drivers.device import DeviceSession, quiet
 from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands, over_ssh
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.options import Hook
+from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
 from v6t.drivers.lab.faults import Faults
 from v6t.profiles.errors import UsageError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
 
 
-class ReferenceOptions(StrictModel):
+class ReferenceOptions(HookOptions):
     """The plugin's own reference translation behind two interfaces of the lab.
 
     Outside the lab: a device that nobody configures, or somebody by hand.
@@ -32,17 +32,6 @@ class ReferenceOptions(StrictModel):
     """Plugin parameters that the device alone believes: a wrong device, to see it caught."""
     faults: Faults = Faults()
     """How it misbehaves."""
-    hooks: dict[str, Hook] = Field(default_factory=dict)
-    """Shell commands for the reset benchmark and for stateful devices, by name; with limits:
-    `{flush: {command: ssh dut flush, timeout_s: 30, tries: 3}}`."""
-
-    @field_validator("hooks")
-    @classmethod
-    def _commands(cls, given: dict[str, Hook]) -> dict[str, Hook]:
-        for name, hook in given.items():
-            if not hook.command.strip():
-                raise ValueError(f"the hook {name} is no command")
-        return given
 
 
 class Unconfigured(WithoutCommands):
@@ -90,12 +79,6 @@ class Reference(Unconfigured):
     name = "reference"
     title = "the plugin's own reference translation behind two interfaces of the lab"
     options_model: ClassVar[type[StrictModel]] = ReferenceOptions
-
-    @property
-    def hooks(self) -> Mapping[str, Hook]:
-        """Of the testbed file."""
-        hooks: Mapping[str, Hook] = self.options.hooks
-        return hooks
 
     @property
     def overrides(self) -> Mapping[str, Any]:

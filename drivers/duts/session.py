@@ -26,7 +26,7 @@ from v6t.drivers.duts.store import Store
 from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.duts.undo_record import PROGRESS, SCRIPT, Record, Undo, undo_of
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, TakenOver, Transport
-from v6t.profiles.errors import DutError, V6tError
+from v6t.profiles.errors import DutError, UsageError, V6tError
 
 FLUSH_TRIES = 100
 FLUSH_PAUSE_S = 0.1
@@ -253,15 +253,30 @@ class Session:
         soon = replace(change, deadline_s=QUERY_DEADLINE_S)
         return self._change(soon, "add" if self._updates % 2 else "change")
 
-    def query(self) -> str:
-        """Ask for the read-back with the shortest answer, and check it (RFC 2544 section 11.2).
+    @property
+    def question(self) -> Check:
+        """The read-back with the shortest answer, as :meth:`verify` found it.
 
         Raises:
-            DutError: the answer is wrong, or none came; or :meth:`verify` found no such read-back.
+            UsageError: none fits into one frame.
         """
-        check = self._query
-        if check is None:
-            raise DutError(f"{self.name}: it has no read-back that one frame could answer")
+        asked = (self.plan or self.make_plan()).asked
+        if asked is not None:
+            return asked
+        if self._query is None:
+            raise UsageError(
+                f"{self.name}: no read-back's answer fits into one frame, so there is nothing to ask for",
+                "leave the modifier out",
+            )
+        return self._query
+
+    def query(self) -> str:
+        """Ask that, and check the answer (RFC 2544 section 11.2).
+
+        Raises:
+            DutError: the answer is wrong, or none came.
+        """
+        check = self.question
         trouble = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if trouble is not None:
             raise DutError(f"{self.name}: {check.command}: {trouble}")

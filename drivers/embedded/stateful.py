@@ -44,6 +44,7 @@ def establishing(trial: Trial, connections: Connections) -> Trial:
         delays=None,
         frame_timeout_s=None,
         then=None,
+        starts=None,
         event=None,
         bound_fps=None,
     )

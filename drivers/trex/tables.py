@@ -41,6 +41,12 @@ def check(most: int, needs: frozenset[Ability]) -> None:
             "lower connections.count (connections.capacity.most of a capacity search), or use "
             "the embedded tester, whose table takes 12 octets a connection",
         )
+    if needs & {"two-rates", "flow-starts"}:
+        raise UsageError(
+            "TRex sends connections from lists at one rate, all from the first frame on: no system "
+            "recovery, and no flows that begin one after the other",
+            "leave system-recovery out and set flows.starts to [together], or use the embedded tester",
+        )
     stamped = IDS_PER_DIRECTION * MOST_ROWS
     if "frame-timeout" in needs and most > stamped:
         raise UsageError(

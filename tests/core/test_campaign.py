@@ -20,6 +20,7 @@ from v6t.analysis.report.machine_readable import schema
 from v6t.core.campaigns.campaign import Overrides, lay_out, start
 from v6t.core.campaigns.file import packaged
 from v6t.core.config.yaml_document import Document
+from v6t.core.modifiers.base import MODIFIERS
 from v6t.profiles.errors import TranslationError
 
 from .support import COMMAND, complaint, tree, v6t
@@ -447,10 +448,62 @@ PAPERS = {
 def test_there_is_a_campaign_for_every_paper():
     from v6t.analysis.published.library import sources
 
-    assert sorted(packaged()) == sorted(PAPERS)
+    assert sorted(packaged()) == sorted([*PAPERS, COMPLETE])
     assert sorted(paper for paper, _ in PAPERS.values()) == sorted(sources())
     done = v6t("campaign", "--list")
-    assert [line.split()[0] for line in done.out.splitlines()] == sorted(PAPERS)
+    assert [line.split()[0] for line in done.out.splitlines()] == sorted(packaged())
+
+
+COMPLETE = "rfc8219-complete"
+SECTIONS = {
+    "7.1-7.5-performance": {
+        "throughput", "latency", "pdv", "ipdv", "frame-loss", "back-to-back"
+    },
+    "7.6-recovery": {"system-recovery"},
+    "7.7-reset": {"reset"},
+    "5.3-one-way": {"throughput"},
+    "5.3-mixture": {"throughput", "latency"},
+    "6-modifiers": {"throughput", "latency", "frame-loss"},
+    "8-connections": {"tcp-capacity", "tcp-rate", "connection-rate", "capacity", "teardown"},
+    "9-names": {"resolution"},
+    "10.2.1-together": {"flows"},
+    "10.2.2-one-by-one": {"flows"},
+}  # fmt: skip
+
+
+def test_every_section_of_rfc_8219_has_its_experiment():
+    """Sections 5.1.1 and 5.3 to 10, each with the RFC's times and repetitions."""
+    runs = lay_out(packaged()[COMPLETE], Overrides(tester="sim")).runs
+    assert {r.experiment for r in runs} == set(SECTIONS)
+    for run in runs:
+        assert set(run.config["benchmarks"]) == SECTIONS[run.experiment]
+        procedure = run.config["procedure"]
+        assert (procedure["trial_duration_s"], procedure["repetitions"]) == (60, 20)
+    by_name = {r.experiment: r.config for r in runs}
+    sizes = by_name["7.1-7.5-performance"]["frame_sizes"]
+    assert sizes == [84, 128, 256, 512, 768, 1024, 1280, 1518]
+    modifiers = [r.config["modifier"] for r in runs if r.experiment == "6-modifiers"]
+    assert sorted(modifiers) == sorted(MODIFIERS.names())
+    starts = {name: by_name[name]["procedure"]["flows"] for name in SECTIONS if name[:2] == "10"}
+    assert [flows["starts"] for flows in starts.values()] == [["together"], ["successive"]]
+    assert starts["10.2.2-one-by-one"]["quarters"]
+
+
+def test_all_of_rfc_8219_can_be_rehearsed(tmp_path):
+    """A part of each section, as a demonstration."""
+    out = tmp_path / "out"
+    wanted = ("7.7-reset", "8-connections")
+    done = v6t(
+        *("campaign", COMPLETE, "--tester", "sim", "--preset", "quick", "--reps", 1),
+        *("--experiment", ",".join(wanted), "-o", out, "--no-report"),
+    )
+    assert done.status == 0, done.err
+    found = summary_of(out)
+    assert {r["experiment"] for r in found["runs"]} == set(wanted)
+    assert all(r["results"] and r["status"] == "complete" for r in found["runs"])
+    report = (out / "report.md").read_text()
+    for words in ("Section 7.7", "Reset (software-reset)", "Section 8", "table capacity", "TCP"):
+        assert words in report
 
 
 def ends(values):

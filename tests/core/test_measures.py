@@ -26,8 +26,9 @@ from v6t.core.runs.plan import plan
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import ReferenceOptions
+from v6t.drivers.duts.registry import make_driver
 from v6t.procedures.trial import Event, Trial
-from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError
+from v6t.profiles.errors import DutError, EnvironmentLacking, TesterError, UsageError
 from v6t.tests.core.support import SIM, v6t
 
 pytestmark = pytest.mark.slow
@@ -453,6 +454,14 @@ def test_a_testbed_names_a_hook_by_its_command_or_with_limits():
     for wrong in ({"flush": " "}, {"flush": {"command": "x", "tries": 0}}, {"flush": 7}):
         with pytest.raises(ValidationError):
             ReferenceOptions.model_validate({"hooks": wrong})
+
+
+def test_a_driven_device_has_hooks_that_reset_it_and_no_others():
+    hooks = {"software-reset": "ssh dut systemctl restart tayga"}
+    driver = make_driver("tayga", {"hooks": hooks})
+    assert driver.hooks == {"software-reset": Hook(command=hooks["software-reset"])}
+    with pytest.raises(UsageError, match="the driver does that itself"):
+        make_driver("tayga", {"hooks": {"flush": "ssh dut flush"}})
 
 
 def said_of(values):

@@ -22,6 +22,7 @@ from v6t.core.modifiers import management
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.core.modifiers.management import Management
 from v6t.core.modifiers.repeated import Repeated
+from v6t.core.modifiers.routing import Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, streams_of
@@ -32,6 +33,7 @@ from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.session import Session
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.trial import Trial, TrialResult, result_from_json, result_to_json
 from v6t.profiles.compiler.schedule import order
@@ -43,7 +45,7 @@ from v6t.tests.drivers.duts.intents import ROUTER4
 from .support import v6t
 
 LAB, WHY = available()
-DRIVEN = ("management", "routing", "filters-1", "filters-25")
+DRIVEN = ("management", "snmp", "routing", "bgp", "filters-1", "filters-25")
 
 
 def asked(plugin="siit", tester="sim", **more):
@@ -111,7 +113,7 @@ def test_a_device_that_forwards_broadcasts_fails(tmp_path):
 def test_an_unknown_modifier():
     with pytest.raises(UsageError, match="there is no modifier 'broadcasts'"):
         resolve(flags=Flags("siit", tester="sim", modifier="broadcasts"))
-    assert MODIFIERS.names() == ["broadcast", *sorted(DRIVEN)]
+    assert MODIFIERS.names() == sorted(["broadcast", *DRIVEN])
     with pytest.raises(UsageError, match="dns64 is a technology of queries"):
         resolve(flags=Flags("dns64", tester="sim", modifier="broadcast"))
 
@@ -248,9 +250,11 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
 @pytest.mark.parametrize(("plugin", "dut", "modifier", "why"), [
     ("siit", "reference", "management", "needs a device driver"),
     ("ipv4-router", "command", "management", "reads nothing back"),
-    ("siit", "tayga", "filters-25", "makes no filters for siit"),
+    ("siit", "jool", "filters-25", "makes no filters for siit"),
     ("mape-br", "vpp", "filters-1", "makes no filters"),
     ("ipv4aas", "chain", "routing", "changes no routes"),
+    ("mape-br", "vpp", "snmp", "starts no SNMP agent"),
+    ("mape-br", "vpp", "bgp", "changes no routes under traffic by BGP"),
 ])  # fmt: skip
 def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, why):
     own = {"base": "false"} if dut == "command" else {}
@@ -258,7 +262,7 @@ def test_a_device_to_which_it_cannot_be_done(plugin, dut, modifier, why):
         plan_of(plugin, dut, modifier, dut_params=own)
 
 
-@pytest.mark.parametrize("modifier", ["management", "routing"])
+@pytest.mark.parametrize("modifier", ["management", "routing", "snmp", "bgp"])
 def test_benchmarks_without_a_stream_have_nothing_to_go_on_beside(modifier):
     for name in ("connection-rate", "teardown"):
         with pytest.raises(UsageError, match=f"{name} sends none"):
@@ -280,6 +284,8 @@ class Answering:
 
     def devices(self):
         return [("it", self)]
+
+    question = "show"
 
     def query(self):
         self.asked += 1
@@ -305,6 +311,42 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
     assert said.endswith("first trouble: it: show: not there")
     assert Management().summary([]) == []
+
+
+def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
+    trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
+    session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
+    session.plan = session.driver.plan(ROUTER4, session.driver.example(ROUTER4))
+    with pytest.raises(UsageError, match="no read-back's answer fits into one frame"):
+        Management().during(trial, SimpleNamespace(devices=lambda: [("it", session)]))
+
+
+def test_what_goes_ahead_of_a_trial_takes_no_change_of_it():
+    changed = []
+    session = SimpleNamespace(update_routes=lambda: changed.append(1) or "it")
+    ahead = Trial("preflight", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
+    assert Routing().during(ahead, session) is None
+    with Routing().during(replace(ahead, benchmark="throughput"), session) as repeated:
+        while not changed:
+            sleep(0.001)
+    assert repeated.counted["right"] == 1
+
+
+@pytest.mark.parametrize(("plugin", "dut", "into"), [
+    ("siit", "tayga", ["2001:2:0:1000::/120", "198.18.0.0/24"]),
+    ("nat64", "tayga-nftables", ["2001:db8:64::/96", "192.168.255.0/24"]),
+])  # fmt: skip
+def test_filters_before_a_translator_know_what_is_sent_into_it(plugin, dut, into):
+    plan, bound = plan_of(plugin, dut, "filters-1")
+    for side, version, to in zip(("left", "right"), ("ip6", "ip"), into, strict=True):
+        chain = plan.steps[-1].text.partition(f"chain from_{side} {{\n")[2].partition("  }\n")[0]
+        first = chain.splitlines()[0].split()
+        assert first[:2] == [version, "saddr"] and first[-1] == "accept"
+        sources, _, destinations = chain.splitlines()[0].partition("daddr")
+        assert to in destinations
+        own = [n for n in getattr(bound.intent, side)["routes"] if (":" in n) == (version == "ip6")]
+        assert all(net in sources for net in own)
+    assert plan.steps[-1].check.checker(plan.steps[-1].text) is None
 
 
 @pytest.mark.parametrize(("times", "right", "verdict", "said"), [
@@ -381,6 +423,8 @@ class Sending:
     def devices(self):
         return [("it", self)]
 
+    question = "show"
+
     def query(self):
         self.log.append("query")
         return "show"
@@ -431,12 +475,13 @@ def test_a_simulated_device_is_asked_nothing(tmp_path):
 @pytest.mark.parametrize("modifier", DRIVEN)
 def test_a_real_router_under_each(modifier, tmp_path):
     """The kernel's: it is asked and changed while frames pass, none of which is lost."""
-    if modifier.startswith("filters") and shutil.which("nft") is None:
-        pytest.skip("needs nft")
+    needed = {"filters-1": "nft", "filters-25": "nft", "snmp": "snmpd", "bgp": "bird"}.get(modifier)
+    if needed is not None and shutil.which(needed) is None:
+        pytest.skip(f"needs {needed}")
     run = resolve(flags=Flags(
         "ipv4-router", tester="embedded", dut="linux-router", modes=("bidirectional",),
         frame_sizes=(128,), benchmarks=("frame-loss",), modifier=modifier,
-        procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2}, "selftest": "cached",
+        procedure={"frame_loss": {"rates_fps": [1000], "duration_s": 1.2, "repetitions": 2}, "selftest": "cached",
                    "sending_time_tolerance": 5.0, "invalid_retries": 9},
     ))  # fmt: skip
     outcome = execute(bind(run), tmp_path / "out", Silent())
@@ -455,12 +500,14 @@ def test_a_real_router_under_each(modifier, tmp_path):
     done = [t["result"]["modifier"] for t in beside if t["trial"]["benchmark"] != "preflight"]
     assert all(each["times"] == each["right"] for each in done)
     measured = [t["result"]["modifier"] for t in trials if "frame-loss/" in t["trial"]["key"]]
-    assert measured and all(m["times"] == (2 if modifier == "management" else 1) for m in measured)
+    assert measured and all(
+        m["times"] == (1 if modifier in ("routing", "bgp") else 2) for m in measured
+    )
     (said,) = [said for said in outcome.caveats if said.startswith(f"{modifier}: ")]
     assert f"{sum(m['times'] for m in done):,} right" in said
     assert "what goes on beside the traffic is verified" in report
     assert said in resume(tmp_path / "out", Silent()).caveats
-    if modifier == "routing":
+    if modifier in ("routing", "bgp"):
         ways = [t["result"]["modifier"]["what"] for t in beside]
         assert len(set(ways)) == 2 and all(a != b for a, b in pairwise(ways))
 

@@ -75,7 +75,7 @@ def compared(name: str, paper: Any, ours: Any) -> bool:
 
 
 def test_every_experiment_is_transcribed():
-    assert set(PAPERS) == set(packaged())
+    assert set(PAPERS) == {name for name in packaged() if read(packaged()[name])[0].paper}
     for campaign, known in PAPERS.items():
         assert list(known) == list(experiments(campaign)), campaign
 

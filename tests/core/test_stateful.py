@@ -75,6 +75,44 @@ def test_everything_is_measured_and_reported(tmp_path, plugin):
         assert (tmp_path / "run" / f"{name}.csv").read_text().count("\n") > 1
 
 
+def test_bursts_and_overloads_pass_through_connections(tmp_path):
+    """RFC 8219 sections 7.5 and 7.6 of a stateful device: each trial has its connections."""
+    device = {"capacity_fps": 300_000, "buffer_frames": 20_000, "insertion_cps": 200_000}
+    names = ("throughput", "back-to-back", "system-recovery")
+    found = measured(tmp_path, *names, device=device, count=1000)
+    assert [found[n].get("not_measured") for n in names] == [None] * 3
+    assert {found[n]["conditions"]["connections"]["count"] for n in names} == {1000}
+    assert found["back-to-back"]["average"] > 10_000
+    for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines():
+        entry = json.loads(line.partition(" ")[2])
+        if entry["trial"]["benchmark"] in names[1:]:
+            assert entry["trial"]["connections"]["count"] == 1000
+
+
+def test_each_connection_is_a_flow(tmp_path):
+    """RFC 8219 section 10.2 of a stateful device: as many connections as flows, in turn both ways."""
+    run = wanted("flows", device={"insertion_cps": 200_000}, count=1000)
+    procedure = run.procedure.model_copy(
+        update={"flows": run.procedure.flows.model_copy(update={"counts": (1, 6)})}
+    )
+    outcome = execute(
+        bind(run.model_copy(update={"procedure": procedure})), tmp_path / "run", Silent()
+    )
+    assert any("each connection is a flow" in said for said in outcome.caveats)
+    (record,) = [r.to_json() for r in outcome.records if r.benchmark == "flows"]
+    points = [(p["flows"], p["start"]) for p in record["points"]]
+    assert points == [(1, "together"), (6, "together"), (6, "successive")]
+    seen = set()
+    for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines():
+        asked = json.loads(line.partition(" ")[2])["trial"]
+        if asked["key"].startswith(("flows", "successive")):
+            flows = int("".join(filter(str.isdigit, asked["key"].partition("-")[0])))
+            assert asked["connections"]["count"] == flows
+            assert asked["connections"]["reading"] == "linear"
+            seen.add(asked["key"].partition("-")[0])
+    assert seen == {"flows1", "flows6", "successive6"}
+
+
 def test_a_finished_run_is_read_again_without_measuring(tmp_path):
     measured(tmp_path, "connection-rate", "teardown", count=10_000)
     again = resume(tmp_path / "run", Silent())
@@ -255,7 +293,7 @@ REFUSED = {
         ("capacity",), {"capacity": {"first": 5_000_000}}, "begins with 5000000 connections",
     ),
     "a benchmark without connections": (
-        ("back-to-back",), {}, "back-to-back is not measured with connections",
+        ("rss-probe",), {}, "rss-probe is not measured with connections",
     ),
     "alpha above one": (("connection-rate",), {"alpha": 1.5}, "alpha"),
     "a share above 90 %": (("throughput",), {"rate_share": 0.95}, "rate_share"),

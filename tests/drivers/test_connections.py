@@ -15,6 +15,7 @@ from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import SessionState
 from v6t.drivers.embedded.connections import Connections as Known
 from v6t.drivers.embedded.connections import inside_endpoints
+from v6t.drivers.embedded.stateful import establishing, validating
 from v6t.drivers.oracle.connection_oracle import (
     ConnectionOracle,
     TableAt,
@@ -31,7 +32,14 @@ from v6t.drivers.tester import Phase
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.procedures.connection_types import Connections
-from v6t.procedures.trial import ClassCount, DirectionResult, Trial, TrialResult
+from v6t.procedures.trial import (
+    ClassCount,
+    DirectionResult,
+    Segment,
+    Starts,
+    Trial,
+    TrialResult,
+)
 from v6t.profiles import headerpolicy, inet, trailer
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.ends import ends_of
@@ -608,3 +616,15 @@ def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
     wrong = frames.copy()
     wrong[:, at] ^= 1
     assert equal(lenient, wrong, changed)[0] is False  # nothing stands for a wrong one
+
+
+def test_phase_1_is_one_stream_however_phase_2_goes():
+    """All connections from the first frame on, at one rate, whatever the trial's flows and rates are."""
+    trial = Trial(
+        *("flows", "k", 84, 64, "bidirectional", 1000.0, 2.0, 0.5, 0.0),
+        starts=Starts(25, 0.1), then=Segment(500.0, 1.0),
+    )  # fmt: skip
+    for asked in (establishing, validating):
+        first = asked(trial, Connections(count=25, rate_cps=1000.0))
+        assert (first.starts, first.then) == (None, None)
+        assert first.frames == 25

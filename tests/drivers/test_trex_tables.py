@@ -239,6 +239,8 @@ def test_marks_are_not_touched_where_there_are_none():
     [
         (1 << 28, (), "16,777,216"),
         ((1 << 24) + 1, (), "16,777,216"),
+        (100, ("two-rates", "loss-times"), "at one rate"),
+        (100, ("flow-starts",), "begin one after the other"),
         (4_000_000, ("frame-timeout",), "128 identifiers stamp 688,128"),
         (100_000, ("every-frame", "ipdv"), "32,768"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pydantic import Field
-from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.plan import Step, contains
 from v6t.plugins.nat.nat44 import Nat44, Nat44Params

@@ -10,7 +10,8 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver, routes, write_file
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.linux.steps import routes, write_file
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, contains
 from v6t.profiles.errors import UsageError

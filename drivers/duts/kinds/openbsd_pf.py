@@ -12,7 +12,7 @@ from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.openbsd_outputs import (
     cpu,

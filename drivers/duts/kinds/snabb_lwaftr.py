@@ -9,7 +9,8 @@ from ipaddress import ip_interface
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading, check_interfaces
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.softwires import softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Was, equals

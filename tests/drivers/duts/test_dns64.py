@@ -23,10 +23,13 @@ COUNT = round(QPS * SECONDS)
 class Asking:
     """A server between the tester's ports."""
 
-    def __init__(self, server: str, **params: str) -> None:
+    def __init__(self, server: str, threads: int = 1, **params: str) -> None:
         if package := missing(server, "directly"):
             pytest.skip(f"needs {package}")
-        self.bound = resolve_and_bind(flags=Flags(plugin="dns64", dut=server, params=params))
+        own = {"threads": str(threads)} if threads > 1 else {}
+        self.bound = resolve_and_bind(
+            flags=Flags(plugin="dns64", dut=server, params=params, dut_params=own)
+        )
         self.bench = Bench(self.bound)
         self.bench.load({})
 
@@ -72,6 +75,20 @@ def test_the_authoritative_server_is_reached_by_ipv6_too():
     with Asking("unbound", upstream="ipv6", prefix="2001:db8:64::/64") as device:
         found = device.ask(Queries(timeout_s=2.0))
         assert found.total("received") == COUNT, found.answers
+
+
+def test_several_processes_of_knot_share_the_queries_and_all_end():
+    """kresd has no threads: it forks, and what is forked does not end with the first."""
+    with Asking("knot-resolver", threads=2) as device:
+        found = device.ask(Queries(timeout_s=2.0))
+        assert found.total("received") == COUNT, found.answers
+        transport = device.bench.session.transport
+        place = f"{device.bound.driver.options.state_dir}/dns"
+        group = transport.run(f"cat {place}/knot-resolver.pid").out.strip()
+        own = f"ps -o stat= -g {group} | grep -v Z | grep -c . || true"
+        assert transport.run(own).out.strip() == "2"
+        device.bench.session.restore()
+        assert transport.run(own).out.strip() == "0"
 
 
 def test_another_prefix_on_the_device_is_a_wrong_record():

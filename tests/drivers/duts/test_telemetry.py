@@ -15,7 +15,8 @@ from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, verdict_
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
 from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
-from v6t.drivers.duts.kinds.linux.base import neighbours, telemetry
+from v6t.drivers.duts.kinds.linux import telemetry
+from v6t.drivers.duts.kinds.linux.steps import neighbours
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.telemetry import Sample, Watcher

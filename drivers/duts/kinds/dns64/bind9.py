@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
-from v6t.drivers.duts.kinds.linux.base import up
+from v6t.drivers.duts.kinds.linux.steps import up
 from v6t.drivers.duts.plan import Step, contains
 from v6t.profiles.intent_settings import Dns64
 

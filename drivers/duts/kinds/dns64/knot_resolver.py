@@ -11,7 +11,7 @@ from v6t.profiles.intent_settings import Dns64
 
 
 class KnotResolver(Dns64Server):
-    """CZ.NIC's kresd, one process."""
+    """CZ.NIC's kresd; each of its threads is a process of its own, and all share the cache."""
 
     name = "knot-resolver"
     title = "Knot Resolver"
@@ -21,7 +21,6 @@ class KnotResolver(Dns64Server):
     version_command = "kresd -V"
     process = "kresd"
     prefix_lengths = (96,)
-    most_threads = 1
 
     def read_version(self, text: str) -> str:
         """``Knot Resolver, version 5.6.0``."""
@@ -48,8 +47,15 @@ end)
 """
 
     def command(self, file: str, place: str) -> str:
-        """In the foreground."""
-        return f"kresd -n -c {file} {place}"
+        """In the foreground; version 5.6.0 forks as it is asked to, though its help is silent on it."""
+        more = f" -f {self.options.threads}" if self.options.threads > 1 else ""
+        return f"kresd -n{more} -c {file} {place}"
+
+    def ended(self, pid: str) -> str:
+        """Those that were forked do not end with the first one, but are in its group."""
+        if self.options.threads == 1:
+            return super().ended(pid)
+        return super().ended(pid).replace("kill $p", "kill -- -$p")
 
     def emptied(self, file: str, place: str) -> Step:
         """It looks for the file twenty times a second."""

@@ -9,10 +9,11 @@ from typing import ClassVar
 from pydantic import Field
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver, write_file
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, shown
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import Dns64
 
@@ -35,7 +36,6 @@ class Dns64Server(LinuxDriver):
     """Name of its configuration file."""
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
     """Of prefixes it makes records with."""
-    most_threads: ClassVar[int] = 256
 
     @abstractmethod
     def configuration(self, wanted: Dns64, place: str) -> str:
@@ -49,13 +49,17 @@ class Dns64Server(LinuxDriver):
     def emptied(self, file: str, place: str) -> Step:
         """What empties its cache."""
 
+    def ended(self, pid: str) -> str:
+        """Shell line that ends it."""
+        return stop(pid, self.process)
+
     def before_start(self, place: str) -> Sequence[Step]:
         """What it needs beside its configuration."""
         del place
         return ()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        """Prefixes and threads it does not know."""
+        """Prefixes it does not know."""
         super().refuse(intent, facts)
         prefix = Dns64.of(intent).prefix
         if prefix.prefixlen not in self.prefix_lengths:
@@ -63,11 +67,6 @@ class Dns64Server(LinuxDriver):
             raise UsageError(
                 f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}",
                 "set the plugin's parameter prefix, e.g. prefix=2001:db8:64::/96",
-            )
-        if self.options.threads > self.most_threads:
-            raise UsageError(
-                f"{self.name} runs with {self.most_threads} thread here, not {self.options.threads}",
-                "leave dut.options.threads out",
             )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
@@ -89,21 +88,14 @@ class Dns64Server(LinuxDriver):
             facts,
             [
                 *self.base(intent, facts),
-                Step(
-                    f"mkdir -m 700 {place}",
-                    "a directory for the server's files",
-                    undo=f"find {place} -depth -delete",
-                    before=f"ls -d {place} 2>/dev/null || true",
-                    was=Was.FOREIGN,
-                    check=contains(f"ls -d {place}", place),
-                ),
+                directory(place, "a directory for the server's files"),
                 *self.before_start(place),
                 write_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
                 Step(
                     f"cd {place} && {{ setsid {run} >{place}/{self.name}.log 2>&1 </dev/null & "
                     f"echo $! >{pid}; }}",
                     "the server itself",
-                    undo=stop(pid, self.process),
+                    undo=self.ended(pid),
                     before=f"ls {pid} 2>/dev/null; {listens}; true",
                     was=Was.FOREIGN,
                     check=self.answering(listens, pid),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from ipaddress import collapse_addresses, ip_address, ip_interface, ip_network
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import collapse_addresses, ip_address, ip_network
 from typing import Any
 
 from v6t.drivers.duts import way
 from v6t.drivers.duts.driver import Driver, Reading, check_interfaces
 from v6t.drivers.duts.facts import LINUX, Facts, Interface, linux_facts, programs_section
-from v6t.drivers.duts.kinds.linux import telemetry, tuning
+from v6t.drivers.duts.kinds.linux import bgp, snmp, telemetry, tuning
+from v6t.drivers.duts.kinds.linux.steps import address, neighbours, routes, sysctl, up
 from v6t.drivers.duts.kinds.spare import spare, two_ways
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import (
@@ -19,17 +20,14 @@ from v6t.drivers.duts.plan import (
     Plan,
     Step,
     Was,
-    checked,
     contains,
-    equals,
-    shown,
 )
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import IntentSettings, Nat, settings_of
 
 SIDES = ("left", "right")
-SHOWN_ROUTES = 64
-"""Up to so many routes are looked up one by one before they are added."""
+ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
+"""Programs that are looked for on every device; only the first two have to be there."""
 
 
 OWN_TIMEOUT_S = 30
@@ -55,7 +53,7 @@ class LinuxDriver(Driver):
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
-        wanted = dict.fromkeys(("ip", "sysctl", "ethtool", *self.programs, *self.helpers))
+        wanted = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
         ssh = self.options.ssh
         return {
             **LINUX,
@@ -89,7 +87,7 @@ class LinuxDriver(Driver):
             system="Linux",
             version=self.options.version or self.versions[-1],
             interfaces=interfaces,
-            programs=frozenset({"ip", "sysctl", "ethtool", *self.programs, *self.helpers}),
+            programs=frozenset({*ALWAYS, *self.programs, *self.helpers}),
         )
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
@@ -123,10 +121,26 @@ class LinuxDriver(Driver):
         beside = {f"{side}-bg": port for side, port in self.asides(intent).items()}
         return {**self.ports(intent), **beside}
 
+    def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
+        """Net-SNMP's."""
+        del intent
+        return snmp.steps(facts, self.options.state_dir)
+
     def updates(self, intent: Intent, facts: Facts) -> Change | None:
         """See :meth:`moved_route`; not the one that a benchmark moves."""
         del facts
         return self.moved_route(intent, skip=int(IntentSettings.of(intent).reconfigures))
+
+    def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:
+        """BIRD's, for the same route; None: the sides have no version of IP in common."""
+        ways = two_ways(intent, self.ports(intent))
+        if ways is None:
+            return None
+        version, there, back = ways
+        net = spare(intent, version, skip=int(IntentSettings.of(intent).reconfigures))
+        return bgp.steps(
+            facts, self.options.state_dir, version, str(net), {"there": there, "back": back}
+        )
 
     def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
         """A route to a network without hosts, by a tester's host on the right and by one on the left.
@@ -195,121 +209,6 @@ class LinuxDriver(Driver):
         )
 
 
-def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
-    """Kernel settings; those there before are written back."""
-    words = " ".join(f"{name}={value}" for name, value in values.items())
-    names = " ".join(values)
-    return Step(
-        f"sysctl -q -w {words}",
-        why,
-        undo="sysctl -q -e -p -",
-        undo_text="{old}",
-        before=f"sysctl -e {names}{also}",
-        check=equals(f"sysctl -n {names}", "\n".join(str(v) for v in values.values())),
-    )
-
-
-def address(text: str, port: str) -> Step:
-    """One address, without duplicate address detection."""
-    given = ip_interface(text)
-    nodad = " nodad" if given.version == 6 else ""
-    show = f"ip -o -{given.version} addr show dev {port} to {given.ip}/{given.max_prefixlen}"
-
-    def checker(output: str) -> str | None:
-        if f" {given.with_prefixlen} " not in output:
-            return f"{text} is not on {port}; it says {shown(output)}"
-        bad = [w for w in ("tentative", "dadfailed") if w in output]
-        return f"{text} is {bad[0]}" if bad else None
-
-    return Step(
-        f"ip -{given.version} addr replace {given.with_prefixlen} dev {port}{nodad}",
-        f"the device's address on {port}",
-        undo=f"ip -{given.version} addr del {given.with_prefixlen} dev {port}",
-        before=f"{show} || true",  # an interface of the plan's own is not there yet
-        was=Was.THERE,
-        gone=tuning.gone(port),
-        check=checked(show, checker, f"{given.with_prefixlen}, not tentative"),
-    )
-
-
-def neighbours(entries: Mapping[str, str], port: str) -> Step:
-    """Permanent entries: the device asks for nobody during trials."""
-    lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
-    again = (
-        f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
-        f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
-    )
-    show = f"ip neigh show dev {port} nud permanent"
-
-    def checker(output: str) -> str | None:
-        found = {w[0]: w[2] for w in map(str.split, output.splitlines()) if len(w) > 3}
-        for a, m in entries.items():
-            if found.get(str(ip_address(a)), "").lower() != m.lower():
-                return f"{a} is not a permanent neighbour with {m} on {port}"
-        return None
-
-    return Step(
-        "ip -batch -",
-        f"the tester's hosts behind {port}: told, so that none is asked for",
-        text="\n".join(lines) + "\n",
-        undo=again,
-        undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),
-        before=f"{show} || true",
-        gone=tuning.gone(port),
-        check=checked(show, checker, f"{len(entries)} permanent"),
-    )
-
-
-def routes(entries: Mapping[str, str], why: str) -> Step:
-    """Routes that are not there yet.
-
-    Args:
-        entries: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix.
-        why: of the step.
-    """
-    lines = [f"route add {net} {to} proto 86" for net, to in entries.items()]
-    looked = list(entries)[:SHOWN_ROUTES]
-    show = "; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in looked)
-    ways = [" ".join(to.split()) for to in list(entries.values())[:SHOWN_ROUTES]]
-
-    def checker(output: str) -> str | None:
-        seen = output.splitlines()
-        for net, to in zip(looked, ways, strict=True):
-            # a single host is shown without its prefix length
-            names = {net, net.rpartition("/")[0]}
-            if not any(line.split(" ")[0] in names and to in line for line in seen):
-                return f"there is no route to {net} {to}; it says {shown(output)}"
-        return None
-
-    return Step(
-        "ip -batch -",
-        why,
-        text="\n".join(lines) + "\n",
-        undo="ip -force -batch - 2>/dev/null\ntrue",
-        undo_text="".join(f"route del {net} {to} proto 86\n" for net, to in entries.items()),
-        before=show,
-        was=Was.FOREIGN,
-        check=checked(show, checker, f"{len(entries)} of v6t (proto 86)"),
-    )
-
-
-def write_file(path: str, text: str, why: str, mode: str = "600") -> Step:
-    """A file of v6t's own directory."""
-    return Step(
-        f"umask 077; cat >{path} && chmod {mode} {path}",
-        why,
-        text=text,
-        undo=f"rm -f {path}",
-        before=f"ls {path} 2>/dev/null || true",
-        was=Was.FOREIGN,
-        check=checked(
-            f"cat {path}",
-            lambda out: None if out.strip() == text.strip() else "the file holds something else",
-            "what was written",
-        ),
-    )
-
-
 def _side(side: Mapping[str, Any], port: str, mode: str) -> list[Step]:
     steps = [address(a, port) for a in side.get("addresses", ())]
     entries = dict(side.get("neighbours", {}))
@@ -366,23 +265,6 @@ def _mtu(name: str, mtu: int) -> Step:
         before=f"ip -o link show dev {name} | sed 's/.* mtu \\([0-9]*\\) .*/\\1/'",
         gone=tuning.gone(name),
         check=contains(f"ip -o link show dev {name}", f" mtu {mtu} "),
-    )
-
-
-def up(name: str, why: str = "") -> Step:
-    """An interface that is up, and down again where it was."""
-
-    def checker(output: str) -> str | None:
-        return None if "LOWER_UP" in output else f"{name} has no carrier: {shown(output)}"
-
-    return Step(
-        f"ip link set dev {name} up",
-        why or f"{name} carries test traffic",
-        undo=f"ip link set dev {name} down",
-        before=f"ip -o link show dev {name} up | sed 's/.*/up/'",
-        was=Was.THERE,
-        gone=tuning.gone(name),
-        check=checked(f"ip -o link show dev {name}", checker, "LOWER_UP"),
     )
 
 

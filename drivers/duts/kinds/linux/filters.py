@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import (
     collapse_addresses,
     ip_address,
@@ -24,7 +24,13 @@ TO = 100
 """What is added to the last number of a denied source for its destination."""
 
 
-def steps(intent: Intent, facts: Facts, ports: Mapping[str, str], count: int) -> list[Step]:
+def steps(
+    intent: Intent,
+    facts: Facts,
+    ports: Mapping[str, str],
+    count: int,
+    translated: Mapping[str, Sequence[Any]] | None = None,
+) -> list[Step]:
     """So many conditions for what comes in on either side; nothing else from there is forwarded.
 
     What the device forwards for anybody else is none of the filters' business: the chain accepts.
@@ -34,6 +40,8 @@ def steps(intent: Intent, facts: Facts, ports: Mapping[str, str], count: int) ->
         facts: of the device.
         ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.
         count: conditions of each direction; the one in the middle lets the test traffic pass.
+        translated: of a device that translates, by side, the networks that packets from there are
+            addressed to; None: they are addressed to the hosts of the other side.
 
     Raises:
         DutError: the device lacks nftables.
@@ -44,11 +52,13 @@ def steps(intent: Intent, facts: Facts, ports: Mapping[str, str], count: int) ->
             "apt-get install nftables",
         )
     ways = two_ways(intent, ports)
-    if ways is None:
+    if ways is None and not translated:
         return []
     lines = [f"table {TABLE} {{"]
     for side, other in (("left", "right"), ("right", "left")):
-        rules = _chain(intent, ways[0], getattr(intent, side), getattr(intent, other), count)
+        to = [] if translated is None else list(translated[side])
+        first = to[0].version if to else 4 if ways is None else ways[0]
+        rules = _chain(intent, first, getattr(intent, side), getattr(intent, other), count, to)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
     for name, port in ports.items():
@@ -77,7 +87,12 @@ def steps(intent: Intent, facts: Facts, ports: Mapping[str, str], count: int) ->
 
 
 def _chain(
-    intent: Intent, first: int, here: Mapping[str, Any], there: Mapping[str, Any], count: int
+    intent: Intent,
+    first: int,
+    here: Mapping[str, Any],
+    there: Mapping[str, Any],
+    count: int,
+    to: list[Any],
 ) -> Iterator[str]:
     """``block A to B`` of addresses that no test packet has, ``forward A to B`` among them.
 
@@ -89,6 +104,8 @@ def _chain(
         if number == before + 1:
             for version in (first, 10 - first):
                 sources, destinations = _networks(here, version), _networks(there, version)
+                if version == first:
+                    destinations = list(collapse_addresses([*destinations, *to]))
                 if sources and destinations:
                     yield _rule(version, _set(sources), _set(destinations), "accept")
         else:

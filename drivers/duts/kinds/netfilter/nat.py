@@ -12,8 +12,8 @@ from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.linux.base import sysctl
 from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import sysctl
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Step, checked, shown
 from v6t.profiles.errors import DutError, UsageError

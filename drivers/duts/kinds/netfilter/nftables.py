@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.driver import NetfilterNat
 from v6t.drivers.duts.kinds.spare import spare4

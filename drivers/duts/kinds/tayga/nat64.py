@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
+from typing import Any
 
 from pydantic import Field
 from v6t.drivers.duts.facts import Facts
@@ -51,6 +52,16 @@ class TaygaNftables(Conntracked, siit.Tayga):
                 f"set dynamic_pool to a /{32 - (clients + 2).bit_length()} or shorter",
             )
 
+    def ipv6_side(self, intent: Intent) -> str:
+        """That of the clients."""
+        del intent
+        return "left"
+
+    def into(self, intent: Intent) -> list[Any]:
+        """The clients' IPv4 addresses, which conntrack has put back before packets are filtered."""
+        prefix = addresses.prefix_of(intent)
+        return [IPv4Network(self.options.dynamic_pool), *([prefix] if prefix else [])]
+
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         place, inner = self.options.state_dir, IPv4Network(self.options.dynamic_pool)
@@ -62,7 +73,7 @@ class TaygaNftables(Conntracked, siit.Tayga):
             f"tun-device {siit.TUN}\nipv4-addr {inner[1]}\nipv6-addr {own6}\nprefix {prefix}\n"
             f"dynamic-pool {inner}\ndata-dir {place}\n"
         )
-        ways = {str(inner): f"dev {siit.TUN}", str(prefix): f"dev {siit.TUN}"}
+        ways = {str(net): f"dev {siit.TUN}" for net in self.into(intent)}
         given = nat.pool_of(intent, can=("udp_timeout_s",))
         pool = nat.Pool((str(inner),), given.addresses, given.low, given.high)
         port = self.port(intent, "right")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any, ClassVar
 
@@ -11,9 +11,10 @@ from v6t.drivers.duts.driver import Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
-from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.linux.base import LinuxDriver, routes, write_file
+from v6t.drivers.duts.kinds.linux import filters, telemetry
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import routes, write_file
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, contains, equals
 from v6t.profiles.errors import UsageError
@@ -56,6 +57,7 @@ class Tayga(LinuxDriver):
     versions = ("0.9.2-8",)
     options_model = TaygaOptions
     programs: Mapping[str, str] = {"tayga": "tayga"}
+    helpers = (filters.PROGRAM,)
     version_command = "dpkg-query -W -f '${Version}' tayga || echo unknown"
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
@@ -92,14 +94,32 @@ class Tayga(LinuxDriver):
             f"link {TUN}": Reading(f"ip -s -o link show dev {TUN}", telemetry.link),
         }
 
+    def into(self, intent: Intent) -> list[Any]:
+        """Networks that are routed into the translator, of both versions of IP."""
+        four, six = addresses.through_translator(intent)
+        return [*four, *six]
+
+    def ipv6_side(self, intent: Intent) -> str:
+        """Where what is translated is IPv6."""
+        return addresses.ipv6_side(intent)
+
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+        """Before the translator, for what comes in on either side."""
+        six = self.ipv6_side(intent)
+        versions = {side: 6 if side == six else 4 for side in ("left", "right")}
+        translated = {
+            side: [net for net in self.into(intent) if net.version == version]
+            for side, version in versions.items()
+        }
+        return filters.steps(intent, facts, self.all_ports(intent), count, translated)
+
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""
         lines = [f"tun-device {TUN}", *self._own(intent)]
         prefix = addresses.prefix_of(intent)
         lines += [f"prefix {prefix}"] if prefix else []
         lines += [f"map {four} {six}" for four, six in map(_shortest, addresses.eams(intent))]
-        four, six = addresses.through_translator(intent)
-        ways = {str(net): f"dev {TUN}" for net in (*four, *six)}
+        ways = {str(net): f"dev {TUN}" for net in self.into(intent)}
         parts = running(self.options, intent, "\n".join(lines) + "\n", ways)
         return self.finish(
             facts,

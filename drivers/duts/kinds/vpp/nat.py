@@ -16,6 +16,8 @@ from v6t.profiles.intent_settings import Nat, Nat64, settings_of
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
 PORTS = (1024, 65535)
+TENANT = 4086
+"""A VRF that nobody is in."""
 _CAN = {"nat44": ("udp_timeout_s", "session_limit"), "nat64": ("session_limit",)}
 """Limits that can be told, by the names of the settings."""
 
@@ -134,7 +136,10 @@ def _nat44(
 
 
 def beside(intent: Intent, cli: Cli) -> Change:
-    """A public address of NAT44 that no connection has."""
+    """A public address of NAT44 that no connection has: it is another tenant's, with a VRF of its own.
+
+    Without that VPP gives it to connections that are made after it was added.
+    """
     first = spare4(intent).network_address + 77
     other, show = first + 1, cli("show nat44 addresses")
 
@@ -144,8 +149,8 @@ def beside(intent: Intent, cli: Cli) -> Change:
 
     return Change(
         "a public address",
-        add=cli(f"nat44 add address {first}"),
-        change=f"{gone(first)}; {cli(f'nat44 add address {other}')}",
+        add=cli(f"nat44 add address {first} tenant-vrf {TENANT}"),
+        change=f"{gone(first)}; {cli(f'nat44 add address {other} tenant-vrf {TENANT}')}",
         remove=f"{gone(first)}; {gone(other)}",
         look=f"{show} | grep -wF -e {first} -e {other} || true",
         added=str(first),

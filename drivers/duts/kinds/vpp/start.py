@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from v6t.drivers.duts.kinds.linux.base import write_file
+from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, contains
 
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite", "det44")

@@ -1,0 +1,23 @@
+"""A route beside the traffic is moved by BGP, and read back (RFC 2544 section 11.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from v6t.core.modifiers.routing import INTERVAL_S, Routing
+
+
+class Bgp(Routing):
+    """The updates of a speaker that the driver starts, in place of the driver's own commands."""
+
+    name = "bgp"
+    settings: ClassVar[Mapping[str, Any]] = {"updates": True, "speaker": True}
+
+    @property
+    def words(self) -> str:
+        """See the base class."""
+        return (
+            "a trial begins with a BGP update for a network that no test frame goes to, sent by a speaker "
+            f"on the device itself and read back from its routing table, another one every {INTERVAL_S:g} s"
+        )

@@ -1,0 +1,105 @@
+"""A BGP speaker beside a Linux device, whose updates move a route (RFC 2544 section 11.3)."""
+
+from __future__ import annotations
+
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import up, write_file
+from v6t.drivers.duts.plan import Change, Step, Was, contains
+from v6t.profiles.errors import DutError
+
+DAEMON, ASKED = "bird", "birdc"
+AS = 65000
+ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
+"""Addresses and ports of the session: other than 179, which the device may use."""
+
+
+def steps(
+    facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
+) -> tuple[list[Step], Change]:
+    """BIRD as the device's router and BIRD as its neighbour, and the route that the neighbour moves.
+
+    Args:
+        facts: of the device.
+        state_dir: for files and sockets.
+        version: of IP.
+        net: without hosts.
+        ways: two next hops with their interfaces, by the names of what announces them.
+
+    Raises:
+        DutError: the device has no BIRD.
+    """
+    if not {DAEMON, ASKED} <= facts.programs:
+        raise DutError(
+            f"the device lacks the program {DAEMON}, with which BGP is spoken",
+            "apt-get install bird2",
+        )
+    family = f"ipv{version}"
+    parts = {
+        "router": f"protocol kernel {{ {family} {{ import none; "
+        'export where proto = "neighbour"; }; }\n'
+        f"protocol bgp neighbour {{\n  {_session(ROUTER, SPEAKER)}\n"
+        f"  {family} {{ import all; export none; }};\n}}\n",
+        "speaker": "".join(
+            f"protocol static {name} {{ disabled; {family}; route {net} via {host}; }}\n"
+            for name, (host, _) in ways.items()
+        )
+        + f"protocol bgp neighbour {{\n  {_session(SPEAKER, ROUTER)}\n"
+        f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
+    }
+    made = [up("lo", "the speaker is reached over it")]
+    for number, (role, text) in enumerate(parts.items(), 1):
+        made += _running(state_dir, role, number, family, text)
+    show = f"ip -{version} route show exact {net}"
+    session = f"{ASKED} -s {state_dir}/bgp-speaker.ctl show protocols neighbour"
+    stands = (
+        f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
+        f"sleep 0.1; done; {session}"
+    )
+    made.append(Step("true", "the session of both", check=contains(stands, "Established")))
+    say = f"{ASKED} -s {state_dir}/bgp-speaker.ctl"
+    seen = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
+    one, other = ways
+
+    def announce(name: str, not_: str) -> str:
+        wait = f"until {show} | grep -qF '{seen[name]}'; do n=$((n+1)); [ $n -lt 100 ] || exit 1"
+        return (
+            f"{say} enable {name} >/dev/null && {say} disable {not_} >/dev/null; n=0; {wait}; "
+            "sleep 0.1; done"
+        )
+
+    nothing = f"{say} disable {one} >/dev/null 2>&1; {say} disable {other} >/dev/null 2>&1; true"
+    change = Change(
+        "a route that BGP announces",
+        add=announce(one, other),
+        change=announce(other, one),
+        remove=nothing,
+        look=show,
+        added=seen[one],
+        changed=seen[other],
+    )
+    return made, change
+
+
+def _session(own: tuple[str, int], other: tuple[str, int]) -> str:
+    """Within one AS, so that the next hop stays what it is."""
+    return (
+        f"local {own[0]} port {own[1]} as {AS}; neighbor {other[0]} port {other[1]} as {AS}; "
+        "connect delay time 1; connect retry time 1; error wait time 1, 2;"
+    )
+
+
+def _running(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
+    file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
+    head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
+    return [
+        write_file(file, head + text, f"BIRD's configuration, {role}"),
+        Step(
+            f"{DAEMON} -c {file} -s {socket} -P {pid}",
+            f"BIRD, {role}",
+            undo=f"( {stop(pid, DAEMON)} ) && rm -f {socket}",
+            before=f"ls {pid} 2>/dev/null || true",
+            was=Was.FOREIGN,
+            check=contains(f"cat /proc/$(cat {pid})/comm", DAEMON),
+        ),
+    ]

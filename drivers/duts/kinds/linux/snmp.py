@@ -1,0 +1,53 @@
+"""An SNMP agent of v6t's own on a Linux device, which is asked under traffic (RFC 2544 section 11.2)."""
+
+from __future__ import annotations
+
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.steps import directory, up, write_file
+from v6t.drivers.duts.plan import Check, Step, Was, contains, equals
+from v6t.profiles.errors import DutError
+
+AGENT, CLIENT = "snmpd", "snmpget"
+PORT = 16161
+"""Beside an agent that the device has already."""
+FORWARDING = ".1.3.6.1.2.1.4.1.0"
+"""ipForwarding of the MIB-II (RFC 4293): 1 where the driver has made a router of the device."""
+
+
+def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
+    """The agent, and what it is asked.
+
+    Raises:
+        DutError: the device has no agent.
+    """
+    for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
+        if program not in facts.programs:
+            raise DutError(
+                f"the device lacks the program {program}, with which SNMP is spoken",
+                f"apt-get install {package}",
+            )
+    place = f"{state_dir}/snmp"
+    file, pid = f"{place}/agent.conf", f"{place}/agent.pid"
+    text = f"agentaddress udp:127.0.0.1:{PORT}\nrocommunity v6t 127.0.0.1\n"
+    query = equals(
+        f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU 127.0.0.1:{PORT} {FORWARDING}", "1"
+    )
+    start = (
+        f"SNMP_PERSISTENT_DIR={place} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
+        f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
+        "sleep 0.2; done"
+    )
+    return [
+        up("lo", "the agent is asked over it"),
+        directory(place, "a directory for the agent's files"),
+        write_file(file, text, "the SNMP agent's configuration"),
+        Step(
+            start,
+            "an SNMP agent of v6t's own",
+            undo=stop(pid, AGENT),
+            before=f"ls {pid} 2>/dev/null || true",
+            was=Was.FOREIGN,
+            check=contains(f"cat /proc/$(cat {pid})/comm", AGENT),
+        ),
+    ], query

@@ -1,0 +1,163 @@
+"""Steps that Linux drivers share: settings, addresses, neighbours, routes, files, interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_interface, ip_network
+
+from v6t.drivers.duts.kinds.linux import tuning
+from v6t.drivers.duts.plan import (
+    Step,
+    Was,
+    checked,
+    contains,
+    equals,
+    shown,
+)
+
+SHOWN_ROUTES = 64
+"""Up to so many routes are looked up one by one before they are added."""
+
+
+def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
+    """Kernel settings; those there before are written back."""
+    words = " ".join(f"{name}={value}" for name, value in values.items())
+    names = " ".join(values)
+    return Step(
+        f"sysctl -q -w {words}",
+        why,
+        undo="sysctl -q -e -p -",
+        undo_text="{old}",
+        before=f"sysctl -e {names}{also}",
+        check=equals(f"sysctl -n {names}", "\n".join(str(v) for v in values.values())),
+    )
+
+
+def address(text: str, port: str) -> Step:
+    """One address, without duplicate address detection."""
+    given = ip_interface(text)
+    nodad = " nodad" if given.version == 6 else ""
+    show = f"ip -o -{given.version} addr show dev {port} to {given.ip}/{given.max_prefixlen}"
+
+    def checker(output: str) -> str | None:
+        if f" {given.with_prefixlen} " not in output:
+            return f"{text} is not on {port}; it says {shown(output)}"
+        bad = [w for w in ("tentative", "dadfailed") if w in output]
+        return f"{text} is {bad[0]}" if bad else None
+
+    return Step(
+        f"ip -{given.version} addr replace {given.with_prefixlen} dev {port}{nodad}",
+        f"the device's address on {port}",
+        undo=f"ip -{given.version} addr del {given.with_prefixlen} dev {port}",
+        before=f"{show} || true",  # an interface of the plan's own is not there yet
+        was=Was.THERE,
+        gone=tuning.gone(port),
+        check=checked(show, checker, f"{given.with_prefixlen}, not tentative"),
+    )
+
+
+def neighbours(entries: Mapping[str, str], port: str) -> Step:
+    """Permanent entries: the device asks for nobody during trials."""
+    lines = [f"neigh replace {a} lladdr {m} dev {port} nud permanent" for a, m in entries.items()]
+    again = (
+        f"ip -force -batch -\nprintf '%s\\n' {{old}} | while read a l m s; do "
+        f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
+    )
+    show = f"ip neigh show dev {port} nud permanent"
+
+    def checker(output: str) -> str | None:
+        found = {w[0]: w[2] for w in map(str.split, output.splitlines()) if len(w) > 3}
+        for a, m in entries.items():
+            if found.get(str(ip_address(a)), "").lower() != m.lower():
+                return f"{a} is not a permanent neighbour with {m} on {port}"
+        return None
+
+    return Step(
+        "ip -batch -",
+        f"the tester's hosts behind {port}: told, so that none is asked for",
+        text="\n".join(lines) + "\n",
+        undo=again,
+        undo_text="".join(f"neigh del {a} dev {port}\n" for a in entries),
+        before=f"{show} || true",
+        gone=tuning.gone(port),
+        check=checked(show, checker, f"{len(entries)} permanent"),
+    )
+
+
+def routes(entries: Mapping[str, str], why: str) -> Step:
+    """Routes that are not there yet.
+
+    Args:
+        entries: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix.
+        why: of the step.
+    """
+    lines = [f"route add {net} {to} proto 86" for net, to in entries.items()]
+    looked = list(entries)[:SHOWN_ROUTES]
+    show = "; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in looked)
+    ways = [" ".join(to.split()) for to in list(entries.values())[:SHOWN_ROUTES]]
+
+    def checker(output: str) -> str | None:
+        seen = output.splitlines()
+        for net, to in zip(looked, ways, strict=True):
+            # a single host is shown without its prefix length
+            names = {net, net.rpartition("/")[0]}
+            if not any(line.split(" ")[0] in names and to in line for line in seen):
+                return f"there is no route to {net} {to}; it says {shown(output)}"
+        return None
+
+    return Step(
+        "ip -batch -",
+        why,
+        text="\n".join(lines) + "\n",
+        undo="ip -force -batch - 2>/dev/null\ntrue",
+        undo_text="".join(f"route del {net} {to} proto 86\n" for net, to in entries.items()),
+        before=show,
+        was=Was.FOREIGN,
+        check=checked(show, checker, f"{len(entries)} of v6t (proto 86)"),
+    )
+
+
+def write_file(path: str, text: str, why: str, mode: str = "600") -> Step:
+    """A file of v6t's own directory."""
+    return Step(
+        f"umask 077; cat >{path} && chmod {mode} {path}",
+        why,
+        text=text,
+        undo=f"rm -f {path}",
+        before=f"ls {path} 2>/dev/null || true",
+        was=Was.FOREIGN,
+        check=checked(
+            f"cat {path}",
+            lambda out: None if out.strip() == text.strip() else "the file holds something else",
+            "what was written",
+        ),
+    )
+
+
+def directory(path: str, why: str) -> Step:
+    """For files of a program of v6t's own, which goes with all that is in it."""
+    return Step(
+        f"mkdir -m 700 {path}",
+        why,
+        undo=f"find {path} -depth -delete",
+        before=f"ls -d {path} 2>/dev/null || true",
+        was=Was.FOREIGN,
+        check=contains(f"ls -d {path}", path),
+    )
+
+
+def up(name: str, why: str = "") -> Step:
+    """An interface that is up, and down again where it was."""
+
+    def checker(output: str) -> str | None:
+        return None if "LOWER_UP" in output else f"{name} has no carrier: {shown(output)}"
+
+    return Step(
+        f"ip link set dev {name} up",
+        why or f"{name} carries test traffic",
+        undo=f"ip link set dev {name} down",
+        before=f"ip -o link show dev {name} up | sed 's/.*/up/'",
+        was=Was.THERE,
+        gone=tuning.gone(name),
+        check=checked(f"ip -o link show dev {name}", checker, "LOWER_UP"),
+    )
