@@ -289,8 +289,8 @@ def _kill(intent: Intent) -> str:
 def _reload(intent: Intent) -> str:
     """The file's own rules; a limit below what is in use is refused until the purge has run."""
     return (
-        f"{_kill(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
-        f"[ $n -lt {UNDO_TRIES} ] || break; sleep 1; done"
+        f"({_kill(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
+        f"[ $n -lt {UNDO_TRIES} ] || exit 1; sleep 1; done)"
     )
 
 
