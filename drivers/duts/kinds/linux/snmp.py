@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.process import stop
-from v6t.drivers.duts.kinds.linux.steps import directory, up, write_file
+from v6t.drivers.duts.kinds.linux.steps import directory, write_file
 from v6t.drivers.duts.plan import Check, Step, Was, contains, equals
 from v6t.profiles.errors import DutError
 
 AGENT, CLIENT = "snmpd", "snmpget"
-PORT = 16161
-"""Beside an agent that the device has already."""
 FORWARDING = ".1.3.6.1.2.1.4.1.0"
 """ipForwarding of the MIB-II (RFC 4293): 1 where the driver has made a router of the device."""
 
@@ -29,17 +27,19 @@ def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
             )
     place = f"{state_dir}/snmp"
     file, pid = f"{place}/agent.conf", f"{place}/agent.pid"
-    text = f"agentaddress udp:127.0.0.1:{PORT}\nrocommunity v6t 127.0.0.1\n"
-    query = equals(
-        f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU 127.0.0.1:{PORT} {FORWARDING}", "1"
+    # no port: one may be in use, and each query by UDP would be a connection in the device's table
+    at = f"unix:{place}/agent.sock"
+    text = (
+        f"agentaddress {at}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
+        'view all included .1\naccess v6t "" v2c noauth exact all none none\n'
     )
+    query = equals(f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {at} {FORWARDING}", "1")
     start = (
         f"SNMP_PERSISTENT_DIR={place} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
         f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
         "sleep 0.2; done"
     )
     return [
-        up("lo", "the agent is asked over it"),
         directory(place, "a directory for the agent's files"),
         write_file(file, text, "the SNMP agent's configuration"),
         Step(
