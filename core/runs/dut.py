@@ -105,14 +105,22 @@ def plan_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 
 
 @contextmanager
-def session(bound: BoundRun, say: Say, keep: Path | None = None) -> Iterator[DeviceSession]:
+def session(
+    bound: BoundRun, say: Say, keep: Path | None = None, *, partly: bool = False
+) -> Iterator[DeviceSession]:
     """An open session with a device elsewhere, or with a lab device that stands.
+
+    Args:
+        bound: whose device.
+        say: told what happens.
+        keep: local directory for a copy of the undo record.
+        partly: machines of the lab that do not stand any more are left out.
 
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
     """
-    opened = _session(bound, say, keep)
+    opened = _session(bound, say, keep, partly=partly)
     opened.open()
     try:
         yield opened
@@ -208,10 +216,14 @@ def restore(
         by_script: run ``undo.sh`` where the record beside it is damaged.
     """
     labs = _labs(bound)
-    if labs and not any(lab.running() for lab in labs):
+    gone = [lab.name for lab in labs if not lab.running()]
+    elsewhere = [ssh for ssh in bound.driver.logins(bound.intent) if ssh is not None and ssh.host]
+    if labs and len(gone) == len(labs) and not elsewhere:
         return ["there is no such lab device; nothing is left of it"]
+    for name in gone:
+        say(f"the lab device {name} does not stand any more; nothing is left of it")
     try:
-        with session(bound, say, keep) as device:
+        with session(bound, say, keep, partly=True) as device:
             return device.restore(forget=forget, by_script=by_script)
     finally:
         for lab in labs:
@@ -248,7 +260,7 @@ def _labs(bound: BoundRun) -> list[LabSsh]:
     return [LabSsh(name) for name in names]
 
 
-def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
+def _session(bound: BoundRun, say: Say, keep: Path | None, *, partly: bool) -> DeviceSession:
     from v6t.drivers.duts.standing.ssh import standing
 
     driver, labs = bound.driver, _labs(bound)
@@ -257,10 +269,12 @@ def _session(bound: BoundRun, say: Say, keep: Path | None) -> DeviceSession:
             "the lab's device exists during a run only",
             "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
         )
+    gone = [lab.name for lab in labs if not lab.running()]
+    if gone and not partly:
+        raise UsageError(
+            f"the lab device {' and '.join(gone)} does not stand", "it stands while a run uses it"
+        )
     found = driver.session(bound.intent, keep, say, bound.again, standing)
-    if found is None and labs:
-        names = " and ".join(lab.name for lab in labs)
-        raise UsageError(f"the lab device {names} does not stand", "it stands while a run uses it")
     if found is None:
         raise UsageError("nobody drives this device", "name a driver with --driver")
     return found

@@ -14,6 +14,7 @@ from v6t.core.runs.device import state_of
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, Driven
 from v6t.drivers.lab.privilege import available
+from v6t.drivers.transport.namespace import NamespaceTransport
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.nat.nat46 import Nat46
@@ -227,6 +228,22 @@ def test_devices_elsewhere_are_each_reached_somehow():
     chain = Chain({"parts": {"clat": there, "plat": plat}})
     both = chain.session(Ipv4aas().dut_intent(), None, print)
     assert [d.part.device for d in both.driven] == ["CE", "PE"]
+
+
+def test_machines_of_the_lab_that_do_not_stand_are_left_out():
+    clat = {"driver": "tayga", "options": {"ssh": {"lab": "ce"}}}
+    plat = {"driver": "tayga-nftables", "options": {"ssh": {"lab": "pe"}}}
+    chain, intent = Chain({"parts": {"clat": clat, "plat": plat}}), Ipv4aas().dut_intent()
+    with pytest.raises(UsageError, match="ce is a device of the lab"):
+        chain.session(intent)
+
+    def standing(*names):
+        return lambda ssh: NamespaceTransport(1, ssh.lab) if ssh.lab in names else None
+
+    for names in (("ce", "pe"), ("pe",)):
+        found = chain.session(intent, reach=standing(*names))
+        assert [each.session.name for each in found.driven] == list(names)
+    assert chain.session(intent, reach=standing()) is None
 
 
 class Fake:
