@@ -59,12 +59,14 @@ class Headline:
     Attributes:
         figure: what it is; the benchmark's name where that says it all.
         median, p1, p99: None where undefined.
+        limited: it was found at a load that the tester's self-test does not cover.
     """
 
     figure: str
     median: float | None
     p1: float | None
     p99: float | None
+    limited: bool = False
 
 
 @dataclass(frozen=True)

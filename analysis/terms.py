@@ -29,6 +29,12 @@ TERMS = {
     "dispersion": "P99 less P1, in per cent of the median",
     "limited by the tester": "above what the tester itself does without a device, less its margin, "
     "or the maximum of the medium: the device may be faster; marked with *",
+    "*": "the tester or the medium is the limit: the device may be faster; at an offered rate: above "
+    "what the tester's self-test covers",
+    "\u2020": "smaller than the tester's own error, by its certificate (`v6t selftest --accuracy`)",
+    "Mpps": "million frames per second",
+    "cannot be told": "of a clause or a difference: what came allows neither verdict; not a "
+    "deviation, and no proof of the contrary",
     "tester capacity": "the rate the tester reaches without a device, in the same streams",
     "invalid trial": "a trial in which the tester faltered: it says nothing about the device, is "
     "measured again and never counted as loss",

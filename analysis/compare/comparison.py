@@ -11,6 +11,7 @@ from typing import Any
 from v6t.analysis.compare.effect import Effect, factor, shift
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
 from v6t.analysis.presentation import Presentations, Quantity
+from v6t.analysis.presentations.common import marked
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, number_of, sheet
 from v6t.analysis.statistics import finite, median
@@ -33,6 +34,7 @@ class Line:
         words: the verdict as a sentence.
         improved: whether the second is better; None where that cannot be said.
         unlike: conditions in which the two differ; only with ``--anyway``.
+        limited: of each, whether the tester or the medium is the limit.
     """
 
     run: str
@@ -49,6 +51,7 @@ class Line:
     words: str
     improved: bool | None = None
     unlike: tuple[str, ...] = ()
+    limited: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True)
@@ -150,8 +153,10 @@ def _row(line: Line) -> tuple[str, ...]:
         line.benchmark,
         f"{line.octets} {line.direction}",
         f"{line.what}, {line.unit}",
-        _number(line.first),
-        _number(line.second),
+        *(
+            marked(_number(value), limited)
+            for value, limited in zip((line.first, line.second), line.limited, strict=True)
+        ),
         show.format(e.estimate) if e else "-",
         f"{show.format(e.low)} to {show.format(e.high)}" if e else "-",
         f"{e.coverage:.1%}" if e else "-",
@@ -198,8 +203,9 @@ def _line(run: str, key: Key, a: Quantity, b: Quantity, odd: tuple[str, ...]) ->
     if verdict in ("more", "less"):
         improved = (verdict == "more") == a.more_is_better
     return Line(
-        run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, improved, odd
-    )
+        run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, improved, odd,
+        (a.limited, b.limited),
+    )  # fmt: skip
 
 
 def _middle(quantity: Quantity) -> float | None:
@@ -269,13 +275,22 @@ def _unseen(lines: Sequence[Line]) -> str:
     return f" (none above {max(bounds):.1%})" if bounds and len(bounds) == len(alike) else ""
 
 
+def _unsure(lines: Sequence[Line]) -> str:
+    """Whether the repetitions are too few for all that; empty where they are not."""
+    alike = [x.effect for x in lines if x.verdict == "no difference" and x.effect]
+    if not any(not effect.sure for effect in alike):
+        return ""
+    least = min(effect.coverage for effect in alike)
+    return f" (too few repetitions to show any: the intervals cover {least:.0%})"
+
+
 def lead(found: Comparison) -> str:
     """What can be said of all lines together, in a sentence."""
     said = Counter(
         line.verdict if line.improved is None else "better" if line.improved else "worse"
         for line in found.lines
     )
-    none = f"no difference shown{_unseen(found.lines)}"
+    none = f"no difference shown{_unseen(found.lines)}{_unsure(found.lines)}"
     words = {"worse": "worse", "better": "better", "no difference": none}
     counted = [f"{said[kind]} {word}" for kind, word in words.items() if said[kind]]
     if said["undecided"]:

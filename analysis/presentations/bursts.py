@@ -50,7 +50,7 @@ class BurstPresentation(Presentation[BurstRecord]):
 
     def headlines(self, record: BurstRecord) -> Iterator[Headline]:
         """The burst."""
-        yield Headline(self.name, record.median, record.p1, record.p99)
+        yield Headline(self.name, record.median, record.p1, record.p99, bool(record.above_usable))
 
     def cards(self, record: BurstRecord) -> Iterator[Card]:
         """The average, which is the benchmark."""

@@ -117,7 +117,8 @@ class DelayPresentation(Presentation[DelayRecord]):
         for way, found in record.directions.items():
             for key, word in self.headed.items():
                 figure = found.figures[key]
-                yield Headline(f"{word} {way}", figure.median, figure.p1, figure.p99)
+                yield Headline(f"{word} {way}", figure.median, figure.p1, figure.p99,
+                               bool(record.above_usable))  # fmt: skip
 
     def shown(self, value: float | None) -> str:
         """Milliseconds."""
@@ -127,7 +128,8 @@ class DelayPresentation(Presentation[DelayRecord]):
         """Of each direction."""
         for key, word in self.carded.items():
             for way, found in record.directions.items():
-                what = f"{word}, {record.point}, {way}, median of {record.repetitions}"
+                both = f", {way}" if way != record.direction else ""
+                what = f"{word}, {record.point}{both}, median of {record.repetitions}"
                 yield Card(milliseconds(found.figures[key].median), "ms", what)
 
     def remarks(self, record: DelayRecord) -> Iterator[str]:

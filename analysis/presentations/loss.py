@@ -101,7 +101,7 @@ class FrameLossPresentation(Presentation[FrameLossRecord]):
         """The loss at every rate."""
         for row in record.rates:
             yield Headline(f"loss at {row.rate:,.0f} fps", row.loss.median, row.loss.p1,
-                           row.loss.p99)  # fmt: skip
+                           row.loss.p99, row.rate in record.above_usable)  # fmt: skip
 
     def shown(self, value: float | None) -> str:
         """Per cent."""

@@ -42,17 +42,15 @@ def document(audit: Audit, *, every: bool = True) -> Document:
 def verdict(audit: Audit) -> str:
     """In a sentence."""
     failed, counts = [f for f in audit.findings if f.fails], audit.counts()
-    asked = len(audit.findings)
+    asked = sum(f.tries > 0 for f in audit.findings)
     if failed:
         parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
         noun = "clause" if len(failed) == 1 else "clauses"
-        return f"The device deviates from {' and '.join(parts)} {noun} of {asked} asked."
-    if counts[UNTOLD]:
-        return (
-            f"{number_of(asked, 'clause')} asked: no MUST or SHOULD is deviated from; of "
-            f"{counts[UNTOLD]} it cannot be told."
-        )
-    return f"{number_of(asked, 'clause')} asked: no MUST or SHOULD is deviated from."
+        said = f"The device deviates from {' and '.join(parts)} {noun} of {asked} asked."
+    else:
+        said = f"{number_of(asked, 'clause')} asked: no MUST or SHOULD is deviated from."
+    untold = counts[UNTOLD]
+    return f"{said} Of {number_of(untold, 'clause')} it cannot be told." if untold else said
 
 
 def _summary(audit: Audit) -> Iterator[Block]:

@@ -117,7 +117,8 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
     if record.measured:
         headlines = presentations.of(record).headlines(record)
     for headline in headlines:
-        yield {**head, **asdict(headline), "limited": record.limited}
+        limited = record.limited or headline.limited
+        yield {**head, **asdict(headline), "limited": limited}
 
 
 def _short(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
@@ -153,7 +154,7 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
                     record.sizes,
                     f["direction"],
                     "" if f["figure"] == f["benchmark"] else f["figure"],
-                    marked(show(f["median"]), record.limited),
+                    marked(show(f["median"]), f["limited"]),
                     *(show(f[k]) for k in ("p1", "p99")),
                     str(f["repetitions"]),
                 )

@@ -40,7 +40,7 @@ def to_openmetrics(data: RunData, presentations: Presentations) -> str:
                 "figure": figure["figure"],
                 "unit": figure["unit"] or "",
                 "convention": figure["convention"] or "",
-                "limited": "tester or medium" if record.limited else "",
+                "limited": "tester or medium" if figure["limited"] else "",
             }
             values += [
                 _sample("v6t_result", {**labels, "statistic": s}, figure[s])

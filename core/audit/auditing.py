@@ -346,12 +346,13 @@ def reserved(out: Path) -> Iterator[None]:
     """A directory that files can be put into, seen to before minutes are spent; gone if none come of it.
 
     Raises:
-        UsageError: it cannot be made, or holds a run.
+        UsageError: it cannot be made, or holds a run or an audit.
     """
-    if (out / CONFIG).is_file():
-        raise UsageError(
-            f"{out} holds a run", "give the audit a directory of its own: -o DIRECTORY"
-        )
+    for name, what in ((CONFIG, "a run"), (FILES["json"], "an audit")):
+        if (out / name).is_file():
+            raise UsageError(
+                f"{out} holds {what}", "give the audit a directory of its own: -o DIRECTORY"
+            )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
@@ -361,6 +362,15 @@ def reserved(out: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):
             out.rmdir()
+
+
+def unused(name: str) -> Path:
+    """A directory that is not there yet: of this name, or with the next number after it."""
+    path, again = Path(name), 1
+    while path.exists():
+        again += 1
+        path = Path(f"{name}-{again}")
+    return path
 
 
 def write_record(record: Audit, out: Path) -> None:

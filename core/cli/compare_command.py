@@ -26,8 +26,8 @@ def command(
 ) -> None:
     """Compare runs with the first of them: differences, their intervals, verdicts in words.
 
-    The word `latest` is the latest run below ./runs; one directory alone is compared with it, and without
-    any the latest two are.
+    The word `latest` is the latest run here or below ./runs; one directory alone is compared with it,
+    and without any the latest two are.
 
     Directories of audits (`v6t audit`) are compared clause by clause, those of one technology.
 
@@ -47,7 +47,7 @@ def command(
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
-            raise UsageError("a comparison needs two runs: below ./runs is no later one",
+            raise UsageError("a comparison needs two runs: here or below ./runs is no later one",
                              "or --published for published results")  # fmt: skip
     with reading(directories[-1]):
         _compare(directories, anyway, published, output, as_json)

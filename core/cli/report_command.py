@@ -27,7 +27,7 @@ def command(
     paper: str | None,
     no_figures: bool,
 ) -> None:
-    """Write report.html and its companions from the files in DIRECTORY, or of the latest run below ./runs.
+    """Write report.html and its companions of the run in DIRECTORY, or the latest here or below ./runs.
 
     The HTML file holds everything, figures included, and fetches nothing. Runs that were
     interrupted, or are going on, have reports too.

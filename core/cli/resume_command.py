@@ -16,7 +16,7 @@ from v6t.core.cli.options import live_flag, report_flag
 def command(directory: Path | None, as_json: bool, report: bool, live: str | None) -> None:
     """Continue the run in DIRECTORY from its journal.
 
-    Without one, or with `latest`: the latest run below ./runs.
+    Without one, or with `latest`: the latest run here or below ./runs.
     """
     from v6t.core.cli.run_console import continue_run
     from v6t.core.runs.rundir import latest_run

@@ -169,14 +169,14 @@ def reading(directory: Path) -> Iterator[None]:
 
 
 LATEST = "latest"
-"""Stands for the run below ``runs`` that was worked on last."""
+"""Stands for the run here or below ``runs`` that was worked on last."""
 
 
 def latest_run(path: Path | None) -> Path:
     """The directory itself, or the run that was worked on last if it is none or ``latest``.
 
     Raises:
-        UsageError: there is no run below ``runs`` in the current directory.
+        UsageError: there is no run in the current directory or below its ``runs``.
     """
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
@@ -187,13 +187,14 @@ def latest_runs(count: int) -> list[Path]:
     """Those that were worked on last, the latest at the end.
 
     Raises:
-        UsageError: there are not so many below ``runs`` in the current directory.
+        UsageError: there are not so many in the current directory and below its ``runs``.
     """
-    found = sorted((p for p in Path("runs").glob("*") if (p / CONFIG).is_file()), key=_touched)
+    beside = [*Path("runs").glob("*"), *Path().glob("*")]
+    found = sorted((p for p in beside if (p / CONFIG).is_file()), key=_touched)
     if len(found) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
         raise UsageError(
-            f"there {many} below ./runs",
+            f"there {many} here or below ./runs",
             "`latest` looks nowhere else: give the directory, as you did with -o",
         )
     return found[-count:]

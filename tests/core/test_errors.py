@@ -26,7 +26,7 @@ BAD = {
     "v6t calc --help": ["calc"],
     "No such command 'foo'": ["calc", "foo"],
     "Missing option '--rule-ipv6'": ["calc", "map"],
-    "there is no run below ./runs": ["resume"],
+    "there is no run here or below ./runs": ["resume"],
     "a comparison needs two runs": ["compare", "somewhere"],
     "unexpected extra argument": ["doctor", "x"],
     "no completion for 'tcsh'": ["completion", "tcsh"],
