@@ -112,10 +112,15 @@ class Asking(Played):
     """Who begins: everything is sent when it is due, and answers are taken in between."""
 
     _sent = 0
+    _sent_by = 0.0
+    """When the last ones had left [s, CLOCK_MONOTONIC]."""
 
     @abstractmethod
     def _send(self, wanted: int) -> None:
         """Send the next ones, at most so many, and count them in ``_sent``."""
+
+    def _besides(self) -> None:
+        """Whatever else is due while things are sent."""
 
     def _send_all(self, pace: Pace, start: float) -> float:
         """Send all; the longest delay of one [s].
@@ -126,7 +131,7 @@ class Asking(Played):
         """
         while (now := time.monotonic()) < start:
             time.sleep(min(start - now, LONGEST_SLEEP_S))
-        lateness = 0.0
+        lateness, self._sent_by = 0.0, start
         give_up = start + pace.time_of(pace.frames) * GIVE_UP + 0.5
         while self._sent < pace.frames:
             now = time.monotonic()
@@ -136,6 +141,8 @@ class Asking(Played):
             if due > 0:
                 lateness = max(lateness, now - start - pace.time_of(self._sent))
                 self._send(min(due, BATCH))
+                self._sent_by = time.monotonic()
+                self._besides()
             taken = self._drain()
             if due < BATCH and taken < BATCH:
                 wait = start + pace.time_of(self._sent) - time.monotonic()

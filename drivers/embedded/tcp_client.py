@@ -109,7 +109,7 @@ class TcpClient(Asking, TcpEnd):
         self._drain()
         return {
             "sent": self._sent,
-            "sending_time_s": ended - start,
+            "sending_time_s": self._sent_by - start,
             "lateness_s": lateness,
             "retransmitted": self._again,
             **self._told(),
@@ -157,6 +157,8 @@ class TcpClient(Asking, TcpEnd):
             else:
                 self._end(which, self._step == "rst")
         self._sent = last
+
+    def _besides(self) -> None:
         self._send_again()
 
     def _ask(self, which: Connections) -> None:

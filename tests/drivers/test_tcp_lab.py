@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
+from v6t.drivers.embedded.played import Asking
+from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.embedded.tcp_client import unreachable
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.connection_types import Connections
@@ -127,3 +130,27 @@ def test_an_icmp_error_names_its_connection():
 
 def test_waits_double():
     assert replace(Tcp(), timeout_s=1.0, retransmissions=2).waited_s == 1 + 2 + 4
+
+
+class _Slow(Asking):
+    """Takes its time over what came in."""
+
+    def __init__(self):
+        self.left = 0.0
+
+    def _send(self, wanted):
+        self._sent += wanted
+        self.left = time.monotonic()
+
+    def _drain(self):
+        self.drained = time.monotonic()
+        return 0
+
+    def _took(self, frames, times):
+        raise AssertionError
+
+
+def test_sending_ends_with_the_last_one_and_not_with_what_comes_in():
+    asking = _Slow()
+    asking._send_all(Pace(((20, 1000.0),)), time.monotonic())
+    assert asking.left <= asking._sent_by <= asking.drained
