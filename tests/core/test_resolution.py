@@ -96,6 +96,7 @@ def test_rates_that_the_self_test_does_not_cover_are_refused(tmp_path):
         f"refused: the device answers at least {allowed:,.0f} queries/s" in record["not_measured"]
     )
     assert "refused" in " ".join(done.out.split())
+    assert v6t("report", tmp_path / "out").status == 0
     assert "covers no more" in (tmp_path / "out" / "report.html").read_text()
     assert record["selftest"]["timeout_s"] == 0.25
 
