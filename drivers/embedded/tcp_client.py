@@ -238,7 +238,7 @@ class TcpClient(Asking, TcpEnd):
         self._heard(read, frames, which, known, in_time)
 
     def _refused(self, read: Read, bare: NDArray[np.bool_]) -> Connections:
-        """Connections of resets without timestamps, by RFC 9293 section 3.10.7.1; where none, the count.
+        """Connections of resets without timestamps, by RFC 9293 section 3.5.2; where none, the count.
 
         What answers a segment without ACK acknowledges it; what answers another has the number that it
         acknowledged.

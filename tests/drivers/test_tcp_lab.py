@@ -201,7 +201,7 @@ def _reset(flags, number, acknowledged):
 def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
     two_trials, said, acknowledges
 ):
-    """RFC 9293 section 3.10.7.1: with ACK it acknowledges, without it continues what was acknowledged."""
+    """RFC 9293 section 3.5.2: with ACK it acknowledges, without it continues what was acknowledged."""
     now, later = two_trials
     which, zeros = np.array([3]), np.zeros(1, np.uint32)
     heard = np.uint32(len(now._answer) if said else 0)
