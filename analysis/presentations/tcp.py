@@ -9,6 +9,7 @@ from v6t.analysis.presentations.common import marked, repeated
 from v6t.analysis.records.tcp import (
     CAPACITY_TITLE,
     RATE_TITLE,
+    Ending,
     Iteration,
     TcpCapacityRecord,
     TcpRateRecord,
@@ -16,6 +17,7 @@ from v6t.analysis.records.tcp import (
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, sheet
 
+_FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
 _SYN = SIZES.replace("octets", "SYN's octets")
 
 
@@ -47,7 +49,10 @@ class TcpRatePresentation(Presentation[TcpRateRecord]):
                     str(r.repetitions),
                 ]
             )
-        return sheet(records[0].title, names, rows, [_how(records[0])])
+        notes = [_how(records[0])]
+        if any(len(r.decisive) > 1 for r in records):
+            notes.append("Times, objects and the DUT's count are those of the last repetition.")
+        return sheet(records[0].title, names, rows, notes)
 
     def quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
         """The rate."""
@@ -69,10 +74,11 @@ class TcpRatePresentation(Presentation[TcpRateRecord]):
         """Every connection, validation, repetitions."""
         records = self.measured(data)
         found = [one for r in records for one in r.decisive]
+        wanted = sum(r.repetitions for r in records)
         yield clause("RFC 8219 section 8.2, RFC 3511 section 5.3.4.2",
                      "the highest rate at which all connections were opened",
-                     f"{sum(o.attempted - o.established for o in found):,} missing at the rates found",
-                     all(o.attempted == o.established for o in found) if found else None)  # fmt: skip
+                     f"found by {len(found)} of {wanted} repetitions",
+                     len(found) == wanted if records else None)  # fmt: skip
         yield _validated("5.3.3", found)
         yield repeated(self.name, records)
 
@@ -95,7 +101,7 @@ class TcpCapacityPresentation(Presentation[TcpCapacityRecord]):
             [
                 r.sizes,
                 ("at least " if r.at_least else "") + count(r.capacity),
-                *(count(r.error), count(r.attempt_rate_cps), count(r.exchange.object_octets)),
+                *(count(r.error), count(_attempted_cps(r)), count(r.exchange.object_octets)),
                 *_times(r.decisive),
                 *_objects(r.decisive),
                 str(len(r.steps)),
@@ -115,7 +121,8 @@ class TcpCapacityPresentation(Presentation[TcpCapacityRecord]):
                     [
                         f"Of the {r.overfull.established:,} connections that were established, "
                         f"{r.still_answered or 0:,} answered afterwards; the others ended as: "
-                        f"{r.overfull.refusals or 'none'}."
+                        f"{r.overfull.refusals or 'none'}.",
+                        *(() if r.overfull.valid else (_FALTERED,)),
                     ],
                 )
             yield _endings(r)
@@ -128,13 +135,13 @@ class TcpCapacityPresentation(Presentation[TcpCapacityRecord]):
         """The capacity."""
         least = "at least " if record.at_least else ""
         yield Card(least + count(record.capacity), "concurrent TCP connections",
-                   f"{record.title}, attempted at {count(record.attempt_rate_cps)} a second")  # fmt: skip
+                   f"{record.title}, attempted at {count(_attempted_cps(record))} a second")  # fmt: skip
 
     def remarks(self, record: TcpCapacityRecord) -> Iterator[str]:
         """What became of connections beyond the end of the table, and of those that ended."""
         if record.overfull is not None:
             over = record.overfull.attempted - record.capacity
-            yield f"{over:,} connections beyond the capacity: {record.overfull.refusals}"
+            yield f"{over:,} connections beyond the capacity: {_became(record.overfull)}"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The search, validation."""
@@ -145,6 +152,18 @@ class TcpCapacityPresentation(Presentation[TcpCapacityRecord]):
                          "an iterative search for the maximum number of connections",
                          f"{len(r.steps)} numbers of connections; {ended}", not r.at_least)  # fmt: skip
         yield _validated("5.2.3", [r.decisive for r in records if r.decisive is not None])
+
+
+def _became(overfull: Iteration) -> str:
+    """Of connections beyond the capacity, in words."""
+    if not overfull.valid:
+        return "not known, the tester faltered"
+    return overfull.refusals or "all were established"
+
+
+def _attempted_cps(record: TcpCapacityRecord) -> float:
+    """Rate at which the connections of the capacity came: a second try is slower."""
+    return record.attempt_rate_cps if record.decisive is None else record.decisive.rate_cps
 
 
 def _trials(title: str, found: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
@@ -179,13 +198,21 @@ def _endings(record: TcpCapacityRecord) -> Sheet:
             count(e.connections),
             count(e.closed),
             "-" if e.sessions_after is None else count(e.sessions_after),
-            seconds(e.aged_s) if e.aged_s is not None else f"not within {e.waited_s:g} s",
+            _forgotten(e),
         ]
         for e in record.endings
     ]
     told = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
     notes = [f"The device's own time-outs: {told}."] if told else []
     return sheet("Ends of connections", names, rows, notes)
+
+
+def _forgotten(ending: Ending) -> str:
+    if ending.aged_s is not None:
+        return seconds(ending.aged_s)
+    if ending.sessions_after is None or not ending.waited_s:
+        return "-"
+    return f"not within {ending.waited_s:g} s"
 
 
 def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:

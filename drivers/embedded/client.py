@@ -112,8 +112,8 @@ class Client(Asking):
         ended = time.monotonic()
         while self._answered < self._sent and time.monotonic() < ended + wait_s:
             time.sleep(TICK_S if self._drain() else 5 * TICK_S)
-        self._drain()
-        return {**self._report(), "sending_time_s": ended - start, "lateness_s": lateness}
+        self._drain_all()
+        return {**self._report(), "sending_time_s": self._sent_by - start, "lateness_s": lateness}
 
     def _expect(self, queries: int, names: Names, own_share: float, timeout_s: float) -> None:
         self._run += 1

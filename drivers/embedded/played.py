@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.profiles.arrays import U8
 
+LOOKS = 64
+"""At most, until a ring is empty: each takes up to 4096 frames of at most 65,536."""
 GATHERED = 32
 """Fewer questions at a time than this, and the next look waits for more."""
 GATHERING_S = 0.0001
@@ -49,7 +51,7 @@ class Played(ABC):
         self._hosts = None if hosts is None else Hosts(**hosts)
         self._is_ours = is_ours
         self._control = 0
-        self._dropped_before = 0
+        self._dropped_before = self._unsent_before = 0
 
     def idle(self, pipe: Connection) -> None:
         """Take frames until a request waits."""
@@ -71,8 +73,9 @@ class Played(ABC):
 
     def _begin(self) -> None:
         """A trial: what was lost before is not its own."""
-        self._drain()
+        self._drain_all()
         self._control = 0
+        self._unsent_before = self._tx.unsent()
         self._rx.drops()
         self._dropped_before = interface_drops(self._rx.interface)
 
@@ -81,7 +84,7 @@ class Played(ABC):
         return {
             "ring_drops": self._rx.drops(),
             "interface_drops": interface_drops(self._rx.interface) - self._dropped_before,
-            "unsent": self._tx.unsent(),
+            "unsent": max(0, self._tx.unsent() - self._unsent_before),
             "control": self._control,
         }
 
@@ -98,6 +101,12 @@ class Played(ABC):
         self._rx.release()
         return taken
 
+    def _drain_all(self) -> None:
+        """Take until nothing is there: one look ends at the ring's end; bounded, as more may come."""
+        for _ in range(LOOKS):
+            if not self._drain():
+                break
+
     @abstractmethod
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
         """Equally long frames of the exchange, and when they arrived [ns]."""
@@ -112,10 +121,15 @@ class Asking(Played):
     """Who begins: everything is sent when it is due, and answers are taken in between."""
 
     _sent = 0
+    _sent_by = 0.0
+    """When the last ones had left [s, CLOCK_MONOTONIC]."""
 
     @abstractmethod
     def _send(self, wanted: int) -> None:
         """Send the next ones, at most so many, and count them in ``_sent``."""
+
+    def _besides(self) -> None:
+        """Whatever else is due while things are sent."""
 
     def _send_all(self, pace: Pace, start: float) -> float:
         """Send all; the longest delay of one [s].
@@ -126,7 +140,7 @@ class Asking(Played):
         """
         while (now := time.monotonic()) < start:
             time.sleep(min(start - now, LONGEST_SLEEP_S))
-        lateness = 0.0
+        lateness, self._sent_by = 0.0, start
         give_up = start + pace.time_of(pace.frames) * GIVE_UP + 0.5
         while self._sent < pace.frames:
             now = time.monotonic()
@@ -136,6 +150,8 @@ class Asking(Played):
             if due > 0:
                 lateness = max(lateness, now - start - pace.time_of(self._sent))
                 self._send(min(due, BATCH))
+                self._sent_by = time.monotonic()
+                self._besides()
             taken = self._drain()
             if due < BATCH and taken < BATCH:
                 wait = start + pace.time_of(self._sent) - time.monotonic()

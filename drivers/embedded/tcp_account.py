@@ -17,6 +17,8 @@ SENT, OPEN, ASKED, ANSWERED, ENDING, ENDED, REFUSED, UNREACHABLE = (1 << n for n
 end was begun, and is complete; a reset, or an ICMP error, came in place of an answer."""
 RESET = 1 << 8
 """It was reset after it was open."""
+STANDING = 1 << 9
+"""It was open on both sides, in time, when the waiting for that ended: what comes later changes nothing."""
 DECIDED = OPEN | REFUSED | UNREACHABLE
 _OCTETS = 2 * 2 + 2 * 8
 
@@ -51,16 +53,25 @@ class Account:
         begun, opened, client, server = found
         return cls(client, server, begun, opened)
 
+    def close_opening(self, waited_s: float) -> None:
+        """The client's part: nothing is waited for any more.
+
+        Args:
+            waited_s: longest time from the first SYN to the last acknowledgement of the opening.
+        """
+        both = (self.client & self.server & OPEN) != 0
+        both &= self.opened - self.begun <= 1e9 * waited_s
+        self.client[both] |= STANDING
+
     def established(self) -> NDArray[np.bool_]:
-        """Connections that are open on both sides."""
-        found: NDArray[np.bool_] = (self.client & self.server & OPEN) != 0
+        """Connections that were open on both sides at the end of the opening."""
+        found: NDArray[np.bool_] = (self.client & STANDING) != 0
         return found
 
     def counted(self, *, retransmitted: int, wrong: int) -> TcpFound:
         """All of them; the arguments are what no connection shows."""
         attempted = (self.client & SENT) != 0
-        here, there = (self.client & OPEN) != 0, (self.server & OPEN) != 0
-        both = here & there
+        here, both = (self.client & OPEN) != 0, self.established()
         refused = ~here & ((self.client & REFUSED) != 0)
         unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
         ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
@@ -71,7 +82,7 @@ class Account:
         return TcpFound(
             attempted=int(count(attempted)),
             established=int(count(both)),
-            half_open=int(count(here & ~there)),
+            half_open=int(count(here & ~both)),
             reset_refused=int(count(refused)),
             icmp_refused=int(count(unreachable)),
             timed_out=int(count(silent)),

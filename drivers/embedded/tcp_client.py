@@ -41,9 +41,6 @@ from v6t.profiles.tcp.segments import (
     SYN,
     Layout,
     Read,
-    client_number,
-    connection_of,
-    server_number,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +52,8 @@ if TYPE_CHECKING:
     Connections = NDArray[np.int64]
 
 Step = Literal["open", "ask", "rst", "fin", "churn"]
+_OPENING = ("open", "churn")
+"""Steps in which connections begin: only there one is refused."""
 LOOK_S = 0.002
 """Between two looks at what the server knows."""
 SENDING_AGAIN_S = 0.05
@@ -106,10 +105,12 @@ class TcpClient(Asking, TcpEnd):
             while time.monotonic() < until:
                 time.sleep(TICK_S if self._drain() else 5 * TICK_S)
             self._send_again()
-        self._drain()
+        self._drain_all()
+        if step in _OPENING:
+            self._account.close_opening(self._tcp.waited_s)
         return {
             "sent": self._sent,
-            "sending_time_s": ended - start,
+            "sending_time_s": self._sent_by - start,
             "lateness_s": lateness,
             "retransmitted": self._again,
             **self._told(),
@@ -117,7 +118,7 @@ class TcpClient(Asking, TcpEnd):
 
     def _queued(self, step: Step) -> Connections | None:
         """Connections in which it is done; None: one after the other."""
-        if step in ("open", "churn"):
+        if step in _OPENING:
             return None
         account = self._account
         if step == "rst":
@@ -149,7 +150,7 @@ class TcpClient(Asking, TcpEnd):
             )
             account.client[first:last] |= SENT
             account.begun[first:last] = time.time_ns()
-            self._emit(which, SYN, client_number(which), 0, 0)
+            self._emit(which, SYN, self._client_number(which), 0, 0)
         else:
             which = self._queue[first:last]
             if self._step == "ask":
@@ -157,14 +158,16 @@ class TcpClient(Asking, TcpEnd):
             else:
                 self._end(which, self._step == "rst")
         self._sent = last
+
+    def _besides(self) -> None:
         self._send_again()
 
     def _ask(self, which: Connections) -> None:
         self._account.client[which] |= ASKED
         self._asked[which] = time.time_ns()
         self._emit(
-            which, PSH | ACK, client_number(which) + np.uint32(1),
-            server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
+            which, PSH | ACK, self._client_number(which) + np.uint32(1),
+            self._server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
         )  # fmt: skip
 
     def _end(self, which: Connections, by_reset: bool) -> None:
@@ -174,11 +177,7 @@ class TcpClient(Asking, TcpEnd):
     def _send_again(self) -> None:
         """SYNs that were not answered; see :mod:`v6t.procedures.tcp`."""
         now = time.monotonic()
-        if (
-            not self._tcp.retransmissions
-            or self._step not in ("open", "churn")
-            or now < self._next_look
-        ):
+        if not self._tcp.retransmissions or self._step not in _OPENING or now < self._next_look:
             return
         self._next_look = now + SENDING_AGAIN_S
         account, sent = self._account, self._sent
@@ -190,7 +189,7 @@ class TcpClient(Asking, TcpEnd):
         if len(which):
             self._tries[which] += 1
             self._again += len(which)
-            self._emit(which, SYN, client_number(which), 0, 0)
+            self._emit(which, SYN, self._client_number(which), 0, 0)
 
     def _reply(self, which: Connections, flags: int, beyond: int = 0) -> None:
         """A segment without data, where each connection stands.
@@ -207,8 +206,10 @@ class TcpClient(Asking, TcpEnd):
         self._emit(
             which,
             flags,
-            (client_number(which) + np.uint32(1) + said + ended).astype(np.uint32),
-            (server_number(which) + np.uint32(1) + heard + np.uint32(beyond)).astype(np.uint32),
+            (self._client_number(which) + np.uint32(1) + said + ended).astype(np.uint32),
+            (self._server_number(which) + np.uint32(1) + heard + np.uint32(beyond)).astype(
+                np.uint32
+            ),
             self._stamps(which),
         )
 
@@ -220,7 +221,7 @@ class TcpClient(Asking, TcpEnd):
         # whoever refuses in the server's place knows no timestamps
         bare = (read.flags & RST != 0) & ~read.stamped
         if bare.any():
-            which[bare] = connection_of(read.acknowledged[bare] - np.uint32(1))
+            which[bare] = self._refused(read, bare)
             known |= bare & (which < self._count)
             read.sound[bare] |= layout.unfinished(frames[bare])
         self._blame(UNKNOWN, ~known)
@@ -236,10 +237,34 @@ class TcpClient(Asking, TcpEnd):
         in_time = times - self._asked[which] <= 1e9 * self._tcp.timeout_s
         self._heard(read, frames, which, known, in_time)
 
+    def _refused(self, read: Read, bare: NDArray[np.bool_]) -> Connections:
+        """Connections of resets without timestamps, by RFC 9293 section 3.5.2; where none, the count.
+
+        What answers a segment without ACK acknowledges it; what answers another has the number that it
+        acknowledged.
+        """
+        asked, answer = np.uint32(len(REQUEST)), np.uint32(len(self._answer))
+        acknowledged, number = read.acknowledged[bare], read.number[bare]
+        answers = read.flags[bare] & ACK != 0
+        found = np.full(len(number), self._count, np.int64)
+        for said, heard in ((0, 0), (asked, answer), (asked + 1, answer + 1)):
+            by_client = self._client_of(acknowledged - np.uint32(1) - np.uint32(said))
+            by_server = self._server_of(number - np.uint32(1) - np.uint32(heard))
+            tried = np.where(answers, by_client, by_server)
+            fits = (found == self._count) & self._begun(tried)
+            found[fits] = tried[fits]
+        return found
+
+    def _begun(self, which: Connections) -> NDArray[np.bool_]:
+        """Which numbers are those of connections whose SYN was sent."""
+        found = which < self._count
+        found[found] = self._account.client[which[found]] & SENT != 0
+        return found
+
     def _opened(self, read: Read, which: Connections, known: NDArray[np.bool_]) -> None:
         mine = known & (read.flags & (SYN | ACK | RST | FIN) == SYN | ACK)
-        right = read.acknowledged == client_number(which) + np.uint32(1)
-        right &= read.number == server_number(which)
+        right = read.acknowledged == self._client_number(which) + np.uint32(1)
+        right &= read.number == self._server_number(which)
         self._blame(NUMBERS, mine & ~right)
         mine &= right
         if mine.any():
@@ -257,7 +282,8 @@ class TcpClient(Asking, TcpEnd):
         client = self._account.client
         chosen = which[mine]
         was_open = client[chosen] & OPEN != 0
-        client[chosen[~was_open]] |= REFUSED
+        if self._step in _OPENING:
+            client[chosen[~was_open]] |= REFUSED
         later = chosen[was_open]
         client[later[client[later] & ENDING == 0]] |= RESET
 
@@ -280,7 +306,7 @@ class TcpClient(Asking, TcpEnd):
             self._reply(chosen, ACK, beyond=1)
 
     def _data(self, read: Read, frames: U8, which: Connections, mine: NDArray[np.bool_]) -> None:
-        begun = server_number(which) + np.uint32(1)
+        begun = self._server_number(which) + np.uint32(1)
         place = (read.number - begun).astype(np.int64)
         number = place // SEGMENT_OCTETS
         right = mine & (number < len(self._parts)) & (place % SEGMENT_OCTETS == 0)
@@ -314,15 +340,29 @@ class TcpClient(Asking, TcpEnd):
 
     def _others(self, frames: U8) -> None:
         for frame in self._segments.icmp(frames) if self._count else ():
-            refused = unreachable(frame.tobytes())
-            if refused is not None and refused < self._count:
-                known = self._account.client[refused]
-                self._account.client[refused] |= UNREACHABLE if not known & OPEN else RESET
+            quoted = unreachable(frame.tobytes())
+            refused = None if quoted is None else self._quoted(*quoted)
+            if refused is None:
+                continue
+            if self._account.client[refused] & OPEN:
+                self._account.client[refused] |= RESET
+            elif self._step in _OPENING:
+                self._account.client[refused] |= UNREACHABLE
         super()._others(frames)
 
+    def _quoted(self, ports: bytes, number: int) -> int | None:
+        """The connection of this trial whose segment is quoted; None: it is none."""
+        said = 1 + len(REQUEST)
+        begins = np.array([number - beyond for beyond in (0, 1, said, said + 1)]) % (1 << 32)
+        which = self._client_of(begins.astype(np.uint32))
+        for one in which[self._begun(which)]:
+            if self._ends[one, -4:].tobytes() == ports:
+                return int(one)
+        return None
 
-def unreachable(frame: bytes) -> int | None:
-    """The connection whose segment an ICMP error quotes; None: it is none."""
+
+def unreachable(frame: bytes) -> tuple[bytes, int] | None:
+    """Ports and sequence number of the segment that an ICMP error quotes; None: it quotes none."""
     known = decode.headers(frame)
     if not known or known[-1].name not in _ERRORS:
         return None
@@ -336,5 +376,4 @@ def unreachable(frame: bytes) -> int | None:
     at = last.start if last is not None and last.name == "TCP" else last.end if last else 0
     if not at or len(quoted) < at + 8:
         return None
-    number = np.array([int.from_bytes(quoted[at + 4 : at + 8], "big")], np.uint32)
-    return int(connection_of(number)[0])
+    return quoted[at : at + 4], int.from_bytes(quoted[at + 4 : at + 8], "big")

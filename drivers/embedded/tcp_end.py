@@ -9,7 +9,14 @@ import numpy as np
 from v6t.drivers.embedded.played import Played
 from v6t.drivers.embedded.tcp_account import Account
 from v6t.profiles.tcp.http import in_segments, response
-from v6t.profiles.tcp.segments import NUMBER_BITS, Layout
+from v6t.profiles.tcp.segments import (
+    NUMBER_BITS,
+    Layout,
+    client_number,
+    connection_of,
+    connection_of_server,
+    server_number,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +34,8 @@ UNKNOWN, TUPLE, CHECKSUM, NUMBERS, CONTENT = (
 )
 """What can be wrong with a segment."""
 _MASK = (1 << NUMBER_BITS) - 1
+_TURN = 0x85EBCA6B
+"""Between the sequence numbers of one trial and those of the next, times the nonce."""
 _MARKS = 1 << 32 - NUMBER_BITS
 
 
@@ -54,12 +63,13 @@ class TcpEnd(Played):
         Args:
             path: of the account.
             count: connections.
-            nonce: of the trial, in every timestamp.
+            nonce: of the trial, in every timestamp and every sequence number.
             tcp: how they are made.
         """
         self._begin()
         self._account = Account.at(path, count)
         self._count = count
+        self._turn = np.uint32(nonce * _TURN & 0xFFFFFFFF)
         self._mark = np.uint32(nonce % _MARKS << NUMBER_BITS)
         self._answer = response(tcp.object_octets)
         self._parts = in_segments(self._answer)
@@ -69,6 +79,24 @@ class TcpEnd(Played):
     def _stamps(self, which: Connections) -> NDArray[np.uint32]:
         found: NDArray[np.uint32] = which.astype(np.uint32) | self._mark
         return found
+
+    def _client_number(self, which: Connections) -> NDArray[np.uint32]:
+        """First sequence numbers of the clients in this trial."""
+        found: NDArray[np.uint32] = client_number(which) + self._turn
+        return found
+
+    def _server_number(self, which: Connections) -> NDArray[np.uint32]:
+        """Those of the servers."""
+        found: NDArray[np.uint32] = server_number(which) + self._turn
+        return found
+
+    def _client_of(self, first: NDArray[np.uint32]) -> Connections:
+        """Connections by the first sequence numbers of their clients, whatever their count."""
+        return connection_of(first - self._turn).astype(np.int64)
+
+    def _server_of(self, first: NDArray[np.uint32]) -> Connections:
+        """The same by those of their servers."""
+        return connection_of_server(first - self._turn).astype(np.int64)
 
     def _which(self, stamps: NDArray[np.uint32]) -> tuple[Connections, NDArray[np.bool_]]:
         """Connections by timestamps, and which of them are this trial's."""

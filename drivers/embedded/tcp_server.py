@@ -27,8 +27,6 @@ from v6t.profiles.tcp.segments import (
     SYN,
     Layout,
     Read,
-    client_number,
-    server_number,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ class TcpServer(Answering, TcpEnd):
 
     def report(self) -> dict[str, Any]:
         """What was wrong, and health."""
-        self._drain()
+        self._drain_all()
         return self._told()
 
     def _took(self, frames: U8, times: NDArray[np.int64]) -> None:
@@ -82,7 +80,7 @@ class TcpServer(Answering, TcpEnd):
         ours = (layout.turned(frames) == self._ends[which]).all(axis=1)
         self._blame(TUPLE, known & ~ours)
         known &= ours
-        right = read.number - client_number(which) <= np.uint32(len(REQUEST) + 2)
+        right = read.number - self._client_number(which) <= np.uint32(len(REQUEST) + 2)
         self._blame(NUMBERS, known & ~right)
         known &= right
         server = self._account.server
@@ -99,7 +97,7 @@ class TcpServer(Answering, TcpEnd):
     ) -> NDArray[np.bool_]:
         """Answer SYNs; what is left are segments of connections that are there."""
         opening = known & (read.flags & (SYN | ACK) == SYN)
-        right = opening & (read.number == client_number(which))
+        right = opening & (read.number == self._client_number(which))
         self._blame(NUMBERS, opening & ~right)
         server = self._account.server
         fresh = first_of_each(which, right & (server[which] & SENT == 0))
@@ -111,8 +109,8 @@ class TcpServer(Answering, TcpEnd):
         if right.any():
             chosen = which[right]
             self._emit(
-                chosen, SYN | ACK, server_number(chosen),
-                client_number(chosen) + np.uint32(1), read.value[right],
+                chosen, SYN | ACK, self._server_number(chosen),
+                self._client_number(chosen) + np.uint32(1), read.value[right],
             )  # fmt: skip
         there = known & ~opening
         found: NDArray[np.bool_] = there & (server[which] & SENT != 0)
@@ -129,7 +127,7 @@ class TcpServer(Answering, TcpEnd):
         """The last segment of the opening, and of the end."""
         server = self._account.server
         mine = known & (read.flags & ACK != 0)
-        opened = mine & (read.acknowledged == server_number(which) + np.uint32(1))
+        opened = mine & (read.acknowledged == self._server_number(which) + np.uint32(1))
         fresh = first_of_each(which, opened & (server[which] & OPEN == 0))
         self._account.opened[which[fresh]] = times[fresh]
         server[which[fresh]] |= OPEN
@@ -154,8 +152,8 @@ class TcpServer(Answering, TcpEnd):
         rows = rows[same]
         chosen = which[rows]
         self._account.server[chosen] |= ASKED
-        begun = server_number(chosen) + np.uint32(1)
-        heard = client_number(chosen) + np.uint32(1 + len(REQUEST))
+        begun = self._server_number(chosen) + np.uint32(1)
+        heard = self._client_number(chosen) + np.uint32(1 + len(REQUEST))
         for number, part in enumerate(self._parts):
             place = np.uint32(number * SEGMENT_OCTETS)
             self._emit(chosen, PSH | ACK, begun + place, heard, read.value[rows], part)
@@ -175,7 +173,7 @@ class TcpServer(Answering, TcpEnd):
     def _said(self, which: Connections) -> NDArray[np.uint32]:
         """The number behind all data that was sent."""
         answered = (self._account.server[which] & ASKED != 0) * np.uint32(len(self._answer))
-        found: NDArray[np.uint32] = (server_number(which) + np.uint32(1) + answered).astype(
+        found: NDArray[np.uint32] = (self._server_number(which) + np.uint32(1) + answered).astype(
             np.uint32
         )
         return found

@@ -167,8 +167,13 @@ class Preparing:
         ended = self._tester.disconnect(trial, asked)
         if ended.tcp is None:
             raise TesterError("the tester does not say what became of connections of TCP")
+        (count,) = ended.result.classes.values()
+        faults = ended.faults
+        if count.sent < count.required:
+            faults += (f"the client ended {count.sent} of {count.required} connections",)
         before = found.sessions_before
-        began, aged_s = self._tester.now(), None
+        # the device forgets from the last end on, also while the tester waits for answers to it
+        began, aged_s = ended.ended_s, None
         left = after = self._count(before)
         while tcp.aging_s and left is not None:
             if left <= NEARLY_EMPTY:
@@ -179,7 +184,7 @@ class Preparing:
             self._tester.wait(min(LOOK_S, tcp.aging_s))
             left = self._count(before)
         counted = replace(ended.tcp, sessions_after=after, aged_s=aged_s)
-        return replace(found, tcp=counted), ended.faults
+        return replace(found, tcp=counted), faults
 
     def _emptied(self) -> int | None:
         if self._device is None:

@@ -112,5 +112,7 @@ def _whole(packets: U8, protocols: Sequence[int]) -> Mask:
         return np.zeros(count, dtype=bool)
     good: Mask = (packets[:, 0] == 0x45) & np.isin(packets[:, 9], protocols)
     good &= (packets[:, 6] & 0x3F == 0) & (packets[:, 7] == 0)
+    if length < 40:  # TCP's header is longer than UDP's
+        good &= packets[:, 9] != PROTOCOL_TCP
     found: Mask = good & (u16(packets[:, 2:4]) == length)
     return found

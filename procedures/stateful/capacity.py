@@ -127,14 +127,14 @@ class _Search:
         first, first_rate = good, rate
         while good and bad is None and good < spec.most:
             wanted = min(2 * good, spec.most)
-            found = self._rate(wanted, "exponential", rate, spec.beta * rate)
+            found = self._rate(wanted, "exponential", rate, spec.beta)
             if found is None:
                 bad = wanted
             else:
                 good, rate = wanted, found
         while good and bad is not None and bad - good > spec.error:
             middle = (good + bad) // 2
-            found = self._rate(middle, "binary", rate, spec.gamma * rate)
+            found = self._rate(middle, "binary", rate, spec.gamma)
             if found is None:
                 bad = middle
             else:
@@ -148,16 +148,19 @@ class _Search:
         spec = self._spec
         count, failed = spec.first, None
         while count:
-            floor = spec.beta * spec.upper_bound_cps if spec.fixed else 0.0
-            found = self._rate(count, "first", spec.upper_bound_cps, floor)
+            share = spec.beta if spec.fixed else 0.0
+            found = self._rate(count, "first", spec.upper_bound_cps, share)
             if found:
                 return count, found, failed
             count, failed = count // 2, count
         return 0, 0.0, failed
 
-    def _rate(self, count: int, phase: str, upper_cps: float, floor_cps: float) -> float | None:
-        """Rate for so many connections if it is not below the floor."""
+    def _rate(self, count: int, phase: str, last_cps: float, share: float) -> float | None:
+        """Rate for so many connections if it is not below a share of the last one."""
         spec = self._spec
+        # what passed at a second try lowers no rate at which others are attempted
+        upper_cps = spec.upper_bound_cps if spec.fixed else last_cps
+        floor_cps = share * upper_cps
         name = f"c{len(self._steps):03d}"
         search = ConnectionRateSpec(
             conditions=spec.conditions,

@@ -53,6 +53,11 @@ def server_number(connections: NDArray[np.integer]) -> Numbers:
     return made
 
 
+def connection_of_server(first: NDArray[np.uint32]) -> Numbers:
+    """The inverse: connections by the first sequence numbers of their servers."""
+    return connection_of(first ^ np.uint32(_SERVER))
+
+
 @dataclass(frozen=True)
 class Read:
     """What stands in segments, ``(n,)`` each.

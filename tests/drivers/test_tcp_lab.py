@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.drivers.embedded.tcp_client import unreachable
+from v6t.drivers.embedded.played import Asking
+from v6t.drivers.embedded.sender import Pace
+from v6t.drivers.embedded.tcp_account import OPEN, SENT, Account
+from v6t.drivers.embedded.tcp_client import TcpClient, unreachable
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import Trial
+from v6t.profiles.tcp.http import REQUEST
+from v6t.profiles.tcp.segments import ACK, RST, Read
 
 
 def needs_lab(test):
@@ -111,19 +118,129 @@ def quoting(code: int = 3) -> bytes:
     from scapy.layers.l2 import Ether
     from v6t.profiles.tcp.segments import client_number
 
-    number = int(client_number(__import__("numpy").array([77]))[0])
+    number = int(client_number(np.array([77]))[0])
     quoted = IP(src="198.18.0.2", dst="198.19.0.2") / TCP(sport=1, dport=2, seq=number)
     error = Ether() / IP(src="192.168.18.1", dst="198.18.0.2") / ICMP(type=code, code=13)
     return bytes(error / quoted)
 
 
 def test_an_icmp_error_names_its_connection():
-    assert unreachable(quoting()) == 77
+    from v6t.profiles.tcp.segments import client_number
+
+    number = int(client_number(np.array([77]))[0])
+    assert unreachable(quoting()) == (bytes((0, 1, 0, 2)), number)
     assert unreachable(quoting(code=8)) is None
     assert unreachable(bytes(60)) is None
     short = quoting()[: 14 + 20 + 8 + 20 + 8]
-    assert unreachable(short) in (77, None)
+    assert unreachable(short) in ((bytes((0, 1, 0, 2)), number), None)
 
 
 def test_waits_double():
     assert replace(Tcp(), timeout_s=1.0, retransmissions=2).waited_s == 1 + 2 + 4
+
+
+class _Slow(Asking):
+    """Takes its time over what came in."""
+
+    def __init__(self):
+        self.left = 0.0
+
+    def _send(self, wanted):
+        self._sent += wanted
+        self.left = time.monotonic()
+
+    def _drain(self):
+        self.drained = time.monotonic()
+        return 0
+
+    def _took(self, frames, times):
+        raise AssertionError
+
+
+def test_sending_ends_with_the_last_one_and_not_with_what_comes_in():
+    asking = _Slow()
+    asking._send_all(Pace(((20, 1000.0),)), time.monotonic())
+    assert asking.left <= asking._sent_by <= asking.drained
+
+
+class _Client(TcpClient):
+    """Without a port; its connections are 0 to 4."""
+
+    def __init__(self, nonce: int) -> None:
+        self.memory = Account.file(5)
+        layout = type("Layout", (), {"width": 12})()
+        self._layout = layout
+        self._armed(self.memory.path, 5, nonce, Tcp())
+        self._account.client[:] = SENT
+        self._ends[:, -4:] = np.frombuffer(bytes((0, 1, 0, 2)), np.uint8)
+        self._step = "open"
+
+    def _begin(self):
+        pass
+
+
+@pytest.fixture
+def two_trials():
+    made = _Client(1), _Client(2)
+    yield made
+    for one in made:
+        one.memory.close()
+
+
+def _reset(flags, number, acknowledged):
+    zeros = np.zeros(1, np.uint32)
+    place = np.zeros(1, np.int64)
+    no = np.zeros(1, bool)
+    return Read(
+        np.array([flags], np.uint8), number, acknowledged, zeros, zeros, no, place, place, no
+    )
+
+
+@pytest.mark.parametrize("said", [0, len(REQUEST)])
+@pytest.mark.parametrize("acknowledges", [True, False])
+def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
+    two_trials, said, acknowledges
+):
+    """RFC 9293 section 3.5.2: with ACK it acknowledges, without it continues what was acknowledged."""
+    now, later = two_trials
+    which, zeros = np.array([3]), np.zeros(1, np.uint32)
+    heard = np.uint32(len(now._answer) if said else 0)
+    if acknowledges:
+        reset = _reset(RST | ACK, zeros, now._client_number(which) + np.uint32(1 + said))
+    else:
+        reset = _reset(RST, now._server_number(which) + np.uint32(1) + heard, zeros)
+    bare = np.ones(1, bool)
+    assert now._refused(reset, bare).tolist() == [3]
+    assert later._refused(reset, bare).tolist() == [5]
+    now._account.client[3] = 0
+    assert now._refused(reset, bare).tolist() == [5]
+
+
+def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_trials):
+    now, later = two_trials
+    ports = bytes((0, 1, 0, 2))
+    for beyond in (0, 1, 1 + len(REQUEST), 2 + len(REQUEST)):
+        number = (int(now._client_number(np.array([3]))[0]) + beyond) % (1 << 32)
+        assert now._quoted(ports, number) == 3
+        assert now._quoted(bytes((0, 1, 0, 3)), number) is None
+        assert later._quoted(ports, number) is None
+
+
+def test_what_opens_after_the_waiting_is_not_established(two_trials):
+    account = two_trials[0]._account
+    account.client[:] |= OPEN
+    account.server[:3] |= OPEN
+    account.opened[0] = 2 * 10**9
+    account.close_opening(1.0)
+    before = account.counted(retransmitted=0, wrong=0)
+    assert (before.established, before.half_open) == (2, 3)
+    account.server[:] |= OPEN
+    assert account.counted(retransmitted=0, wrong=0) == before
+
+
+def test_the_last_look_takes_all_that_is_there():
+    slow = _Slow()
+    there = [4096, 10, 4096, 0, 7]
+    slow._drain = lambda: there.pop(0)
+    slow._drain_all()
+    assert there == [7]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from v6t.drivers.oracle.two_phase import Preparing
 from v6t.procedures.connection_types import Connections, PhaseOneResult
@@ -19,6 +21,7 @@ from v6t.procedures.stateful.phases import (
     judge_connections,
 )
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
+from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import (
     Trial,
     TrialResult,
@@ -58,6 +61,7 @@ def capacity_of(found, **changes):
         "first": 1000,
         "most": 4_000_000,
         "error": 1,
+        "resolution_cps": 10_000.0,
         "phase_one": PhaseOneSettings(),
         **changes,
     }
@@ -66,7 +70,6 @@ def capacity_of(found, **changes):
             conditions=at(),
             upper_bound_cps=UPPER_CPS,
             upper_bound_reason="media",
-            resolution_cps=10_000.0,
             **given,
         ),
         found,
@@ -380,3 +383,53 @@ def test_connections_survive_the_journal():
     assert result_from_json(result_to_json(result)) == result
     assert trial_to_json(trial)["connections"]["purpose"] == "tear-down"
     assert "connections" not in trial_to_json(Trial("t", "k", 84, 64, "forward", 1.0, 1.0))
+
+
+def test_a_second_try_lowers_no_rate_at_which_others_are_attempted():
+    found = door(table_entries=5000)
+    offered = []
+
+    def measured(trial):
+        offered.append((trial.connections.count, trial.rate_fps))
+        result = found(trial)
+        if offered[-1] != (2000, UPPER_CPS):
+            return result
+        one_less = replace(result.connections, learned=result.connections.learned - 1)
+        return replace(result, connections=one_less)
+
+    fixed = {
+        "fixed": True,
+        "resolution_cps": UPPER_CPS / 2,
+        "beta": 0.5,
+        "gamma": 0.5,
+        "most": 8000,
+    }
+    assert capacity_of(measured, **fixed).capacity == 5000
+    assert {rate for count, rate in offered if count == 2000} == {UPPER_CPS, UPPER_CPS / 2}
+    assert (4000, UPPER_CPS) in offered
+    assert (5000, UPPER_CPS) in offered
+    assert min(rate for _, rate in offered) == UPPER_CPS / 2
+
+
+def test_ends_that_the_tester_did_not_send_are_its_own_fault():
+    tester = sim(tcp_aging_s=3)
+    tcp = Tcp(aging_s=60.0)
+    asked = Connections(100, 1000.0, alpha=1.0, purpose="establish", tcp=tcp)
+    trial = at().trial("tcp-rate", 1000.0, 0.1, mode="forward", connections=asked)
+    preparing = Preparing(tester, tester.table)
+    whole = preparing.measure(trial)
+    assert not whole.faults
+    assert whole.connections.tcp.aged_s == 3.0
+    disconnect = tester.disconnect
+
+    def short(trial, connections):
+        ended = disconnect(trial, connections)
+        ((name, counted),) = ended.result.classes.items()
+        classes = {name: replace(counted, sent=counted.sent - 1)}
+        tester.wait(1.25)  # for answers: the device's time runs
+        return replace(ended, result=replace(ended.result, classes=classes))
+
+    tester.disconnect = short
+    result = preparing.measure(trial)
+    assert result.faults == ("the client ended 99 of 100 connections",)
+    assert 3.0 <= result.connections.tcp.aged_s < 4.0

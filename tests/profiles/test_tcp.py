@@ -7,6 +7,7 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
+from v6t.plugins.tunnel.ipip import has_ports
 from v6t.profiles.tcp.http import MOST_OCTETS, MOST_SEGMENTS, REQUEST, in_segments, response
 from v6t.profiles.tcp.segments import (
     ACK,
@@ -131,3 +132,9 @@ def test_an_object_has_the_octets_asked_for_and_fits_the_first_window():
     assert len(body) == 100
     assert b"".join(in_segments(response(5000))) == response(5000)
     assert len(in_segments(response(MOST_OCTETS))) <= MOST_SEGMENTS
+
+
+def test_what_is_shorter_than_a_header_of_tcp_has_no_ports():
+    packets = np.zeros((2, 30), np.uint8)
+    packets[:, 0], packets[:, 3], packets[:, 9] = 0x45, 30, (6, 17)
+    assert has_ports(packets).tolist() == [False, True]
