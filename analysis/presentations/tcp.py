@@ -222,7 +222,8 @@ def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
     return (
         f"{e.http} on both sides; every connection asks for an object once all are open; a SYN that is "
         f"not answered within {e.timeout_s:g} s is {again}; connections end by {end}. Establishment "
-        "times are from the first SYN at the client to the last acknowledgement at the server."
+        "times are from the first SYN at the client to the last acknowledgement at the server, with what the "
+        "tester itself takes to write a batch of segments and to answer one."
     )
 
 

@@ -9,8 +9,9 @@ from v6t.plugins.sizes import ETHERNET_OCTETS, tag_octets
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.trial import Measure, Trial, TrialResult
 from v6t.profiles.model import FramePair
-from v6t.profiles.tcp.segments import OPENING_OCTETS
-from v6t.profiles.wire import FCS_OCTETS, max_frame_rate_fps
+from v6t.profiles.tcp.http import in_segments, response
+from v6t.profiles.tcp.segments import HEADER_OCTETS, OPENING_OCTETS
+from v6t.profiles.wire import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -28,9 +29,12 @@ def syn_sizes(plugin: Technology) -> FramePair:
     return plugin.frame_pair(listed + plugin.overhead + tag_octets(plugin.links.left))
 
 
-def media_cps(line_rate_bps: float, sizes: FramePair) -> int:
-    """Connections a second for whose opening the medium has room."""
-    return max(1, max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH)
+def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
+    """Connections a second for whose opening, and for whose objects, the medium has room."""
+    opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
+    each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
+    octets = sum(each + len(part) for part in in_segments(response(object_octets)))
+    return max(1, min(opened, int(line_rate_bps / (8 * octets))))
 
 
 def opening(bound: BoundRun, measure: Measure) -> Measure:

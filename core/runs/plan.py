@@ -311,7 +311,8 @@ def _tcp_costs(
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, PlannedStage]]:
     """Of those whose frames have a size of their own."""
     sizes = syn_sizes(bound.technology)
-    media = media_cps(bound.settings.line_rate_bps, sizes)
+    settings: Any = bound.settings.procedure
+    media = media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
     point = Point(bound, sizes, "forward", media)
     selftest = PlannedStage(Stage(SELFTEST, sizes.label, ""), 0.0)
     if bound.tester.loops_back:

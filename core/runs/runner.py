@@ -436,7 +436,8 @@ def _point(
 def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> MeasurementPoint:
     """Where connections of TCP are measured: four-tuples are those of the streams."""
     sizes = syn_sizes(state.bound.technology)
-    media = media_cps(state.run.line_rate_bps, sizes)
+    settings: Any = state.run.procedure
+    media = media_cps(state.run.line_rate_bps, sizes, settings.tcp.object_octets)
     spec = opening_spec(state.run, sizes, media)
     tester = opening(state.bound, JournaledTester(state, state.loopback))
 
