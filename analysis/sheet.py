@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from v6t.analysis.records.base import Record
 
 UNDEFINED = "undefined"
-SIZES = "IPv6/IPv4\noctets"
+_BOTH = "IPv6/IPv4\n"
+SIZES = f"{_BOTH}octets"
 """Heading of the column of frame sizes, where they differ from link to link."""
 INVALID = "invalid"
 """The tester faltered every time: nothing is known about the device."""
@@ -70,8 +71,11 @@ def sheet(
     columns = [Column(n.lstrip("<+"), "<" not in n[:2], "+" in n[:2]) for n in names]
     cells = [list(row) for row in rows]
     for place, column in enumerate(columns):
-        if column.name == SIZES and all(map(_is_one_size, (row[place] for row in cells))):
-            columns[place] = replace(column, name="frame\noctets")
+        both = column.name.startswith(_BOTH)
+        if both and all(map(_is_one_size, (row[place] for row in cells))):
+            whose = column.name.removeprefix(_BOTH)
+            name = "frame\noctets" if column.name == SIZES else whose
+            columns[place] = replace(column, name=name)
             for row in cells:
                 row[place] = row[place].partition("/")[0]
     return Sheet(title, tuple(columns), tuple(map(tuple, cells)), tuple(notes))

@@ -55,6 +55,8 @@ def test_sizes_have_one_name_where_there_is_one_size():
     assert (both.columns[0].name, both.rows[0][0]) == ("IPv6/IPv4\noctets", "104/64")
     one = sheet("t", ["<IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
     assert (one.columns[0].name, [r[0] for r in one.rows]) == ("frame\noctets", ["64", "128"])
+    syn = sheet("Rates", ["IPv6/IPv4\nSYN's octets"], [["74/74"]])
+    assert (syn.columns[0].name, syn.rows) == ("SYN's octets", (("74",),))
 
 
 def test_commands_stand_a_line_each_with_what_they_were_fed():
