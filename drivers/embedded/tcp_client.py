@@ -31,13 +31,12 @@ from v6t.drivers.embedded.tcp_end import (
 )
 from v6t.profiles import decode
 from v6t.profiles.expand import Expander
-from v6t.profiles.tcp.http import REQUEST
+from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
 from v6t.profiles.tcp.segments import (
     ACK,
     FIN,
     PSH,
     RST,
-    SEGMENT_OCTETS,
     SYN,
     Layout,
     Read,

@@ -17,13 +17,12 @@ from v6t.drivers.embedded.tcp_end import (
     first_of_each,
 )
 from v6t.drivers.oracle.state_table import StateTable
-from v6t.profiles.tcp.http import REQUEST
+from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
 from v6t.profiles.tcp.segments import (
     ACK,
     FIN,
     PSH,
     RST,
-    SEGMENT_OCTETS,
     SYN,
     Layout,
     Read,

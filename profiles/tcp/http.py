@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from v6t.profiles.tcp.segments import SEGMENT_OCTETS
-
 VERSION = "HTTP/1.1"
+SEGMENT_OCTETS = 1208
+"""Data of a segment at most: what IPv6's smallest MTU leaves (RFC 8200 section 5)."""
 REQUEST = f"GET /object {VERSION}\r\nHost: v6t\r\n\r\n".encode()
 MOST_SEGMENTS = 10
 """That a server may send before the first of them is acknowledged (RFC 6928): longer objects need more

@@ -168,6 +168,11 @@ def decisive(**more):
     }
 
 
+def decisive_less(record):
+    """One repetition found no rate."""
+    return {"decisive": record["decisive"][1:]}
+
+
 def counts(**changes):
     """Other counts of connections; numbers are added."""
     return lambda record: {
@@ -277,7 +282,7 @@ DAMAGED = {
     "RFC 9693 section 4.5 (ST-11)": saying("connection-rate", counts(sessions_before=1)),
     "RFC 9693 section 4.5 (ST-06) the search": saying("connection-rate", resolution_cps=1001.0),
     "RFC 9693 section 4.8 (ST-10)": saying("teardown", rates=[None]),
-    "RFC 8219 section 8.2, RFC 3511 section 5.3.4.2": saying("tcp-rate", decisive(established=-1)),
+    "RFC 8219 section 8.2, RFC 3511 section 5.3.4.2": saying("tcp-rate", decisive_less),
     "RFC 3511 section 5.3.3": saying("tcp-rate", decisive(answered=-1)),
     "RFC 8219 section 8.1, RFC 3511 section 5.2.3": saying("tcp-capacity", at_least=True),
     "RFC 3511 section 5.2.3": saying(

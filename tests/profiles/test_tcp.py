@@ -8,14 +8,20 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from v6t.plugins.tunnel.ipip import has_ports
-from v6t.profiles.tcp.http import MOST_OCTETS, MOST_SEGMENTS, REQUEST, in_segments, response
+from v6t.profiles.tcp.http import (
+    MOST_OCTETS,
+    MOST_SEGMENTS,
+    REQUEST,
+    SEGMENT_OCTETS,
+    in_segments,
+    response,
+)
 from v6t.profiles.tcp.segments import (
     ACK,
     HEADER_OCTETS,
     OPENING_OCTETS,
     PSH,
     RST,
-    SEGMENT_OCTETS,
     SYN,
     Layout,
     client_number,

@@ -35,7 +35,7 @@ translated is not filtered again."""
 UNDO_TRIES = 60
 _TABLES = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
-echo "table <$t> const {" $(pfctl -t "$t" -T show) "}"
+echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
 done
 """
 _PURGED = f"""\
