@@ -110,7 +110,8 @@ class DelayPresentation(Presentation[DelayRecord]):
         load = f"{record.rate:,.0f} fps"
         for way, found in record.directions.items():
             for key, word in words.items():
-                yield Quantity(f"{word} {way}", "ms", found.figures[key].values, False, at=load)
+                yield Quantity(f"{word} {way}", "ms", found.figures[key].values, False, at=load,
+                               limited=bool(record.above_usable))  # fmt: skip
 
     def headlines(self, record: DelayRecord) -> Iterator[Headline]:
         """Of each direction."""

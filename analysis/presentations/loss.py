@@ -95,7 +95,8 @@ class FrameLossPresentation(Presentation[FrameLossRecord]):
         """The loss at every rate."""
         for row in record.rates:
             what = f"loss at {row.media_percent:.2f} % of the medium"
-            yield Quantity(what, "%", _losses(row), False, share=True)
+            yield Quantity(what, "%", _losses(row), False, share=True,
+                           limited=row.rate in record.above_usable)  # fmt: skip
 
     def headlines(self, record: FrameLossRecord) -> Iterator[Headline]:
         """The loss at every rate."""
