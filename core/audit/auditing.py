@@ -364,15 +364,6 @@ def reserved(out: Path) -> Iterator[None]:
             out.rmdir()
 
 
-def unused(name: str) -> Path:
-    """A directory that is not there yet: of this name, or with the next number after it."""
-    path, again = Path(name), 1
-    while path.exists():
-        again += 1
-        path = Path(f"{name}-{again}")
-    return path
-
-
 def write_record(record: Audit, out: Path) -> None:
     """The record alone.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 from v6t.analysis.presentations.churn import ChurnPresentation
 from v6t.analysis.records.churn import ChurnRecord, churn_record, churn_rows
-from v6t.analysis.statistics import percentile
+from v6t.core.benchmarks.phase_one import share_of
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point, cost_of
 from v6t.core.benchmarks.share import AtShare, ShareSettings
 from v6t.core.benchmarks.tcp import RATE, TcpSettings
@@ -81,12 +81,9 @@ class Churn(ChurnPresentation, AtShare[ChurnRecord, ChurnSettings]):
 
     def _connections(self, point: MeasurementPoint) -> tuple[float, str]:
         own = self.own(point.bound)
-        if own.connections_cps is not None:
-            return own.connections_cps, "given"
-        rates = point.found.get(RATE, ())
-        found = percentile(rates, 1) if rates else 0.0
-        share = own.connections_share
-        return share * found, f"{share:g} of P1 of the TCP connection establishment rate"
+        return share_of(
+            point, RATE, "TCP connection rate", own.connections_share, own.connections_cps
+        )
 
     def _spec(
         self, point: Point, rate: tuple[float, str], connections: tuple[float, str]

@@ -14,11 +14,10 @@ from v6t.analysis.records.connections import (
 )
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import (
-    assumed_most,
-    filling_cost,
     phase_one_settings,
+    rate_search,
+    search_cost,
     setup_of,
-    upper_bound,
 )
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
@@ -53,11 +52,7 @@ class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRec
 
     def cost(self, point: Point) -> Cost:
         """All searches, at half of the highest rate offered."""
-        spec = self._spec(point)
-        asked = spec.phase_one.connections(spec.connections, assumed_most(point))
-        return filling_cost(point, spec.conditions.pause_s, [asked]) * (
-            spec.repetitions * spec.steps
-        )
+        return search_cost(point, self._spec(point))
 
     def run(self, point: MeasurementPoint) -> Measured:
         """Search, as often as asked."""
@@ -74,14 +69,4 @@ class ConnectionRate(ConnectionRatePresentation, OfConnections[ConnectionRateRec
         return Measured(record, rows, [r.rate_cps for r in result.repetitions])
 
     def _spec(self, point: Point) -> ConnectionRateSpec:
-        p, c = point.procedure, point.procedure.connections
-        upper, reason = upper_bound(point)
-        return ConnectionRateSpec(
-            conditions=point.conditions(),
-            connections=c.count,
-            upper_bound_cps=upper,
-            upper_bound_reason=reason,
-            resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
-            repetitions=p.repetitions,
-            phase_one=phase_one_settings(p),
-        )
+        return rate_search(point, phase_one_settings(point.procedure))

@@ -10,6 +10,7 @@ from v6t.analysis.statistics import percentile
 from v6t.core.benchmarks.point import Cost, MeasurementPoint, Point
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
+from v6t.procedures.stateful.connection_rate import ConnectionRateSpec
 from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
 
 if TYPE_CHECKING:
@@ -55,11 +56,50 @@ def assumed_rate(point: Point) -> float:
 def rate(point: MeasurementPoint) -> tuple[float, str]:
     """R of phase 2, and where it comes from (ST-09)."""
     c = point.procedure.connections
-    if c.rate_cps is not None:
-        return c.rate_cps, "given"
-    rates = point.found.get(CONNECTION_RATE, ())
+    return share_of(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
+
+
+def share_of(
+    point: MeasurementPoint, benchmark: str, words: str, share: float, given_cps: float | None
+) -> tuple[float, str]:
+    """A rate that is given, or a share of P1 of one that was found; and where it comes from.
+
+    Args:
+        point: where it was found.
+        benchmark: that found it.
+        words: what it is called.
+        share: of it.
+        given_cps: takes its place [connections per second].
+    """
+    if given_cps is not None:
+        return given_cps, "given"
+    rates = point.found.get(benchmark, ())
     found = percentile(rates, 1) if rates else 0.0
-    return found * c.rate_share, f"{c.rate_share:.0%} of P1 of the connection rate"
+    return found * share, f"{share:.0%} of P1 of the {words}"
+
+
+def rate_search(
+    point: Point, phase_one: PhaseOneSettings, benchmark: str = CONNECTION_RATE
+) -> ConnectionRateSpec:
+    """The search for the highest rate at which connections come about."""
+    p, c = point.procedure, point.procedure.connections
+    upper, reason = upper_bound(point)
+    return ConnectionRateSpec(
+        conditions=point.conditions(),
+        connections=c.count,
+        upper_bound_cps=upper,
+        upper_bound_reason=reason,
+        resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
+        repetitions=p.repetitions,
+        phase_one=phase_one,
+        benchmark=benchmark,
+    )
+
+
+def search_cost(point: Point, spec: ConnectionRateSpec) -> Cost:
+    """All searches, at half of the highest rate offered."""
+    asked = spec.phase_one.connections(spec.connections, assumed_most(point))
+    return filling_cost(point, spec.conditions.pause_s, [asked]) * (spec.repetitions * spec.steps)
 
 
 def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPoint | None:

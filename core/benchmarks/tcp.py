@@ -18,15 +18,16 @@ from v6t.analysis.records.tcp import (
     tcp_capacity_record,
     tcp_rate_record,
 )
-from v6t.analysis.statistics import percentile
 from v6t.core.benchmarks.base import Phase
 from v6t.core.benchmarks.connection_rate import OfConnections
 from v6t.core.benchmarks.phase_one import (
     assumed_most,
     filling_cost,
     phase_one_settings,
+    rate_search,
+    search_cost,
     setup_of,
-    upper_bound,
+    share_of,
 )
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import MOST_CONNECTIONS, Flag
@@ -128,11 +129,7 @@ class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
 
     def cost(self, point: Point) -> Cost:
         """All searches, at half of the highest rate offered."""
-        spec = self._spec(point)
-        asked = spec.phase_one.connections(spec.connections, assumed_most(point))
-        return filling_cost(point, spec.conditions.pause_s, [asked]) * (
-            spec.repetitions * spec.steps
-        )
+        return search_cost(point, self._spec(point))
 
     def run(self, point: MeasurementPoint) -> Measured:
         """Search, as often as asked."""
@@ -150,18 +147,7 @@ class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
         return Measured(record, rows, [r.rate_cps for r in result.repetitions])
 
     def _spec(self, point: Point) -> ConnectionRateSpec:
-        p, c = point.procedure, point.procedure.connections
-        upper, reason = upper_bound(point)
-        return ConnectionRateSpec(
-            conditions=point.conditions(),
-            connections=c.count,
-            upper_bound_cps=upper,
-            upper_bound_reason=reason,
-            resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
-            repetitions=p.repetitions,
-            phase_one=self._phase_one(point),
-            benchmark=RATE,
-        )
+        return rate_search(point, self._phase_one(point), RATE)
 
 
 class TcpCapacitySettings(StrictModel):
@@ -248,11 +234,7 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
     def _rate(self, point: MeasurementPoint) -> tuple[float, str]:
         """The attempt rate, and where it comes from."""
         tcp = self.tcp(point.bound)
-        if tcp.rate_cps is not None:
-            return tcp.rate_cps, "given"
-        rates = point.found.get(RATE, ())
-        found = percentile(rates, 1) if rates else 0.0
-        return found * tcp.rate_share, f"{tcp.rate_share:.0%} of P1 of the TCP connection rate"
+        return share_of(point, RATE, "TCP connection rate", tcp.rate_share, tcp.rate_cps)
 
     def _spec(self, point: Point, rate_cps: float) -> TcpCapacitySpec:
         own = self.own(point.bound)

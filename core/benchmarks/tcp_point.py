@@ -37,6 +37,13 @@ def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int
     return max(1, min(opened, int(line_rate_bps / (8 * octets))))
 
 
+def syn_medium(bound: BoundRun) -> tuple[FramePair, int]:
+    """The size of a run's SYNs, and what its medium carries [connections per second]."""
+    sizes = syn_sizes(bound.technology)
+    settings: Any = bound.settings.procedure
+    return sizes, media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
+
+
 def opening(bound: BoundRun, measure: Measure) -> Measure:
     """In loopback, for the tester's own capacity: it opens connections and asks for objects in them."""
     settings: Any = bound.settings.procedure

@@ -115,23 +115,16 @@ def command(
     if listed:
         _list(bound, suites, as_json)
         return 0
-    from v6t.core.audit.auditing import (
-        LASTING_S,
-        Wanted,
-        audit,
-        reserved,
-        unused,
-        write,
-        write_record,
-    )
+    from v6t.core.audit.auditing import LASTING_S, Wanted, audit, reserved, write, write_record
     from v6t.core.audit.device import Listening
     from v6t.core.cli.stopping import of_device, signals
+    from v6t.core.runs.rundir import unused
 
     if interfaces is None:
         bound.tester.prepare()
     lasting_s = LASTING_S[timers]
     wanted = Wanted(suites, clauses, not no_variants, interfaces, Listening(wait), lasting_s)
-    out = output or unused(f"audit-{bound.settings.plugin}-{bound.driver.name}")
+    out = output or unused(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
 
     def note(record: Audit) -> None:
         with contextlib.suppress(OSError):  # said at the end, if it is so then

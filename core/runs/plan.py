@@ -10,7 +10,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import with_phase_one
 from v6t.core.benchmarks.point import Cost, Point
-from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
+from v6t.core.benchmarks.tcp_point import syn_medium
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.presets import caveats
 from v6t.core.config.settings import ResolvedRun
@@ -310,9 +310,7 @@ def _tcp_costs(
     bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, Cost, PlannedStage]]:
     """Of those whose frames have a size of their own."""
-    sizes = syn_sizes(bound.technology)
-    settings: Any = bound.settings.procedure
-    media = media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
+    sizes, media = syn_medium(bound)
     point = Point(bound, sizes, "forward", media)
     selftest = PlannedStage(Stage(SELFTEST, sizes.label, ""), 0.0)
     if bound.tester.loops_back:

@@ -209,8 +209,13 @@ def default_path(run: ResolvedRun) -> Path:
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
     base = "-".join(part for part in (stamp, run.plugin, label) if part)
-    path, again = Path("runs") / base, 1
-    while path.exists():
+    return unused(Path("runs") / base)
+
+
+def unused(path: Path) -> Path:
+    """This directory if nothing is there, else the first one with a number after its name."""
+    found, again = path, 1
+    while found.exists():
         again += 1
-        path = Path("runs") / f"{base}-{again}"
-    return path
+        found = path.with_name(f"{path.name}-{again}")
+    return found

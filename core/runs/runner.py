@@ -16,7 +16,7 @@ from v6t.core.benchmarks import registry
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import prepared
 from v6t.core.benchmarks.point import Measured, MeasurementPoint, Vary
-from v6t.core.benchmarks.tcp_point import media_cps, opening, syn_sizes
+from v6t.core.benchmarks.tcp_point import opening, syn_medium
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.cautions import cautions, of_medium
 from v6t.core.config.checks import check_abilities
@@ -435,9 +435,7 @@ def _point(
 
 def _tcp_point(state: _State, streams: Mapping[Direction, StreamSet]) -> MeasurementPoint:
     """Where connections of TCP are measured: four-tuples are those of the streams."""
-    sizes = syn_sizes(state.bound.technology)
-    settings: Any = state.run.procedure
-    media = media_cps(state.run.line_rate_bps, sizes, settings.tcp.object_octets)
+    sizes, media = syn_medium(state.bound)
     spec = opening_spec(state.run, sizes, media)
     tester = opening(state.bound, JournaledTester(state, state.loopback))
 

@@ -22,7 +22,7 @@ from v6t.drivers.trex.marking import FIRST
 from v6t.drivers.trex.recording import Recordings, longest_frame
 from v6t.drivers.trex.samples import Mark, tick_rate_hz
 from v6t.profiles import trailer
-from v6t.profiles.distinct import distinct
+from v6t.profiles.distinct import counted, distinct
 
 if TYPE_CHECKING:
     from v6t.drivers.trex.samples import Frames
@@ -103,18 +103,12 @@ class Recorded:
             sent_s = (one.left_ticks - one.left_ticks[0]) / hertz
             late_us = (one.arrived_s - one.arrived_s[0] - sent_s) * 1e6
             delays = np.rint(late_us - late_us.min() + least).astype(np.int64)
-            values, counts = _counted(delays)
+            values, counts = counted(delays)
             made = Histogram(
                 tuple((v, v, n) for v, n in zip(values.tolist(), counts.tolist(), strict=True))
             )
             found[name] = found[name].merged(made) if name in found else made
         return found
-
-
-def _counted(values: I64) -> tuple[I64, I64]:
-    ordered = np.sort(values)
-    firsts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-    return ordered[firsts], np.diff(firsts, append=len(ordered))
 
 
 def _frequency(times: list[_Times]) -> float | None:

@@ -152,10 +152,12 @@ class Chain(WithoutCommands):
     ) -> ChainSession | None:
         """Sessions with all parts elsewhere; of those in the lab, with what stands without its tester."""
         again = again or restore_command(keep)
-        in_lab = any(ssh is not None and ssh.lab for ssh in self.logins(intent))
+        ways = [
+            (p, p.driver.options.ssh if p.driver.configures else None) for p in self.parts(intent)
+        ]
+        in_lab = any(ssh is not None and ssh.lab for _, ssh in ways)
         driven = []
-        for part in self.parts(intent):
-            given = part.driver.options.ssh if part.driver.configures else None
+        for part, given in ways:
             if given is None and in_lab:
                 continue
             ssh = reached(
