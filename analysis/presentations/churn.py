@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.presentation import Presentation, Quantity
-from v6t.analysis.presentations.common import POINT, at, share
+from v6t.analysis.presentations.common import POINT, at, offered, share
 from v6t.analysis.records.churn import ChurnRecord, middle
 from v6t.analysis.sheet import Sheet, count, sheet
+from v6t.procedures.churn import NEXT_TO_NOTHING
 
 
 class ChurnPresentation(Presentation[ChurnRecord]):
@@ -21,15 +22,17 @@ class ChurnPresentation(Presentation[ChurnRecord]):
         """The stream."""
         names = [
             *POINT,
-            *("stream\nfps", "new connections\nper second", "median loss", "largest loss"),
-            *("median delay\nus", "99.9 %\nus"),
+            *("stream fps\nper direction", "new connections\nper second", "median loss"),
+            *("largest loss", "median delay\nus", "99.9 %\nus", "trials"),
         ]
         rows = [
             [
                 *at(r, way),
-                *(count(r.rate), "none" if kind == "stream" else count(r.connections_cps)),
+                offered(r, r.rate),
+                "none" if kind == "stream" else count(r.connections_cps),
                 *(share(middle(found.loss)), share(max(found.loss, default=None))),
                 *(_micro(middle(found.median_us)), _micro(middle(found.worst_us))),
+                str(len(found.loss)),
             ]
             for r in records
             for kind, way, found in r.found
@@ -41,16 +44,18 @@ class ChurnPresentation(Presentation[ChurnRecord]):
         yield self.sheet(records)
         names = [
             *POINT,
-            *("new connections\nper second", "stream\nfps", "attempted", "established", "answered"),
-            *("median of\nmean time us", "slowest\nus", "log records\nper connection"),
+            *("new connections\nper second", "stream fps\nper direction", "attempted"),
+            *("established", "answered", "median of\nmean time us", "slowest\nus"),
+            *("log records\nper connection", "trials"),
         ]
         rows = [
             [
                 *at(r),
-                *(count(r.connections_cps), count(r.rate) if kind == "both" else "next to nothing"),
+                count(r.connections_cps),
+                offered(r, r.rate) if kind == "both" else count(r.rate * NEXT_TO_NOTHING),
                 *(count(sum(c.attempted)), count(sum(c.established)), count(sum(c.answered))),
                 *(_micro(middle(c.mean_us)), _micro(max(filter(None, c.slowest_us), default=None))),
-                _records(c.log_records, c.attempted),
+                *(_records(c.log_records, c.attempted), str(len(c.attempted))),
             ]
             for r in records
             for kind, c in r.connecting.items()
@@ -61,7 +66,9 @@ class ChurnPresentation(Presentation[ChurnRecord]):
         """Loss of the stream with connections beside it, and of the connections beside it."""
         for kind, way, found in record.found:
             if kind == "both":
-                yield Quantity(f"loss while connecting {way}", "", found.loss, False, share=True)
+                yield Quantity(f"loss while connecting {way}", record.unit, found.loss, False,
+                               at=f"{record.rate:,.0f} fps", share=True,
+                               limited=bool(record.above_usable))  # fmt: skip
 
     def remarks(self, record: ChurnRecord) -> Iterator[str]:
         """How connections come and go."""

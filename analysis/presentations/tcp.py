@@ -19,6 +19,11 @@ from v6t.analysis.sheet import SIZES, Sheet, count, percent, seconds, sheet
 
 _FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
 _SYN = SIZES.replace("octets", "SYN's octets")
+_EXCHANGED = (
+    *("object\noctets", "ms to establish\nmin", "mean", "max", "sum"),
+    *("objects\nrequested", "returned"),
+)
+"""Headings of :func:`_exchanged`."""
 
 
 class TcpRatePresentation(Presentation[TcpRateRecord]):
@@ -32,8 +37,7 @@ class TcpRatePresentation(Presentation[TcpRateRecord]):
         """The rate, and establishment times at it."""
         names = [
             *(_SYN, "connections", "median\nconnections/s", "P1", "P99", "+dispersion\n%"),
-            *("object\noctets", "ms to establish\nmin", "mean", "max", "sum"),
-            *("objects\nrequested", "returned", "+DUT\ncounts", "+repetitions"),
+            *(*_EXCHANGED, "+DUT\ncounts", "+repetitions"),
         ]
         rows = []
         for r in records:
@@ -42,9 +46,7 @@ class TcpRatePresentation(Presentation[TcpRateRecord]):
                 [
                     *(r.sizes, count(r.connections), marked(count(r.median), r.limited)),
                     *(count(r.p1), count(r.p99), percent(r.dispersion)),
-                    count(r.exchange.object_octets),
-                    *_times(last),
-                    *_objects(last),
+                    *_exchanged(r, last),
                     "-" if last is None or last.sessions is None else count(last.sessions),
                     str(r.repetitions),
                 ]
@@ -94,17 +96,14 @@ class TcpCapacityPresentation(Presentation[TcpCapacityRecord]):
         """The capacity, and establishment times of the trial that found it."""
         names = [
             *(_SYN, "maximum\nconnections", "error", "attempt rate\nconnections/s"),
-            *("object\noctets", "ms to establish\nmin", "mean", "max", "sum"),
-            *("objects\nrequested", "returned", "+steps"),
+            *(*_EXCHANGED, "+steps"),
         ]
         rows = [
             [
                 r.sizes,
                 ("at least " if r.at_least else "") + count(r.capacity),
-                *(count(r.error), count(_attempted_cps(r)), count(r.exchange.object_octets)),
-                *_times(r.decisive),
-                *_objects(r.decisive),
-                str(len(r.steps)),
+                *(count(r.error), count(_attempted_cps(r))),
+                *(*_exchanged(r, r.decisive), str(len(r.steps))),
             ]
             for r in records
         ]
@@ -236,8 +235,10 @@ def _times(one: Iteration | None) -> list[str]:
     ]
 
 
-def _objects(one: Iteration | None) -> list[str]:
-    return ["-", "-"] if one is None else [count(one.requested), count(one.answered)]
+def _exchanged(record: TcpRateRecord | TcpCapacityRecord, one: Iteration | None) -> list[str]:
+    """What was asked for in each connection, and a trial's times and objects."""
+    objects = ["-", "-"] if one is None else [count(one.requested), count(one.answered)]
+    return [count(record.exchange.object_octets), *_times(one), *objects]
 
 
 def _percent(part: int, whole: int) -> str:

@@ -94,7 +94,8 @@ class Preparing:
         result = self._stream(replace(trial, pause_s=asked.gap_s))
         after = self._tester.now()
         if result.churn is not None and logged is not None:
-            records = (self._logged() or logged) - logged
+            written = self._logged()
+            records = None if written is None else written - logged
             result = replace(result, churn=replace(result.churn, log_records=records))
         sent = (d.sending_time_s for d in result.directions.values())
         sending_s = max(sent, default=trial.sending_s)
