@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.base import Expected, Links
+from v6t.plugins.base import Links
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import ETHERTYPE, decrement_ttl, side_of
+from v6t.plugins.reference import Expected
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import Side

@@ -13,7 +13,7 @@ from v6t.profiles.model import Role
 from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Expected
+    from v6t.plugins.reference import Expected
     from v6t.profiles.arrays import U8
     from v6t.profiles.streams import Stream
 

@@ -24,7 +24,8 @@ from v6t.profiles.model import DIRECTIONS, Direction, Role, Traffic
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Expected, Link
+    from v6t.plugins.base import Link
+    from v6t.plugins.reference import Expected
     from v6t.profiles.arrays import U8
 
 FRAMES = 48

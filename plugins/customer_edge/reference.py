@@ -23,7 +23,7 @@ from v6t.plugins.common.reference_device import (
     route,
     route_all,
 )
-from v6t.plugins.customer_edge.params import Customer, Translation, Tunnel
+from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel
 from v6t.plugins.map.rule_arrays import RuleArray
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four

@@ -15,7 +15,8 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.ports import Policy
-from v6t.plugins.customer_edge.params import Customer, CustomerParams, Translation
+from v6t.plugins.customer_edge.customer import Customer, Translation
+from v6t.plugins.customer_edge.params import CustomerParams
 from v6t.plugins.map.fields import Varying, ce_port, fixed_ce_port, peer_port
 from v6t.profiles.model import (
     Binding,

@@ -13,7 +13,6 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.base import Reference
 from v6t.plugins.common.octets import octets4, u32, u64
 from v6t.plugins.common.reference_device import (
     COMMON_REASONS,
@@ -24,8 +23,9 @@ from v6t.plugins.common.reference_device import (
     ReferenceDevice,
     route_all,
 )
-from v6t.plugins.customer_edge.params import Customer, Tunnel
+from v6t.plugins.customer_edge.customer import Customer, Tunnel
 from v6t.plugins.map.rules import PortSet
+from v6t.plugins.reference import Reference
 from v6t.plugins.tunnel.ipip import (
     PORTED,
     carries_ports,
@@ -38,7 +38,8 @@ from v6t.profiles import decode, inet
 from v6t.profiles.ends import Ends
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Expected, Links
+    from v6t.plugins.base import Links
+    from v6t.plugins.reference import Expected
     from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 

@@ -9,14 +9,8 @@ from typing import Any
 
 from v6t.plugins.base import DutIntent, Links, Part, Technology
 from v6t.plugins.common.chain import TAYGA, between, only_ipv4
-from v6t.plugins.customer_edge.plugins import (
-    LwB4,
-    LwB4Params,
-    MapECe,
-    MapECeParams,
-    MapTCe,
-    MapTCeParams,
-)
+from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.softwire import B4, SoftwireEnd
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr

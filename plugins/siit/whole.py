@@ -26,11 +26,7 @@ class WholeTranslator(TranslatingDevice):
         super().__init__(technology)
         left_version = technology.ip_versions[0]
         self.six_side: SideName = "left" if left_version == 6 else "right"
-
-    @property
-    def _params(self) -> TranslatorParams:
-        params: TranslatorParams = self.technology.params  # type: ignore[assignment]
-        return params
+        self._params: TranslatorParams = technology.params  # type: ignore[assignment]
 
     @cached_property
     def _translator(self) -> rfc7915.Translator:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from v6t.plugins.base import Expected, Technology
+from v6t.plugins.base import Technology
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
 from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
@@ -25,6 +25,7 @@ from v6t.plugins.common.reference_device import (
     ReferenceDevice,
     route_all,
 )
+from v6t.plugins.reference import Expected
 from v6t.plugins.stateful.four_tuples import Field, consecutive
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
