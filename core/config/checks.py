@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.kind import Phase
 from v6t.core.config.connection_checks import check_connections
 from v6t.procedures.search import mlr
 from v6t.procedures.trial import ABILITIES
@@ -12,6 +13,7 @@ from v6t.profiles.errors import EnvironmentLacking, UsageError
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
+    from v6t.core.modifiers.base import Modifier
     from v6t.drivers.tester import Tester
 
 
@@ -40,6 +42,34 @@ def check_measures(bound: BoundRun) -> None:
         benchmark.check(bound)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
         raise UsageError("adaptive repetition: the most repetitions are below the fewest")
+
+
+def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
+    """Refuse a modifier that cannot go on beside this run.
+
+    Raises:
+        UsageError: saying why.
+    """
+    if bound.technology.exchange != "frames":
+        raise UsageError(
+            f"modifiers go on beside test frames, and {bound.technology.name} is a technology of "
+            f"{bound.technology.exchange}",
+            "leave the modifier out",
+        )
+    if not modifier.driven or bound.tester.simulates:
+        return
+    if not bound.driven:
+        raise UsageError(
+            f"the modifier {modifier.name} needs a device driver that carries it out",
+            "name one with --dut or in the testbed file",
+        )
+    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
+        if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
+            raise UsageError(
+                f"the modifier {modifier.name} goes on beside a stream, and {benchmark.name} sends none",
+                "leave one of them out",
+            )
+    modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
 
 def check_abilities(bound: BoundRun, tester: Tester) -> None:

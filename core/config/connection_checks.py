@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import phase_one_settings
 from v6t.profiles.errors import UsageError
@@ -25,7 +25,7 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> 
     run, plugin = bound.settings, bound.technology
     for benchmark in asked:
         if benchmark.exchange != plugin.exchange:
-            fit = [b.name for b in registry.installed() if b.exchange == plugin.exchange]
+            fit = [b.name for b in kinds.installed() if b.exchange == plugin.exchange]
             raise UsageError(
                 f"{benchmark.name} is measured with {benchmark.exchange}, and {run.plugin} is a "
                 f"technology of {plugin.exchange}",
@@ -37,7 +37,7 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> 
                 "leave it out of --measure, or choose a stateful technology such as nat44",
             )
         if run.connects and benchmark.connections == "never":
-            others = [b.name for b in registry.installed() if b.connections != "never"]
+            others = [b.name for b in kinds.installed() if b.connections != "never"]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections", "one of " + ", ".join(others)
             )

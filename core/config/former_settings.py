@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.config.flags import laid_over
 
 Path = tuple[str, ...]
@@ -13,7 +13,7 @@ Path = tuple[str, ...]
 
 def moves() -> Iterator[tuple[Path, Path]]:
     """Where settings stood, and where they stand now."""
-    for benchmark in registry.installed():
+    for benchmark in kinds.installed():
         for former, now in benchmark.former_settings.items():
             yield tuple(former.split(".")), tuple(now.split("."))
 

@@ -39,9 +39,9 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
 
 
 def _benchmarks() -> Iterator[Setting]:
-    from v6t.core.benchmarks import registry
+    from v6t.core.benchmarks import kinds
 
-    for benchmark in registry.installed():
+    for benchmark in kinds.installed():
         keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
         settings = f" Its settings: {keys}." if keys else ""
         yield Setting(benchmark.name, "benchmark", "", f"{benchmark.summary}{settings}")

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.checks import check_measures
+from v6t.core.config.checks import check_measures, check_modifier
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.flags import expanded, laid_over
 from v6t.core.config.former_settings import as_written, moved
@@ -97,7 +97,7 @@ def resolve_and_bind(
         )
     benchmarks = listed(
         run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
-        (*registry.names(), registry.ALL),
+        (*kinds.names(), registry.ALL),
     )  # fmt: skip
     notes: tuple[str, ...] = ()
     if registry.ALL in benchmarks:
@@ -148,13 +148,8 @@ def resolve_and_bind(
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester, notes=notes)
     with within(None if flags.modifier else run_doc, ("modifier",)):
-        if bound.modifier is not None and plugin.exchange != "frames":
-            raise UsageError(
-                f"modifiers go on beside test frames, and {name} is a technology of {plugin.exchange}",
-                "leave the modifier out",
-            )
         if bound.modifier is not None:
-            bound.modifier.check(bound)
+            check_modifier(bound, bound.modifier)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(bound)
     return bound
@@ -348,10 +343,10 @@ def _named(given: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str
         if flag in own:
             texts[own[flag]] = text
             continue
-        known = registry.flags()[flag]
+        known = kinds.flags()[flag]
         meant = [setting for setting in known if setting.partition(".")[0] in measured]
         if not meant:
-            whose = [name for s in known for name in registry.of_section(s.partition(".")[0])]
+            whose = [name for s in known for name in kinds.of_section(s.partition(".")[0])]
             raise UsageError(f"{flag} is for {', '.join(whose)}", "add one of them to --measure")
         if is_bit_rate(text):
             meant = [re.sub("_fps$", "_bps", setting) for setting in meant]
