@@ -116,8 +116,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     def own(self, bound: BoundRun) -> S:
         """Its settings in a run."""
-        found: S = self.shared(bound, self.section or "")
-        return found
+        settings: S = self.shared(bound, self.section or "")
+        return settings
 
     def shared(self, bound: BoundRun, key: str) -> Any:
         """Settings below a key of ``procedure`` in a run."""
@@ -144,12 +144,12 @@ class Benchmark(Presentation[R], Generic[R, S]):
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """Benchmarks that must have been measured at the same point."""
         p = bound.settings.procedure
-        found = []
+        names = []
         if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
-            found.append(CONNECTION_RATE)
+            names.append(CONNECTION_RATE)
         if "rate_from" in self.heeds:
-            found.append(THROUGHPUT)
-        return tuple(found)
+            names.append(THROUGHPUT)
+        return tuple(names)
 
     def parameters(self, plugin: type[Technology]) -> Mapping[str, Any]:
         """Parameters of a technology that it wants where the user says nothing else."""

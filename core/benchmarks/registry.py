@@ -74,16 +74,16 @@ def everything(
     """
     unfit = "never" if plugin.stateful else "only"
     fit = (b for b in installed() if b.exchange == plugin.exchange and b.connections != unfit)
-    kept: list[str] = []
+    names: list[str] = []
     left_out: list[str] = []
     for benchmark in fit:
         if benchmark.in_all:
             missing = None if benchmark.name in named else benchmark.lacks()
             if missing is None:
-                kept.append(benchmark.name)
+                names.append(benchmark.name)
             else:
                 left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
-    return tuple(kept), tuple(left_out)
+    return tuple(names), tuple(left_out)
 
 
 def wanted(bound: BoundRun) -> list[Benchmark[Any, Any]]:
@@ -103,11 +103,11 @@ def flags() -> dict[str, list[str]]:
     """Flags of the command line that benchmarks ask for, with the settings each stands for."""
     from v6t.core.benchmarks.settings import flags_in
 
-    found: dict[str, list[str]] = {}
+    by_flag: dict[str, list[str]] = {}
     for section, model in sections().items():
         for flag, name in flags_in(model, f"{section}."):
-            found.setdefault(flag, []).append(name)
-    return found
+            by_flag.setdefault(flag, []).append(name)
+    return by_flag
 
 
 def of_section(key: str) -> list[str]:
@@ -138,5 +138,5 @@ def results_schema() -> dict[str, Any]:
     return results.results_schema({b.name: b.record for b in installed()})
 
 
-def _in_order(found: Iterable[Benchmark[Any, Any]]) -> list[Benchmark[Any, Any]]:
-    return sorted(found, key=lambda b: (b.phase, b.order, b.name))
+def _in_order(benchmarks: Iterable[Benchmark[Any, Any]]) -> list[Benchmark[Any, Any]]:
+    return sorted(benchmarks, key=lambda b: (b.phase, b.order, b.name))

@@ -96,13 +96,13 @@ def _extensions() -> Iterator[Finding]:
         ("benchmarks", registry.BENCHMARKS),
         ("testers", TESTERS),
     )
-    for title, found in kinds:
-        rows = registry.listing() if found is registry.BENCHMARKS else found.listing()
+    for title, extensions in kinds:
+        rows = registry.listing() if extensions is registry.BENCHMARKS else extensions.listing()
         good = sum(not row.error for row in rows)
-        yield Finding(title, "ok" if good else "missing", f"{good} {found.what}s")
+        yield Finding(title, "ok" if good else "missing", f"{good} {extensions.what}s")
         for row in rows:
             if row.error:
-                yield Finding(f"{found.what} {row.name}", "note", row.error)
+                yield Finding(f"{extensions.what} {row.name}", "note", row.error)
 
 
 def _testers(named: TesterKind | None) -> Iterator[Finding]:
@@ -110,10 +110,10 @@ def _testers(named: TesterKind | None) -> Iterator[Finding]:
     for row in TESTERS.listing():
         if row.kind is None:
             continue
-        asked = named is not None and row.name == named.name
-        kind = named if asked and named is not None else row.kind()
-        needed = asked or row.name == DEFAULT
-        for what, state, text in kind.examine(named=asked):
+        is_named = named is not None and row.name == named.name
+        kind = named if is_named and named is not None else row.kind()
+        needed = is_named or row.name == DEFAULT
+        for what, state, text in kind.examine(named=is_named):
             yield Finding(what, "note" if state == "missing" and not needed else state, text)
 
 
