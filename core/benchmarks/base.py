@@ -31,8 +31,8 @@ class Benchmark(BenchmarkKind[R, S], Generic[R, S]):
 
     def own(self, bound: BoundRun) -> S:
         """Its settings in a run."""
-        found: S = self.shared(bound, self.section or "")
-        return found
+        settings: S = self.shared(bound, self.section or "")
+        return settings
 
     def shared(self, bound: BoundRun, key: str) -> Any:
         """Settings below a key of ``procedure`` in a run."""
@@ -55,12 +55,12 @@ class Benchmark(BenchmarkKind[R, S], Generic[R, S]):
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """Benchmarks that must have been measured at the same point."""
         p = bound.settings.procedure
-        found = []
+        names = []
         if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
-            found.append(CONNECTION_RATE)
+            names.append(CONNECTION_RATE)
         if "rate_from" in self.heeds:
-            found.append(THROUGHPUT)
-        return tuple(found)
+            names.append(THROUGHPUT)
+        return tuple(names)
 
     def check(self, bound: BoundRun) -> None:
         """Refuse what cannot work.

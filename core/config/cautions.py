@@ -35,13 +35,13 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
         run: the run.
         tester: what the tester says of itself.
     """
-    found = [
+    cautions = [
         f"port {port} was taken by force from {owner}"
         for port, owner in ((tester or {}).get("displaced") or {}).items()
     ]
     ports = (tester or {}).get("ports") or []
-    found += _of_hosts(run, ports, (tester or {}).get("clock_source"))
-    found += [
+    cautions += _of_hosts(run, ports, (tester or {}).get("clock_source"))
+    cautions += [
         f"port {p['index']} of the tester has the MAC address {p['hw_mac']}, but links say tester_mac "
         f"{p['tester_mac']}: a NIC may drop frames to another address than its own"
         for p in ports
@@ -54,11 +54,11 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
     slowest = min(speeds, default=run.line_rate_bps)
     if slowest < run.line_rate_bps:
         return [
-            *found,
+            *cautions,
             f"line_rate is {run.line_rate_bps / 1e9:g} Gbit/s, but a port of the tester has "
             f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium",
         ]
-    return found
+    return cautions
 
 
 def _of_hosts(run: ResolvedRun, ports: Sequence[Mapping[str, Any]], clock: object) -> Iterator[str]:

@@ -24,10 +24,10 @@ def check_measures(bound: BoundRun) -> None:
         UsageError: the first that cannot.
     """
     p = bound.settings.procedure
-    asked = [registry.load(name) for name in bound.settings.benchmarks]
-    check_connections(bound, asked)
-    for benchmark in asked:
-        if benchmark.alone and len(asked) > 1:
+    benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
+    check_connections(bound, benchmarks)
+    for benchmark in benchmarks:
+        if benchmark.alone and len(benchmarks) > 1:
             raise UsageError(
                 f"{benchmark.name} has a run of its own: its traffic varies more than that of "
                 "others",
@@ -88,10 +88,10 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
             f"the search 'mlrsearch' needs {mlr.wanted()}",
             "pip install 'v6t[mlrsearch]', or --search binary or fast",
         )
-    asked = [registry.load(name) for name in run.benchmarks]
-    for missing in filter(None, (benchmark.lacks() for benchmark in asked)):
+    benchmarks = [registry.load(name) for name in run.benchmarks]
+    for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):
         raise EnvironmentLacking(*missing)
-    if not run.connects and not any(b.needs(bound) for b in asked):
+    if not run.connects and not any(b.needs(bound) for b in benchmarks):
         return
     able = tester.abilities
     if run.connects and "connections" not in able:
@@ -99,7 +99,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",
             "use --tester embedded or sim",
         )
-    for benchmark in asked:
+    for benchmark in benchmarks:
         lacking = sorted(benchmark.needs(bound) - able)
         if lacking:
             raise EnvironmentLacking(

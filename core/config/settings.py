@@ -125,10 +125,10 @@ def _composed(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[Proce
     fields: dict[str, Any] = {
         name: (model, Field(model(), description=summary(model))) for name, model in sections
     }
-    made: type[ProcedureSettings] = create_model(
+    model: type[ProcedureSettings] = create_model(
         "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields
     )
-    return made
+    return model
 
 
 def summary(model: type[StrictModel]) -> str:

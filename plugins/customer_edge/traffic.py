@@ -37,11 +37,13 @@ def customer_traffic(
 ) -> Traffic:
     """All classes of one direction, with those that are none of the customer's."""
     make = _forward if direction == "forward" else _reverse
-    made = make(params, links, sizes)
+    foreground = make(params, links, sizes)
     ends = (params.tester_left_ipv6, params.tester_right_ipv6)
     behind = background_of(params, links, direction, sizes, ends, links.left)
-    strays = _strays(params.customer, made, direction) if params.negative_percent else []
-    return mixed(params, direction, [(made, 1)], behind, strays, params.negative_percent, seed)
+    strays = _strays(params.customer, foreground, direction) if params.negative_percent else []
+    return mixed(
+        params, direction, [(foreground, 1)], behind, strays, params.negative_percent, seed
+    )
 
 
 def _forward(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficClass:

@@ -95,8 +95,8 @@ class SoftwireEnd(Reference):
         return self._device.expect(direction, frames)
 
     def __reduce__(self) -> tuple[object, ...]:
-        given = (self.aftr, self.first_b4, self.count, self.inner, self.first_own, self.links)
-        return type(self), given
+        arguments = (self.aftr, self.first_b4, self.count, self.inner, self.first_own, self.links)
+        return type(self), arguments
 
     @cached_property
     def _device(self) -> ReferenceDevice:
@@ -142,16 +142,16 @@ class SoftwireEnd(Reference):
         good = reason == 0
         if not good.any():
             return Handled(reason, ())
-        kept = packets[good]
+        passing = packets[good]
         if self.count > 1:
-            kept[:, 16:20] = np.frombuffer(self.inner.packed, dtype=np.uint8)
-            _finish(kept)
-        b4 = np.empty((len(kept), 16), dtype=np.uint8)
+            passing[:, 16:20] = np.frombuffer(self.inner.packed, dtype=np.uint8)
+            _finish(passing)
+        b4 = np.empty((len(passing), 16), dtype=np.uint8)
         b4[:] = np.frombuffer(self.first_b4.packed, dtype=np.uint8)
         low = np.uint64(int(self.first_b4) & (1 << 64) - 1) + number[good]
         b4[:, 8:] = low.astype(">u8").view(np.uint8).reshape(-1, 8)
         aftr = np.frombuffer(self.aftr.packed, dtype=np.uint8)
-        return Handled(reason, (Leaving(good, encapsulate(kept, aftr, b4), 6),))
+        return Handled(reason, (Leaving(good, encapsulate(passing, aftr, b4), 6),))
 
 
 def _finish(packets: U8) -> None:
