@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import up, write_file
 from v6t.drivers.duts.plan import Change, Step, Was, contains
 from v6t.profiles.errors import DutError
@@ -100,6 +100,6 @@ def _running(state_dir: str, role: str, number: int, family: str, text: str) -> 
             undo=f"( {stop(pid, DAEMON)} ) && rm -f {socket}",
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(f"cat /proc/$(cat {pid})/comm", DAEMON),
+            check=runs(pid, DAEMON),
         ),
     ]
