@@ -19,7 +19,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.installed
 	$(BIN)/v6t run --plugin mape-br
 
-check: lint types contracts quick
+check: $(VENV)/.developed
+	@$(MAKE) --no-print-directory -j 2 lint types contracts
+	@$(MAKE) --no-print-directory quick
 
 test: $(VENV)/.developed
 	@$(MAKE) --no-print-directory -j 2 lint types contracts $(VENV)/.collected

@@ -533,10 +533,15 @@ def shortened(path, tmp_path):
     """
     content = Document(path).data
     for experiment in content["experiments"]:
+        run = experiment.get("run", {})
+        if "frame_sizes" in run:
+            run["frame_sizes"] = ends(run["frame_sizes"])
         matrix, along = experiment.get("matrix", {}), experiment.get("along", {})
         for axis in along:
             if ends(matrix[axis]) != matrix[axis]:
                 along[axis] = {setting: ends(values) for setting, values in along[axis].items()}
+            if "frame_sizes" in along[axis]:
+                along[axis]["frame_sizes"] = [ends(sizes) for sizes in along[axis]["frame_sizes"]]
         experiment["matrix"] = {axis: ends(values) for axis, values in matrix.items()}
     return written(tmp_path, json.dumps(content, default=list), path.name)
 
