@@ -19,12 +19,13 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.installed
 	$(BIN)/v6t run --plugin mape-br
 
-check: lint types contracts quick
+check: $(VENV)/.developed
+	@$(MAKE) --no-print-directory -j 2 lint types contracts
+	@$(MAKE) --no-print-directory quick
 
-# the types need one core for a minute; the tests, some of which wait, take the other meanwhile
 test: $(VENV)/.developed
-	@$(MAKE) --no-print-directory -j 2 lint contracts $(VENV)/.collected
-	@$(MAKE) --no-print-directory -j 2 types unit
+	@$(MAKE) --no-print-directory -j 2 lint types contracts $(VENV)/.collected
+	@$(MAKE) --no-print-directory unit
 
 # pytest rewrites the tests it imports and keeps that: new ones once here, beside what takes one
 # core, and not by all workers of `unit` at the same moment
@@ -35,11 +36,11 @@ lint: $(VENV)/.developed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# mypy cannot see through an editable install: it is shown the checkout under the package's name
+# pyrefly cannot see through an editable install: it is shown the checkout under the package's name
 types: $(VENV)/.developed
 	mkdir -p $(VENV)/types && ln -sfn "$(CURDIR)" $(VENV)/types/v6t
-	cd $(VENV)/types && MYPYPATH=. ../bin/mypy --config-file v6t/setup.cfg \
-	    $(foreach room,$(filter-out tests,$(ROOMS)),-p v6t.$(room))
+	cd $(VENV)/types && ../bin/pyrefly check --config ../../pyrefly.toml \
+	    $(foreach room,$(filter-out tests,$(ROOMS)),v6t/$(room))
 
 contracts: $(VENV)/.developed
 	$(BIN)/lint-imports
@@ -108,4 +109,4 @@ $(VENV)/.developed: $(BIN)/python setup.cfg pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .ruff_cache .pytest_cache .hypothesis

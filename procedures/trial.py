@@ -214,7 +214,7 @@ class Trial:
         if self.frame_timeout_s is not None:
             abilities.add("frame-timeout")
         if self.then is not None:
-            abilities |= {"two-rates", "loss-times"}
+            abilities.update(("two-rates", "loss-times"))
         if self.event is not None:
             abilities.add("loss-times")
         if self.connections is not None:
@@ -413,7 +413,7 @@ _NAMES = {
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """A trial as JSON-like values; what it does not ask for is left out."""
-    fields = {
+    fields: dict[str, Any] = {
         k: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v
         for k, v in _values(trial).items()
         if k != "bound_fps" and (k not in _ADDED or v is not None)
@@ -503,8 +503,10 @@ def _beside(data: Any) -> Mapping[str, Any]:
 
 
 def _connections(data: Mapping[str, Any]) -> PhaseOneResult:
-    tcp = data.get("tcp")
-    return PhaseOneResult(**{**data, "tcp": None if tcp is None else TcpFound(**tcp)})
+    values: dict[str, Any] = {**data}
+    if values.get("tcp") is not None:
+        values["tcp"] = TcpFound(**values["tcp"])
+    return PhaseOneResult(**values)
 
 
 def _direction(data: Mapping[str, Any]) -> DirectionResult:

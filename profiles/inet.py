@@ -140,7 +140,7 @@ def verify(frames: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """
     import numpy as np
 
-    good = np.zeros(len(frames), dtype=bool)
+    good: NDArray[np.bool_] = np.zeros(len(frames), dtype=bool)
     if not len(frames):
         return good
     headers = headers_of(frames[0])
@@ -153,7 +153,7 @@ def verify(frames: NDArray[np.uint8]) -> NDArray[np.bool_]:
         good &= fold(ones_complement_sum(frames, at, end)) == 0xFFFF
     good &= udp_sum(frames, headers) == 0xFFFF
     checksum = frames[:, headers.udp + 6 : headers.udp + 8]
-    good &= checksum.any(axis=1)
+    good[~checksum.any(axis=1)] = False
     return good
 
 

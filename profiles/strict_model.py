@@ -104,4 +104,6 @@ def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitEr
         kind = f"{type(typed).__name__}_type"
     if kind is None:
         return []
-    return [InitErrorDetails(type=PydanticCustomError(kind, "wrong type"), loc=path, input=value)]
+    # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal
+    wrong = PydanticCustomError(kind, "wrong type")
+    return [InitErrorDetails(type=wrong, loc=path, input=value)]

@@ -129,8 +129,8 @@ def burst_record(
         shortest_frames=spec.least_frames,
         longest_s=spec.longest_s,
         loss_tolerance=at.loss_tolerance,
-        implied_buffer_s=time and time.implied_s,
-        corrected_buffer_s=time and time.corrected_s,
+        implied_buffer_s=time.implied_s if time else None,
+        corrected_buffer_s=time.corrected_s if time else None,
         formula=FORMULA,
         residual_wait_s=at.residual_wait_s,
     )

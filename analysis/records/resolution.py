@@ -117,7 +117,7 @@ def resolution_record(
     find: FindResult,
     *,
     selftest: SelfTest,
-    upstream: int,
+    upstream: Literal[4, 6],
     conditions: Mapping[str, Any],
 ) -> ResolutionRecord:
     """The record of all combinations.

@@ -132,7 +132,7 @@ def teardown_record(
     known = [rate for rate in rates if rate is not None]
     attempts = [a for r in result.repetitions for a in r.attempts]
     title = "Connection tear-down rate"
-    values = {
+    values: dict[str, Any] = {
         **head(spec.conditions, "teardown", title, attempts, conditions, ANY_DIRECTION),
         "unit": CPS,
         "repetitions": len(result.repetitions),

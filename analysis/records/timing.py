@@ -220,11 +220,13 @@ def timing_record(
     valid = [r for r in result.repetitions if r.valid]
     attempts = [a for r in result.repetitions for a in r.attempts]
     tags = spec.request.tags
-    tagged = {
-        "tags": tags,
-        "first_tag_s": spec.request.first_tag_s,
-        "below_rfc_tags": tags < RFC_TAGS,
-    }
+    further: dict[str, Any] = {"simulated": True} if simulated else {}
+    if tags:
+        further |= {
+            "tags": tags,
+            "first_tag_s": spec.request.first_tag_s,
+            "below_rfc_tags": tags < RFC_TAGS,
+        }
     return kind(
         **head(spec.conditions, spec.benchmark, _title(result), attempts, conditions),
         unit="ms",
@@ -238,8 +240,7 @@ def timing_record(
         directions={way: _direction(kind.names, valid, way) for way in ways},
         loopback=None if loopback is None else _loopback(loopback, ways),
         accuracy=None if certificate is None else certificate.quoted(spec.rate_fps),
-        **({"simulated": True} if simulated else {}),
-        **(tagged if tags else {}),
+        **further,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 from v6t.analysis.presentations.resolution import LONGEST_TIMEOUT_S, ResolutionPresentation
@@ -140,10 +140,10 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
         usual = search_spec(point, conditions)
-        values = {f.name: getattr(usual, f.name) for f in fields(usual)}
+        values: dict[str, Any] = {f.name: getattr(usual, f.name) for f in fields(usual)}
         return ResolutionSpec(
-            **{
-                **values,
+            **values
+            | {
                 "conditions": replace(usual.conditions, bound_fps=upper),
                 "upper_bound_fps": upper,
                 "upper_bound_reason": "media" if upper == point.media_fps else "tester",

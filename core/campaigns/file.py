@@ -282,5 +282,5 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     for name, value in above.items():
         under = merged.get(name)
         both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        merged[name] = _merged(under, value) if both else deepcopy(value)  # type: ignore[arg-type]
+        merged[name] = _merged(under, value) if both else deepcopy(value)
     return merged

@@ -83,10 +83,10 @@ def command(
     sizes = made.sizes_of(run.frame_sizes[0])
     rate_fps = _frame_rate(rate, sizes.longest)
     streams = compile_traffic(
-        made.sized_traffic(direction, sizes, seed),  # type: ignore[arg-type]
+        made.sized_traffic(direction, sizes, seed),
         rate_fps=rate_fps,
         frames=count,
-        first_stream_id=STREAM_IDS[direction],  # type: ignore[index]
+        first_stream_id=STREAM_IDS[direction],
         cores=cores,
     )
     if kind == "pcap":

@@ -271,6 +271,6 @@ def _yaml(values: Mapping[str, Any]) -> str:
     out = io.StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.sort_base_mapping_type_on_output = False
     yaml.dump(dict(values), out)
     return out.getvalue().rstrip()

@@ -93,9 +93,8 @@ class Conversing:
         rows = StateTable(table.path, table.count, table.version)
         repeated, example = rows.repeated()
         shown = None if example is None else {str(k): rows.rows[k].tobytes().hex() for k in example}
-        return Phase(
-            **{**phase, "repeated": repeated, "outside": rows.endpoints(), "example": shown}
-        )
+        phase |= {"repeated": repeated, "outside": rows.endpoints(), "example": shown}
+        return Phase(**phase)
 
     def validate(self, asked: Trial, connections: Connections) -> Phase:
         """Ask for an object in each that is established."""

@@ -52,11 +52,10 @@ class EmbeddedTester:
     name = "embedded"
     abilities: frozenset[Ability] = frozenset(
         {
-            *("tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times"),
-            *("connections", "flow-starts", "timed-flow-starts", "queries"),
-            "tcp",
+            "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times",
+            "connections", "flow-starts", "timed-flow-starts", "queries", "tcp",
         }
-    )
+    )  # fmt: skip
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
         """Remember; nothing is made before :meth:`open`.

@@ -75,10 +75,10 @@ class TrexTester:
             return frozenset({"tags", "every-frame", "frame-timeout"})
         return frozenset(
             {
-                *("tags", "every-frame", "ipdv", "frame-timeout", "connections"),
-                *("two-rates", "loss-times", "flow-starts"),
+                "tags", "every-frame", "ipdv", "frame-timeout", "connections",
+                "two-rates", "loss-times", "flow-starts",
             }
-        )
+        )  # fmt: skip
 
     def __init__(
         self,

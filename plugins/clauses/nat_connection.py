@@ -12,7 +12,7 @@ from v6t.plugins.clauses.reading import Packet
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 NO_CONNECTION = "no connection can be opened, so nothing can be told"
-Seen = Generator[Send, Sequence[Frame], "Endpoint | None"]
+Seen = Generator[Send, Sequence[Frame], Endpoint | None]
 Heard = Generator[Send, Sequence[Frame], bool]
 
 

@@ -63,7 +63,7 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
             f"error-{kind}-{code}",
             "MUST",
             f"ICMP {words} about a mapped datagram reaches the host, translated with what is in it",
-            lambda k=kind, c=code, r=rest: translated(k, c, r),  # type: ignore[misc]
+            lambda k=kind, c=code, r=rest: translated(k, c, r),
         )
 
     def unknown() -> Steps:
@@ -145,7 +145,7 @@ def _fragments(n: NatEnds) -> Iterator[Clause]:
             f"fragments-out-{name}",
             "MUST",
             f"a fragmented datagram from inside arrives whole ({words})",
-            lambda o=order: outward(o),  # type: ignore[misc]
+            lambda o=order: outward(o),
         )
         yield clause(
             "RFC 4787",
@@ -153,5 +153,5 @@ def _fragments(n: NatEnds) -> Iterator[Clause]:
             f"fragments-in-{name}",
             "MUST",
             f"a fragmented datagram from outside arrives whole ({words})",
-            lambda o=order: inward(o),  # type: ignore[misc]
+            lambda o=order: inward(o),
         )

@@ -302,5 +302,5 @@ def emptied(n: NatEnds) -> Iterator[Clause]:
             f"flush-{name}",
             "MUST",
             f"no {words} is left of a table that was emptied",
-            lambda s=steps: gone(s),  # type: ignore[misc]
+            lambda s=steps: gone(s),
         )

@@ -22,7 +22,7 @@ from v6t.plugins.clauses.packets import (
 )
 
 NO_QUERY = "no echo request comes out, so nothing can be told"
-Seen = Generator[Send, Sequence[Frame], "Endpoint | None"]
+Seen = Generator[Send, Sequence[Frame], Endpoint | None]
 
 
 def clauses(n: NatEnds) -> Iterator[Clause]:
@@ -155,7 +155,7 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
             f"query-error-{kind}-{code}",
             "MUST",
             f"ICMP {words} about an echo request reaches the host, its identifier translated",
-            lambda k=kind, c=code: translated(k, c),  # type: ignore[misc]
+            lambda k=kind, c=code: translated(k, c),
         )
 
     def keeps_mapping() -> Steps:

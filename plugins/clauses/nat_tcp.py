@@ -59,7 +59,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             name,
             "MUST",
             f"endpoint-independent mapping of TCP{more}",
-            lambda t=taken, m=more: independent(t, f"one public endpoint towards all servers{m}"),  # type: ignore[misc]
+            lambda t=taken, m=more: independent(t, f"one public endpoint towards all servers{m}"),
         )
 
     def overloaded(server: int, expected: str) -> Steps:
@@ -82,10 +82,10 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             rfc,
             section,
             f"tcp-overloading{more}",
-            level,  # type: ignore[arg-type]
+            level,
             "two hosts' connections from the same port have different public endpoints"
             + (", also towards different servers" if server else ""),
-            lambda s=server: overloaded(s, "two public endpoints"),  # type: ignore[misc]
+            lambda s=server: overloaded(s, "two public endpoints"),
         )
 
     def hairpinned(source: bool, expected: str) -> Steps:
@@ -186,7 +186,7 @@ def _segments(n: NatEnds) -> Iterator[Clause]:
             name,
             "MUST",
             f"a connection that is {words}",
-            lambda f=steps, s=expected, o=opened: segments_pass(f, s, o),  # type: ignore[misc]
+            lambda f=steps, s=expected, o=opened: segments_pass(f, s, o),
         )
 
     # RFC 7857 section 2.2: an RST that no end accepts must not end what both ends go on with
@@ -241,9 +241,9 @@ def _unasked(n: NatEnds) -> Iterator[Clause]:
             "RFC 5382",
             "REQ-3",
             name,
-            level,  # type: ignore[arg-type]
+            level,
             f"{words} may open a connection to a mapped host",
-            lambda w=who: let_in(w, "the SYN, inside"),  # type: ignore[misc]
+            lambda w=who: let_in(w, "the SYN, inside"),
         )
 
     expected = f"silence for {UNSOLICITED_S:g} s"
@@ -352,7 +352,7 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
                 f"tcp-error-{kind}-{code}",
                 "SHOULD",
                 f"ICMP {words} about a connection reaches the host, translated with what is in it",
-                lambda k=kind, c=code, r=rest: translated(k, c, r),  # type: ignore[misc]
+                lambda k=kind, c=code, r=rest: translated(k, c, r),
             )
         yield clause(
             "RFC 5382",
@@ -360,5 +360,5 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
             f"tcp-error-keeps-{kind}-{code}",
             "MUST",
             f"ICMP {words} ends no connection",
-            lambda k=kind, c=code, r=rest: keeps_connection(k, c, r),  # type: ignore[misc]
+            lambda k=kind, c=code, r=rest: keeps_connection(k, c, r),
         )

@@ -62,9 +62,9 @@ def short(n: NatEnds) -> Iterator[Clause]:
             "RFC 4787",
             section,
             name,
-            level,  # type: ignore[arg-type]
+            level,
             title,
-            lambda p=pauses, a=alive, s=expected: waited(p, a, s),  # type: ignore[misc]
+            lambda p=pauses, a=alive, s=expected: waited(p, a, s),
             lasts_s=sum(pause for _, pause in pauses),
         )
 
@@ -77,7 +77,7 @@ class Late:
     arrived: Callable[[Sequence[Frame]], bool]
 
 
-Opened = Generator[Send, Sequence[Frame], "Late | None"]
+Opened = Generator[Send, Sequence[Frame], Late | None]
 
 
 def lived(opened: Callable[[], Opened], least_s: float, missing: str) -> Steps:
@@ -194,6 +194,6 @@ def long(n: NatEnds) -> Iterator[Clause]:
             name,
             level,
             title,
-            lambda o=opened, s=lasts, m=missing: lived(o, s, m),  # type: ignore[misc]
+            lambda o=opened, s=lasts, m=missing: lived(o, s, m),
             lasts_s=lasts,
         )

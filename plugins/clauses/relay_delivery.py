@@ -98,7 +98,7 @@ def _fragments(r: RelayEnds) -> Iterator[Clause]:
             f"fragments-{name}",
             level,
             f"a fragmented datagram for a customer arrives whole ({words})",
-            lambda n=number, o=order: asked(  # type: ignore[misc]
+            lambda n=number, o=order: asked(
                 r,
                 "right",
                 parts(n)[::o],
@@ -128,7 +128,7 @@ def _errors(r: RelayEnds) -> Iterator[Clause]:
             f"icmp-error-{kind}-{code}",
             "SHOULD",
             f"ICMP {words} about a customer's packet reaches it",
-            lambda p=packet: asked(  # type: ignore[misc]
+            lambda p=packet: asked(
                 r,
                 "right",
                 p,

@@ -100,7 +100,7 @@ def _plain(r: RelayEnds) -> Iterator[Clause]:
             f"up-{name}",
             "MUST",
             f"{name.upper()} of a customer's own address and port is forwarded",
-            lambda n=protocol: asked(  # type: ignore[misc]
+            lambda n=protocol: asked(
                 r,
                 "left",
                 r.up(me, me.port, n),
@@ -129,7 +129,7 @@ def _plain(r: RelayEnds) -> Iterator[Clause]:
             level,
             f"{name.upper()} for a customer's address and "
             f"{'identifier' if protocol == ICMP else 'port'} reaches that customer",
-            lambda n=protocol: asked(  # type: ignore[misc]
+            lambda n=protocol: asked(
                 r,
                 "right",
                 r.down(me.ipv4, me.port, n),

@@ -60,9 +60,7 @@ def clauses(t: TranslatorEnds, params: TranslatorParams) -> Iterator[Clause]:
             name,
             "SHOULD",
             title,
-            lambda p=packet, w=who, j=turned: exchange(  # type: ignore[misc]
-                p, f"IPv6 {named[w]} > {hosts[1 - w]}", j
-            ),
+            lambda p=packet, w=who, j=turned: exchange(p, f"IPv6 {named[w]} > {hosts[1 - w]}", j),
         )
     about = ip6(named[0], hosts[1], UDP, udp(named[0], hosts[1], (_PORT, SERVER_PORT), data(40)))
     error = ip6(hosts[1], named[0], ICMPV6, icmp6(hosts[1], named[0], 1, 4, 0, about))

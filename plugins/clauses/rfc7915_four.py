@@ -133,7 +133,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             f"a whole packet {words} DF gets no fragment header",
             from_four(
                 t,
-                lambda where, df=df: datagram(t, where, flags=df),  # type: ignore[misc]
+                lambda where, df=df: datagram(t, where, flags=df),
                 "no fragment header",
                 one(lambda p: first((44 in p.extensions, "a fragment header"))),
             ),
@@ -147,7 +147,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             f"a packet from {source} is silently discarded",
             not_from_four(
                 t,
-                lambda where, a=illegal: ip4(  # type: ignore[misc]
+                lambda where, a=illegal: ip4(
                     a, where[0], UDP, udp(a, where[0], (SERVER_PORT, where[1]))
                 ),
                 "nothing",
@@ -322,10 +322,10 @@ def _transport(t: TranslatorEnds) -> Iterator[Clause]:
             f"{words} ({protocol}) is forwarded, its number copied",
             from_four(
                 t,
-                lambda where, n=protocol: ip4(t.four, where[0], n, data(40)),  # type: ignore[misc]
+                lambda where, n=protocol: ip4(t.four, where[0], n, data(40)),
                 f"next header {protocol}, the same data",
                 one(
-                    lambda p, n=protocol: (  # type: ignore[misc]
+                    lambda p, n=protocol: (
                         addressed(t, p, n)
                         or first((n != 33 and p.payload != data(40), "its data was changed"))
                     )

@@ -82,7 +82,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
                 echo,
                 f"ICMPv6 {six}/0, the same identifier and data",
                 one(
-                    lambda p, c=check: (  # type: ignore[misc]
+                    lambda p, c=check: (
                         c(p) or first((p.payload[8:] != PAYLOAD, "its data was changed"))
                     )
                 ),
@@ -111,7 +111,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
             f"ICMP destination unreachable, code {code}, becomes ICMPv6 {six_kind[0]}/{six_kind[1]}",
             from_four(
                 t,
-                lambda w, c=code: error4(t, w, 3, c),  # type: ignore[misc]
+                lambda w, c=code: error4(t, w, 3, c),
                 f"ICMPv6 {six_kind[0]}/{six_kind[1]}",
                 one(message(t, six_kind)),
             ),
@@ -134,7 +134,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
             f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
             from_four(
                 t,
-                lambda w, c=code: error4(t, w, 11, c),  # type: ignore[misc]
+                lambda w, c=code: error4(t, w, 11, c),
                 f"ICMPv6 3/{code}",
                 one(message(t, (3, code))),
             ),
@@ -147,7 +147,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
             f"ICMP parameter problem at octet {pointer} points at octet {six_pointer} of IPv6",
             from_four(
                 t,
-                lambda w, n=pointer: error4(t, w, 12, 0, n << 24),  # type: ignore[misc]
+                lambda w, n=pointer: error4(t, w, 12, 0, n << 24),
                 f"ICMPv6 4/0, pointer {six_pointer}",
                 one(message(t, (4, 0), six_pointer)),
             ),
@@ -172,7 +172,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
             f"ICMP parameter problem at octet {pointer}, which IPv6 has not, is silently dropped",
             not_from_four(
                 t,
-                lambda w, n=pointer: error4(t, w, 12, 0, n << 24),  # type: ignore[misc]
+                lambda w, n=pointer: error4(t, w, 12, 0, n << 24),
                 "nothing",
                 silently=True,
             ),
@@ -185,7 +185,7 @@ def _down(t: TranslatorEnds) -> Iterator[Clause]:
             f"{words} (ICMP {kind}/{code}) is silently dropped",
             not_from_four(
                 t,
-                lambda w, k=kind, c=code: error4(t, w, k, c),  # type: ignore[misc]
+                lambda w, k=kind, c=code: error4(t, w, k, c),
                 "nothing",
                 silently=True,
             ),

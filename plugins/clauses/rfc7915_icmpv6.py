@@ -150,7 +150,7 @@ def _up(t: TranslatorEnds) -> Iterator[Clause]:
                 error6(t, 2, 0, mtu),
                 f"ICMP 3/4, MTU {wanted}",
                 one(
-                    lambda p, n=wanted: (  # type: ignore[misc]
+                    lambda p, n=wanted: (
                         _message_back(t, (3, 4))(p)
                         or first((p.word & 0xFFFF != n, f"MTU {p.word & 0xFFFF}"))
                     )
@@ -194,7 +194,7 @@ def _up(t: TranslatorEnds) -> Iterator[Clause]:
                 error6(t, 4, 0, pointer),
                 f"ICMP 12/0, pointer {four_pointer}",
                 one(
-                    lambda p, n=four_pointer: (  # type: ignore[misc]
+                    lambda p, n=four_pointer: (
                         _message_back(t, (12, 0))(p)
                         or first((p.word >> 24 != n, f"pointer {p.word >> 24}"))
                     )

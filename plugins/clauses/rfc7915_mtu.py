@@ -29,7 +29,7 @@ def clauses(t: TranslatorEnds) -> Iterator[Clause]:
             f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {six}",
             from_four(
                 t,
-                lambda w, n=mtu: error4(t, w, 3, 4, n),  # type: ignore[misc]
+                lambda w, n=mtu: error4(t, w, 3, 4, n),
                 f"ICMPv6 2/0, MTU {six}",
                 one(message(t, (2, 0), six)),
             ),

@@ -189,7 +189,7 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
                     packet,
                     f"protocol {protocol}, the same data",
                     one(
-                        lambda p, n=protocol: (  # type: ignore[misc]
+                        lambda p, n=protocol: (
                             addressed(t, p, n)
                             or first((n != 33 and p.payload != data(40), "its data was changed"))
                         )

@@ -204,7 +204,7 @@ def _fragments(t: TranslatorEnds) -> Iterator[Clause]:
             "header with its offset, M flag and identification",
             from_four(
                 t,
-                lambda where, a=at, n=length, f=flags: part(where, a, n, f),  # type: ignore[misc]
+                lambda where, a=at, n=length, f=flags: part(where, a, n, f),
                 words,
                 judge(at, length, more),
             ),

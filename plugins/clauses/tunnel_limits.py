@@ -71,7 +71,7 @@ def _ecn(t: TunnelEnds) -> Iterator[Clause]:
                 name,
                 "MUST",
                 f"{words}: dropped",
-                lambda p=packet: refused(t, "left", p, t.up(), "not forwarded"),  # type: ignore[misc]
+                lambda p=packet: refused(t, "left", p, t.up(), "not forwarded"),
             )
             continue
         yield clause(
@@ -84,7 +84,7 @@ def _ecn(t: TunnelEnds) -> Iterator[Clause]:
                 t,
                 packet,
                 _CODEPOINTS[wanted],
-                lambda p, w=wanted: first((p.tos & 3 != w, _CODEPOINTS[p.tos & 3])),  # type: ignore[misc]
+                lambda p, w=wanted: first((p.tos & 3 != w, _CODEPOINTS[p.tos & 3])),
             ),
         )
     for own in (1, 2, 3):
@@ -96,11 +96,11 @@ def _ecn(t: TunnelEnds) -> Iterator[Clause]:
             f"{_CODEPOINTS[own]} is copied to the tunnel's header",
             to_tunnel(
                 t,
-                lambda w, n=own: t.down(w, tos=n),  # type: ignore[misc]
+                lambda w, n=own: t.down(w, tos=n),
                 f"outer {_CODEPOINTS[own]}",
                 carried(
                     t,
-                    lambda p, i, n=own: first(  # type: ignore[misc]
+                    lambda p, i, n=own: first(
                         (p.tos & 3 != n, f"outer {_CODEPOINTS[p.tos & 3]}"),
                         (i.tos & 3 != n, f"inner {_CODEPOINTS[i.tos & 3]}"),
                     ),

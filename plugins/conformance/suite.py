@@ -101,8 +101,8 @@ def check(
         return Report(checks, tuple(findings))
     look("pickling", lambda: pickled(plugin))
     for case in tried:
-        look(case.name, lambda case=case: sent(case))  # type: ignore[misc]
-        look(case.name, lambda case=case: answered(case))  # type: ignore[misc]
+        look(case.name, lambda case=case: sent(case))
+        look(case.name, lambda case=case: answered(case))
         negative |= _has_negative(case)
     notes = () if negative else ("it has no traffic that must be dropped (negative_percent)",)
     return Report(checks, tuple(findings), notes)

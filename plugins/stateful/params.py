@@ -240,7 +240,7 @@ class PoolParams(ConnectionParams):
     )
 
     @property
-    def limits(self) -> dict[str, int]:
+    def limits(self) -> dict[str, Any]:
         """What the device is told of them, where it is told."""
         values = {
             name: getattr(self, name) for name in ("port_block", "udp_timeout_s", "session_limit")

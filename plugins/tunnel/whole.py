@@ -142,7 +142,7 @@ def _decapsulated(inner: int, outer: int, *, copied: bool) -> int | None:
     """TOS of a packet that leaves a tunnel (RFC 6040 section 4.2); None: it is dropped."""
     if not inner & 3 and outer & 3 == _CE:
         return None
-    ecn = combined_ecn(np.array([inner & 3], np.uint8), np.array([outer & 3], np.uint8))
+    ecn = combined_ecn(np.array([inner & 3]), np.array([outer & 3]))
     return int(ecn[0]) | (outer if copied else inner) & 0xFC
 
 

@@ -111,7 +111,7 @@ def mlr_search(
 def _measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
     base: Any = library.AbstractMeasurer
 
-    class Measurer(base):  # type: ignore[misc]
+    class Measurer(base):
         """The library's call, answered by ours."""
 
         def __init__(self) -> None:

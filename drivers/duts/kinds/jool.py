@@ -305,7 +305,7 @@ def _pool4(intent: Intent, version: str) -> list[Step]:
             check=checked(
                 f"jool -i v6t pool4 display --{name} --csv --no-headers",
                 lambda out, a=address: (
-                    None  # type: ignore[misc]
+                    None
                     if f",{a},{pool.low},{pool.high}," in out
                     else f"{a} is not in pool4; it says {shown(out)}"
                 ),
