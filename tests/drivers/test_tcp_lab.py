@@ -13,14 +13,14 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.drivers.embedded.played import Asking
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_account import OPEN, RESET, SENT, UNREACHABLE, Account
+from v6t.drivers.embedded.tcp_account import ENDED, OPEN, RESET, SENT, UNREACHABLE, Account
 from v6t.drivers.embedded.tcp_client import TcpClient
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import Trial
 from v6t.profiles.tcp.http import REQUEST
-from v6t.profiles.tcp.segments import ACK, RST, Read
+from v6t.profiles.tcp.segments import ACK, FIN, RST, Read
 
 
 def needs_lab(test):
@@ -220,6 +220,18 @@ def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials
     client._step = "ask"
     client._unreachable(np.array([4]))
     assert client._account.client[4] == SENT
+
+
+def test_a_fin_that_comes_too_late_ends_nothing(two_trials, monkeypatch):
+    client, answered = two_trials[0], []
+    monkeypatch.setattr(client, "_reply", lambda which, *_, **__: answered.extend(which.tolist()))
+    none, which = np.zeros(2, np.int64), np.array([1, 3])
+    finished = replace(_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), octets=none)
+    finished = replace(finished, flags=np.full(2, FIN | ACK, np.uint8))
+    frames, known = np.zeros((2, 60), np.uint8), np.ones(2, bool)
+    client._heard(finished, frames, which, known, np.array([True, False]))
+    assert answered == [1]
+    assert client._account.client.tolist() == [SENT, SENT | ENDED, SENT, SENT, SENT]
 
 
 def test_a_syn_is_sent_again_when_its_time_has_come_and_waits_twice_as_long_then(
