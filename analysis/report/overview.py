@@ -216,8 +216,8 @@ def _benchmark(
         figures = list(dict.fromkeys(row.figure for row in rows))
         said = PER_DIRECTION.get(unit, unit)
         if len(figures) == 1:
-            drawn: Any = [(f"{r.technology}: {r.device}", r) for r in rows]
-            caption = f"{benchmark}, {said}: median, bars from P1 to P99."
+            drawn: Any = [(f"{r.technology}: {marked(r.device, r.limited)}", r) for r in rows]
+            caption = f"{benchmark}, {said}: median, bars from P1 to P99; {LIMITED}."
             yield Drawing(points_figure(drawn, said, f"{name}-{number}"), caption, caption)
         yield _table(benchmark, said, rows, trials, shows)
 
