@@ -79,6 +79,7 @@ ROWS = (
     Row("vpp", "mapt-br", "VPP, MAP-T BR with a rule it takes", {"rule_ipv6": "2001:db8:ce::/48"}),
     Row("vpp", "nat44", "VPP, NAT44"),
     Row("vpp", "nat64", "VPP, NAT64"),
+    Row("vpp", "nptv6", "VPP, NPTv6"),
     Row("vpp", "dslite-aftr", "VPP, DS-Lite AFTR", SOFTWIRES),
     *(
         Row("chain", "ipv4aas", f"CE and PE, {words}", {"variant": variant}, BENCHMARKS[:1])

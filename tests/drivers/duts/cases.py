@@ -98,6 +98,7 @@ CASES = (
     Case("map646-siit", "map646", intents.SIIT),
     Case("command", "command", intents.ROUTER4, OWN),
     Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
+    Case("vpp-npt66-26.06", "vpp", Nptv6().dut_intent(), RUNNING),
     Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),
     Case("chain-464xlat", "chain", Ipv4aas().dut_intent()),
     Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).dut_intent()),

@@ -283,9 +283,14 @@ def occupancy() -> Reading:
     """How full the kernel's table is: ``used``, ``limit``."""
     return Reading(
         f"cat {COUNT} {COUNT.replace('_count', '_max')}",
-        lambda text: dict(zip(("used", "limit"), map(float, text.split()), strict=False)),
+        _used_of,
         "connections in the kernel's table, and how many it takes (`nf_conntrack_count`, `_max`)",
     )
+
+
+def _used_of(text: str) -> Mapping[str, float]:
+    numbers = [float(word) for word in text.split() if word.isdigit()]
+    return dict(zip(("used", "limit"), numbers, strict=False))
 
 
 def conntrack_statistics(text: str) -> Mapping[str, float]:

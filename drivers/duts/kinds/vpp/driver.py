@@ -22,6 +22,7 @@ from v6t.profiles.intent_settings import (
     MapRelay,
     Nat,
     Nat64,
+    Npt,
     settings_of,
 )
 
@@ -50,10 +51,10 @@ class Vpp(Driver):
     """Driven by ``vppctl``, whose exit status is always 0: output is an error, read-back proof."""
 
     name = "vpp"
-    title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, DS-Lite, routing"
+    title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, routing"
     technologies = (
         "ipv4-router", "ipv6-router", "mape-br", "mapt-br", "lwaftr", "nat44", "nat64",
-        "dslite-aftr",
+        "dslite-aftr", "nptv6",
     )  # fmt: skip
     executed = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
@@ -199,6 +200,8 @@ class Vpp(Driver):
             case DsLite():
                 steps += dslite.steps(intent, self.cli)
                 flush = (start.again(steps, dslite.empty(self.cli)),)
+            case Npt():
+                steps += nat.prefixes(intent, self.cli, ports)
             case Nat():
                 steps += nat.steps(intent, version, self.cli, ports, o)
                 flush = nat.flush(intent, version, self.cli, ports, o)

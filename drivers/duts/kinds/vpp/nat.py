@@ -11,7 +11,7 @@ from v6t.drivers.duts.kinds.vpp import syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Step, Was, checked, contains, matches
 from v6t.profiles.errors import UsageError
-from v6t.profiles.intent_settings import Nat, Nat64, settings_of
+from v6t.profiles.intent_settings import Nat, Nat64, Npt, settings_of
 
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
@@ -28,6 +28,24 @@ def steps(
     """Everything but interfaces, addresses and routes."""
     make = _nat64 if isinstance(settings_of(intent), Nat64) else _nat44
     return make(intent, version, cli, ports, options)
+
+
+def prefixes(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
+    """NPTv6: a binding of the interface on the right, which VPP has one of at most."""
+    npt, shown = Npt.of(intent), cli("show npt66 bindings")
+    pair = f"internal {npt.internal} external {npt.external}"
+    binding = f"set npt66 binding interface {ports['right']} {pair}"
+    return [
+        Step(
+            cli(binding),
+            f"translate {npt.internal} to {npt.external} and back",
+            undo=cli(f"{binding} del"),
+            before=f"{shown} | grep -F 'internal: ' || true",
+            was=Was.FOREIGN,
+            silent=True,
+            check=contains(shown, f"internal: {npt.internal} external: {npt.external}"),
+        )
+    ]
 
 
 def flush(

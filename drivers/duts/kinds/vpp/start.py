@@ -8,6 +8,7 @@ from typing import Any
 
 from v6t.drivers.duts.kinds.linux.steps import write_file
 from v6t.drivers.duts.plan import Check, Intent, Step, Was, contains
+from v6t.profiles.intent_settings import Npt, settings_of
 
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite", "det44")
 
@@ -27,7 +28,7 @@ def steps(options: Any, intent: Intent, cli: Callable[[str], str]) -> list[Step]
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
     )
     found = [
-        write_file(file, startup(options), "start-up file of v6t's own VPP"),
+        write_file(file, startup(options, intent), "start-up file of v6t's own VPP"),
         Step(
             f"{options.program} -c {file} && {wait}",
             "VPP; it answers a moment later",
@@ -82,12 +83,13 @@ def _quiet(command: str) -> str:
     return f'o=$({command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
 
 
-def startup(options: Any) -> str:
+def startup(options: Any, intent: Intent) -> str:
     """Text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
     place = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
-    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in PLUGINS)
+    wanted = (*PLUGINS, "npt66") if isinstance(settings_of(intent), Npt) else PLUGINS
+    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in wanted)
     return (
         f"unix {{\n  runtime-dir {place}\n  cli-listen {place}/vpp-cli.sock\n  log {place}/vpp.log\n"
         f"  pidfile {place}/vpp.pid\n  poll-sleep-usec 50\n}}\n"
