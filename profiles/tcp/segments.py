@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from v6t.profiles import inet
 from v6t.profiles.ends import Ends, ends_of
+from v6t.profiles.tcp.headers import HEADER_OCTETS, OPENING_OCTETS
 from v6t.profiles.tcp.http import SEGMENT_OCTETS
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.uint32]
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
-OPENING_OCTETS, HEADER_OCTETS = 36, 32
-"""A TCP header with the options of a SYN, and with those of any other segment."""
 NUMBER_BITS = 28
 """Of a timestamp, for the connection; the others tell trials apart."""
 _WINDOW = 0xFFFF
