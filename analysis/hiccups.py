@@ -50,7 +50,7 @@ class Hiccup:
 
 def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
     """Those of valid trials, the deepest first; none where the device was reset or overloaded on purpose."""
-    found = []
+    spans = []
     for trial in trials:
         if trial.asked.get("event") or trial.asked.get("then"):
             continue
@@ -58,8 +58,8 @@ def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
             if counted.course is not None:
                 one = _hiccup(trial, way, counted, counted.course)
                 if one is not None:
-                    found.append(one)
-    return sorted(found, key=lambda h: -h.lost)
+                    spans.append(one)
+    return sorted(spans, key=lambda h: -h.lost)
 
 
 def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Course) -> list[float]:

@@ -42,8 +42,8 @@ def means(values: Sequence[float | None]) -> dict[str, float] | None:
 def add_means(record: Record) -> None:
     """Put them beside the repetitions of every figure of a record."""
     for _, series, _ in record.series():
-        found = means(series.repeated)
-        series.means = None if found is None else Means(**found)
+        figures = means(series.repeated)
+        series.means = None if figures is None else Means(**figures)
 
 
 def remarks_on_means(record: Record) -> Iterator[str]:

@@ -26,33 +26,33 @@ def notes(values: Sequence[float], unit: str = "") -> list[str]:
         values: the repetitions; infinite ones (undefined) are counted and left out.
         unit: appended to numbers.
     """
-    said = []
+    sentences = []
     finite = [v for v in values if math.isfinite(v)]
     if len(finite) < len(values):
-        said.append(f"{len(values) - len(finite)} of {len(values)} repetitions are undefined")
+        sentences.append(f"{len(values) - len(finite)} of {len(values)} repetitions are undefined")
     if not finite:
-        return said
+        return sentences
     middle = median(finite)
     if middle:
         spread = (percentile(finite, 99) - percentile(finite, 1)) / abs(middle) * 100
         if spread > UNRELIABLE_PERCENT:
-            said.append(
+            sentences.append(
                 f"dispersion {spread:.1f} % is above {UNRELIABLE_PERCENT:g} %: "
                 "the median alone does not describe this device"
             )
     modes = two_modes(finite)
     if modes is not None:
         low, high = modes
-        said.append(
+        sentences.append(
             f"bimodal: {len(low)} repetitions around {_show(median(low), unit)}, "
             f"{len(high)} around {_show(median(high), unit)}"
         )
-        return said
+        return sentences
     far = outliers(finite)
     if far:
         shown = ", ".join(_show(v, unit) for v in far[:3])
-        said.append(f"{len(far)} outlying repetition{'s' * (len(far) > 1)}: {shown}")
-    return said
+        sentences.append(f"{len(far)} outlying repetition{'s' * (len(far) > 1)}: {shown}")
+    return sentences
 
 
 def outliers(values: Sequence[float]) -> list[float]:

@@ -68,24 +68,24 @@ def _on_grid(table: F64, t: F64) -> F64:
     """What stands in a table of the places ``_T``, between them on straight lines."""
     place = np.clip((t - _LOWEST) / _STEP, 0.0, len(table) - 1.000001)
     index = place.astype(np.intp)
-    found = table[index]
-    found += (place - index) * (table[index + 1] - found)
-    return found
+    value = table[index]
+    value += (place - index) * (table[index + 1] - value)
+    return value
 
 
 def _log_g(t: F64) -> F64:
     """Logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
-    found = _on_grid(_LOG_G, t)
+    values = _on_grid(_LOG_G, t)
     if (low := t < _LOWEST).any():
-        found[low] = np.log(-2 * t[low])
+        values[low] = np.log(-2 * t[low])
     if (high := t > _NEAR).any():
         squared = t[high] ** 2
-        found[high] = (
+        values[high] = (
             -squared
             - np.log(2 * math.sqrt(math.pi) * squared)
             + np.log1p(((-13.125 / squared + 3.75) / squared - 1.5) / squared)
         )
-    return found
+    return values
 
 
 def log_erf(load: F64, m: F64, a: F64) -> F64:
@@ -128,22 +128,22 @@ class Inference:
         # frames count over all directions: as long as a trial of one direction at this load would be
         spans = np.array([t.frames / t.rate_fps for t in trials])
         lost = np.array([t.lost for t in trials], dtype=float)
-        found, values, weights = [], [], []
+        estimates, values, weights = [], [], []
         for name, shape in SHAPES:
             near = self._near.get(name, (np.zeros(2), 4.0 * np.eye(2)))
 
-            def said(m: F64, a: F64, shape: Shape = shape) -> F64:
+            def log_likelihood(m: F64, a: F64, shape: Shape = shape) -> F64:
                 rate = np.maximum(shape(loads[None, :], m[:, None], a[:, None]), -600.0)
-                told = (lost * rate - spans * np.exp(rate)).sum(axis=1)
-                return np.where(np.isfinite(told), told, -1e300)
+                total = (lost * rate - spans * np.exp(rate)).sum(axis=1)
+                return np.where(np.isfinite(total), total, -1e300)
 
-            m, a, weight, self._near[name] = _posterior(said, most_fps, near)
+            m, a, weight, self._near[name] = _posterior(log_likelihood, most_fps, near)
             critical = _critical(shape, m, a, target)
             mean = float(critical @ weight)
-            found.append(ShapeEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight)))
+            estimates.append(ShapeEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight)))
             values.append(critical)
             weights.append(weight / len(SHAPES))
-        return _together(tuple(found), np.concatenate(values), np.concatenate(weights))
+        return _together(tuple(estimates), np.concatenate(values), np.concatenate(weights))
 
 
 def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> Estimate:
@@ -173,7 +173,7 @@ def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
 @lru_cache(maxsize=1)
 def _spread() -> F64:
     """Points ``(n, 2)`` spread like a Gaussian, more evenly than random ones: Halton's."""
-    found = np.empty((POINTS, 2))
+    spreads = np.empty((POINTS, 2))
     quantile = NormalDist().inv_cdf
     for axis, base in enumerate((2, 3)):
         for number in range(POINTS):
@@ -182,12 +182,12 @@ def _spread() -> F64:
                 left, digit = divmod(left, base)
                 value += digit * part
                 part /= base
-            found[number, axis] = quantile(value)
-    return found
+            spreads[number, axis] = quantile(value)
+    return spreads
 
 
 def _posterior(
-    said: Callable[[F64, F64], F64], most_fps: float, near: tuple[F64, F64]
+    log_likelihood: Callable[[F64, F64], F64], most_fps: float, near: tuple[F64, F64]
 ) -> tuple[F64, F64, F64, tuple[F64, F64]]:
     """Points (m, a) where the posterior is, and their weights, all ``(n,)``; where to look next.
 
@@ -201,9 +201,9 @@ def _posterior(
         at = centre + _spread() @ np.linalg.cholesky(spread).T
         m, a, prior = _parameters(at, most_fps)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            told = said(m, a)
-        power = _further(prior - proposed, told, power)
-        weight = _weights(prior - proposed + power * told)
+            log_likelihoods = log_likelihood(m, a)
+        power = _further(prior - proposed, log_likelihoods, power)
+        weight = _weights(prior - proposed + power * log_likelihoods)
         centre = weight @ at
         spread = WIDER * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
         left -= power >= 1.0
@@ -218,11 +218,11 @@ def _weights(logarithms: F64) -> F64:
     return shares
 
 
-def _further(base: F64, said: F64, power: float) -> float:
+def _further(base: F64, log_likelihoods: F64, power: float) -> float:
     """The largest share of what trials say at which enough points count; no less than before."""
 
     def enough(share: float) -> bool:
-        return bool(1 / (_weights(base + share * said) ** 2).sum() >= ENOUGH * POINTS)
+        return bool(1 / (_weights(base + share * log_likelihoods) ** 2).sum() >= ENOUGH * POINTS)
 
     if enough(1.0):
         return 1.0

@@ -225,8 +225,8 @@ class Presentations:
 
     def of(self, record: Record) -> Presentation[Any]:
         """The presentation of a record."""
-        found = self.known.get(record.benchmark, self._unknown)
-        return found if found.knows(record) or not record.measured else self._unknown
+        presentation = self.known.get(record.benchmark, self._unknown)
+        return presentation if presentation.knows(record) or not record.measured else self._unknown
 
     def grouped(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
         """Records of each benchmark, in the order of their first one, also those without a number."""
@@ -262,25 +262,25 @@ class Presentations:
 def _contained(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
     for name, plain in vars(Presentation).items():
         if inspect.isfunction(plain):
-            asked = getattr(presentation, name)
-            setattr(presentation, name, _guarded(asked, partial(plain, presentation), failures))
+            method = getattr(presentation, name)
+            setattr(presentation, name, _guarded(method, partial(plain, presentation), failures))
     return presentation
 
 
 def _guarded(
-    asked: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
+    method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
 ) -> Callable[..., Any]:
-    def answer(*given: Any) -> Any:
+    def answer(*arguments: Any) -> Any:
         try:
-            found = asked(*given)
-            return iter(list(found)) if isinstance(found, Iterator) else found
+            value = method(*arguments)
+            return iter(list(value)) if isinstance(value, Iterator) else value
         except Exception as exc:
-            said = blame(exc)
-            if said is None:
+            message = blame(exc)
+            if message is None:
                 raise
-            if said not in failures:
-                failures.append(said)
-            return plain(*given)
+            if message not in failures:
+                failures.append(message)
+            return plain(*arguments)
 
     return answer
 

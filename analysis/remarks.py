@@ -14,21 +14,21 @@ def remarks(records: Sequence[Record], presentations: Presentations) -> list[str
     """One sentence each, with the points it is about: what is said of several is said once."""
     points: dict[tuple[str, str], dict[str, list[str]]] = {}
     for record in records:
-        for said in _said(record, presentations):
-            of = points.setdefault((record.benchmark, said), {})
+        for remark in _sentences(record, presentations):
+            of = points.setdefault((record.benchmark, remark), {})
             of.setdefault(record.sizes, []).append(record.direction)
-    return [f"{benchmark} {_points(of)}: {said}" for (benchmark, said), of in points.items()]
+    return [f"{benchmark} {_points(of)}: {remark}" for (benchmark, remark), of in points.items()]
 
 
 def _points(directions: Mapping[str, Sequence[str]]) -> str:
     """``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
     sizes: dict[tuple[str, ...], list[str]] = {}
-    for size, found in directions.items():
-        sizes.setdefault(tuple(dict.fromkeys(found)), []).append(size)
-    return "; ".join(f"{', '.join(s)} {', '.join(found)}" for found, s in sizes.items())
+    for size, ways in directions.items():
+        sizes.setdefault(tuple(dict.fromkeys(ways)), []).append(size)
+    return "; ".join(f"{', '.join(s)} {', '.join(ways)}" for ways, s in sizes.items())
 
 
-def _said(record: Record, presentations: Presentations) -> Iterator[str]:
+def _sentences(record: Record, presentations: Presentations) -> Iterator[str]:
     if record.not_measured:
         yield f"not measured, {record.not_measured}"
         return
@@ -42,11 +42,11 @@ def _said(record: Record, presentations: Presentations) -> Iterator[str]:
     yield from remarks_on_means(record)
 
 
-def folded(said: Sequence[str], *, brief: bool = False) -> Collapsible:
+def folded(sentences: Sequence[str], *, brief: bool = False) -> Collapsible:
     """Remarks behind one line that counts them."""
     many = (
         "1 remark about a single number"
-        if len(said) == 1
-        else (f"{len(said)} remarks about single numbers")
+        if len(sentences) == 1
+        else (f"{len(sentences)} remarks about single numbers")
     )
-    return Collapsible(many, [Items(said)], brief=brief)
+    return Collapsible(many, [Items(sentences)], brief=brief)

@@ -87,8 +87,8 @@ class RunData:
     @property
     def procedure(self) -> Json:
         """Settings of the procedures, with their defaults where they are known."""
-        found: Json = self.settings or self.config["procedure"]
-        return found
+        settings: Json = self.settings or self.config["procedure"]
+        return settings
 
     @property
     def status(self) -> str:
@@ -116,11 +116,11 @@ class RunData:
     @property
     def behaviour(self) -> Mapping[str, Mapping[str, int]]:
         """What compared frames show of the device where RFCs leave it a choice, by direction."""
-        found: dict[str, Counter[str]] = {}
+        by_direction: dict[str, Counter[str]] = {}
         for trial in self.trials:
             for way, counted in trial.result.directions.items():
-                found.setdefault(way, Counter()).update(counted.behaviour or {})
-        return {way: dict(sorted(seen.items())) for way, seen in found.items() if seen}
+                by_direction.setdefault(way, Counter()).update(counted.behaviour or {})
+        return {way: dict(sorted(seen.items())) for way, seen in by_direction.items() if seen}
 
     def of(self, record: Record) -> Iterator[RunTrial]:
         """The trials behind a record that the journal still holds, invalid ones too."""
@@ -129,11 +129,11 @@ class RunData:
 
     def counted(self, records: Sequence[Record]) -> list[RunTrial]:
         """The trials behind records in which the tester did its part."""
-        found = []
+        trials = []
         for record in records:
             invalid = {t.key for t in record.invalid_trials}
-            found += [t for t in self.of(record) if t.key not in invalid]
-        return found
+            trials += [t for t in self.of(record) if t.key not in invalid]
+        return trials
 
     @cached_property
     def _by_key(self) -> dict[str, RunTrial]:

@@ -54,11 +54,11 @@ class Sheet:
 
     def narrow(self) -> Sheet:
         """Without the columns that narrow media leave out."""
-        kept = [i for i, column in enumerate(self.columns) if not column.wide]
+        indices = [i for i, column in enumerate(self.columns) if not column.wide]
         return Sheet(
             self.title,
-            tuple(self.columns[i] for i in kept),
-            tuple(tuple(row[i] for i in kept) for row in self.rows),
+            tuple(self.columns[i] for i in indices),
+            tuple(tuple(row[i] for i in indices) for row in self.rows),
             self.notes,
             self.cards,
         )

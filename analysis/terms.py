@@ -89,7 +89,7 @@ def legend(headings: Iterable[str]) -> list[tuple[str, str]]:
     words = {word.strip(",()+<") for heading in headings for word in heading.split()}
     text = " ".join(" ".join(heading.split()) for heading in headings)
     return [
-        (term, said)
-        for term, said in TERMS.items()
+        (term, meaning)
+        for term, meaning in TERMS.items()
         if term in words or (" " in term and term in text)
     ]

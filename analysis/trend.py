@@ -127,11 +127,11 @@ class Series:
         """What can be said."""
         if not self.enough:
             return f"{number_of(len(self.values), 'run')}: too few to tell a change from chance"
-        said = [
+        parts = [
             f"{c.percent:+.1f} % from {c.run} on, {'better' if c.better else 'worse'}"
             for c in self.changes
         ] or [f"no change among {number_of(len(self.values), 'run')}"]
-        return "; ".join([*said, self.unseen] if self.unseen else said)
+        return "; ".join([*parts, self.unseen] if self.unseen else parts)
 
 
 @dataclass(frozen=True)
@@ -185,15 +185,15 @@ def changes_of(
         (usual[place], chance) for place, chance in _places([values[n].value for n in usual], 0)
     ]
     bounds = [0, *(place for place, _ in places), len(values)]
-    found = []
+    changes = []
     for number, (place, chance) in enumerate(places):
         before = median([v.value for v in values[bounds[number] : place]])
         after = median([v.value for v in values[place : bounds[number + 2]]])
         percent = 100 * (after / before - 1) if before else 0.0
         if abs(percent) >= least_percent:
             better = (after > before) == more_is_better
-            found.append(Change(place, values[place].run, before, after, percent, chance, better))
-    return tuple(found)
+            changes.append(Change(place, values[place].run, before, after, percent, chance, better))
+    return tuple(changes)
 
 
 def _usual(values: Sequence[float]) -> list[int]:
@@ -211,11 +211,11 @@ def _places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
         return []
     import numpy as np
 
-    given = np.asarray(values, dtype=float)
-    chance = _chance(given[np.newaxis])
+    series = np.asarray(values, dtype=float)
+    chance = _chance(series[np.newaxis])
     if chance > CHANCE:
         return []
-    cut = _cut(given)
+    cut = _cut(series)
     return [
         *_places(values[:cut], start),
         (start + cut, chance),
@@ -229,13 +229,13 @@ def _chance(series: NDArray[np.float64]) -> float:
 
     observed = _step(series)[0]
     shuffle = np.random.Generator(np.random.PCG64(_SEED))
-    as_large, made, chance = 0, 0, 1.0
+    as_large, permutations, chance = 0, 0, 1.0
     for more in _SHUFFLES:
         shuffled = shuffle.permuted(np.tile(series, (more, 1)), axis=1)
         as_large += int((_step(shuffled) >= observed - 1e-9).sum())
-        made += more
-        chance = (1 + as_large) / (1 + made)
-        if chance <= CHANCE or as_large > 2 + 3 * CHANCE * made:
+        permutations += more
+        chance = (1 + as_large) / (1 + permutations)
+        if chance <= CHANCE or as_large > 2 + 3 * CHANCE * permutations:
             break
     return chance
 
@@ -265,5 +265,5 @@ def _step(series: NDArray[np.float64]) -> NDArray[np.float64]:
     sums = away.cumsum(axis=1)[:, FEWEST - 1 : n - FEWEST]
     explained = (sums**2 * n / (before * (n - before))).max(axis=1)
     spread = (away**2).sum(axis=1)
-    found: NDArray[np.float64] = explained / np.where(spread > 0, spread, 1.0)
-    return found
+    statistic: NDArray[np.float64] = explained / np.where(spread > 0, spread, 1.0)
+    return statistic

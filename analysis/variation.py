@@ -60,8 +60,8 @@ def random_ports(params: Mapping[str, Any]) -> bool | None:
     """
     if "enumerate_ports" in params:
         return bool(params["enumerate_ports"] == _SHUFFLED)
-    found = [_policy(params[n]) for n in _PORTS if n in params]
-    return all(policy == "random" for policy in found) if found else None
+    policies = [_policy(params[n]) for n in _PORTS if n in params]
+    return all(policy == "random" for policy in policies) if policies else None
 
 
 def _policy(value: Any) -> str:

@@ -64,8 +64,8 @@ def bucketed(values_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 def _counted(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
     import numpy as np
 
-    found, counts = np.unique(bucketed(values), return_counts=True)
-    return Distribution(tuple(found.tolist()), tuple(counts.tolist()), lost, clamped)
+    buckets, counts = np.unique(bucketed(values), return_counts=True)
+    return Distribution(tuple(buckets.tolist()), tuple(counts.tolist()), lost, clamped)
 
 
 def summary_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:

@@ -94,14 +94,14 @@ class Hosts:
             return []
         four = [a for a in self._device if len(a) == 4]
         six = [a for a in self._device if len(a) == 16]
-        found = []
+        questions = []
         for host in self._hosts:
             # addresses of the same network are the ones that share most of their bits
             known = four if len(host) == 4 else six
             if known:
                 target = max(known, key=lambda a: common_bits(a, host))
-                found.append(self._question(host, target))
-        return found + (self._beside.introductions() if self._beside is not None else [])
+                questions.append(self._question(host, target))
+        return questions + (self._beside.introductions() if self._beside is not None else [])
 
     def _question(self, host: bytes, target: bytes) -> bytes:
         if len(host) == 4:
@@ -124,7 +124,7 @@ class Hosts:
         if len(packet) < 64 or packet[6] != ICMPV6 or packet[7] != 255:
             return None
         length = word(packet, 4)
-        asker, asked, message = packet[8:24], packet[24:40], packet[40 : 40 + length]
+        asker, destination, message = packet[8:24], packet[24:40], packet[40 : 40 + length]
         target = message[8:24]
         # RFC 4861 section 7.1.1: what a solicitation must be to be heard
         if (
@@ -133,16 +133,16 @@ class Hosts:
             or target not in self._known
         ):
             return None
-        if checksum(pseudo(asker, asked, len(message)) + message):
+        if checksum(pseudo(asker, destination, len(message)) + message):
             return None
         flags = OVERRIDE
         if any(asker):
             flags |= SOLICITED
         else:  # somebody tries whether the address is free: everybody is told
             asker, asker_mac = _ALL_NODES, _ALL_NODES_MAC
-        told = struct.pack("!BBHI", ADVERTISEMENT, 0, 0, flags) + target
-        told += bytes((TARGET_ADDRESS, 1)) + self._mac
-        return self._frame(asker_mac, IPV6, icmpv6(target, asker, told))
+        advertisement = struct.pack("!BBHI", ADVERTISEMENT, 0, 0, flags) + target
+        advertisement += bytes((TARGET_ADDRESS, 1)) + self._mac
+        return self._frame(asker_mac, IPV6, icmpv6(target, asker, advertisement))
 
     def _frame(self, to: bytes, kind: int, packet: bytes) -> bytes:
         frame = to + self._mac + self._tag + struct.pack("!H", kind) + packet
@@ -156,11 +156,11 @@ def asking(frames: Any) -> Any:
     """
     if frames.shape[1] < 26:
         return frames[:0]
-    found = False
+    rows = False
     for at in (12, 16):
         kind = frames[:, at].astype("u2") * 256 + frames[:, at + 1]
-        found = found | (kind == ARP) | (kind == IPV6) & (frames[:, at + 8] == ICMPV6)
-    return frames[found]
+        rows = rows | (kind == ARP) | (kind == IPV6) & (frames[:, at + 8] == ICMPV6)
+    return frames[rows]
 
 
 def icmpv6(source: bytes, destination: bytes, message: bytes) -> bytes:

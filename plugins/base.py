@@ -13,7 +13,7 @@ per direction and IP version) and ``prefixes``; and in ``translation`` and ``tun
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -21,17 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import field_validator
 from v6t.plugins.addresses import refuse_unforwarded
 from v6t.plugins.frame_mix import frame_mix, mixed_traffic
+from v6t.plugins.reference import Expected, Reference
 from v6t.plugins.sizes import routed_pair, translated_pair
 from v6t.profiles.exchange import Exchange
-from v6t.profiles.headerpolicy import HeaderPolicy
 from v6t.profiles.intent import DutIntent, Link, Links
 from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import Direction, FramePair, Traffic
 from v6t.profiles.strict_model import StrictModel
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from v6t.plugins.whole import WholeDevice
     from v6t.profiles.dns.zone import Zone
 
@@ -76,21 +74,6 @@ class PluginParams(StrictModel):
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What a correct device emits for a batch of frames.
-
-    Attributes:
-        frames: ``(n, longest)`` uint8, Ethernet header on, FCS off; row i answers input row i.
-        length: ``(n,)`` int32, octets of row i that count; 0 means "dropped".
-        reason: ``(n,)`` uint8, index into the plugin's ``drop_reasons`` (0: not dropped).
-    """
-
-    frames: NDArray[np.uint8]
-    length: NDArray[np.int32]
-    reason: NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
 class DeviceRole:
     """One of the devices of a setup (DD-04).
 
@@ -103,19 +86,6 @@ class DeviceRole:
     name: str
     stateful: bool
     what: str = ""
-
-
-class Reference(ABC):
-    """Knows what a device, or a part of one, emits. Picklable."""
-
-    @abstractmethod
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
-        """The reference translation of equally long frames, ``(n, length)`` uint8, FCS off."""
-
-    @property
-    def header_policy(self) -> HeaderPolicy:
-        """Which header fields of expected frames may have other values; see the class."""
-        return HeaderPolicy()
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
     """
     counts: dict[FramePair, int] = {}
     for size, count in mixes.parts(text):
-        found = _fitted(size, pair)
-        counts[found] = counts.get(found, 0) + count
+        frame_pair = _fitted(size, pair)
+        counts[frame_pair] = counts.get(frame_pair, 0) + count
     return FrameMix(tuple(counts.items()))
 
 
@@ -51,29 +51,38 @@ def _fitted(size: int, pair: Callable[[int], FramePair]) -> FramePair:
 
 
 def mixed_traffic(
-    sizes: FrameMix, made: Callable[[FramePair], Traffic], *, connections: bool
+    sizes: FrameMix, make: Callable[[FramePair], Traffic], *, connections: bool
 ) -> Traffic:
     """One traffic of all sizes; a class of each is called by its octets, ``fg-84``.
 
     Args:
         sizes: in which proportion.
-        made: the technology's traffic of one of them.
+        make: the technology's traffic of one of them.
         connections: foreground classes enumerate the same connections in the same order, so that
             frames of every size belong to those that the first of them opened.
     """
-    found = [(made(pair), count) for pair, count in sizes.pairs]
-    totals = [sum(c.weight for c in traffic.classes) for traffic, _ in found]
+    parts = [(make(pair), count) for pair, count in sizes.pairs]
+    totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     whole = math.lcm(*totals)
     classes = [
         _sized(c, c.weight * count * whole // total, connections)
-        for (traffic, count), total in zip(found, totals, strict=True)
+        for (traffic, count), total in zip(parts, totals, strict=True)
         for c in traffic.classes
     ]
     common = math.gcd(*(c.weight for c in classes)) or 1
-    traffic = found[0][0]
+    traffic = parts[0][0]
     return replace(traffic, classes=tuple(replace(c, weight=c.weight // common) for c in classes))
 
 
-def _sized(made: TrafficClass, weight: int, connections: bool) -> TrafficClass:
-    draws = made.name if connections and made.role is Role.FOREGROUND else made.draws
-    return replace(made, name=f"{made.name}-{made.frame_size}", weight=weight, draws=draws)
+def _sized(traffic_class: TrafficClass, weight: int, connections: bool) -> TrafficClass:
+    draws = (
+        traffic_class.name
+        if connections and traffic_class.role is Role.FOREGROUND
+        else traffic_class.draws
+    )
+    return replace(
+        traffic_class,
+        name=f"{traffic_class.name}-{traffic_class.frame_size}",
+        weight=weight,
+        draws=draws,
+    )

@@ -1,8 +1,8 @@
 """A device as a whole, a frame at a time: whatever it sends, on either link.
 
-The reference translation (:meth:`v6t.plugins.base.Reference.expect`) is for test frames: one answer or none,
-on the other link, millions of them. This is what audits are audited with, where every octet of single
-packets counts, errors of the device's own included.
+The reference translation (:meth:`~v6t.plugins.reference.Reference.expect`) is for test frames: one
+answer or none, on the other link, millions of them. This is what audits are audited with, where
+every octet of single packets counts, errors of the device's own included.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Technology
+    from v6t.plugins.reference import Reference
     from v6t.profiles.model import Direction
 
 SideName = Literal["left", "right"]
@@ -25,21 +25,21 @@ WAYS: dict[SideName, Direction] = {"left": "forward", "right": "reverse"}
 class WholeDevice:
     """Forwards what the technology's reference translation forwards, says nothing itself. Picklable."""
 
-    def __init__(self, technology: Technology) -> None:
+    def __init__(self, reference: Reference) -> None:
         """Remember.
 
         Args:
-            technology: whose reference translation it is.
+            reference: the translation.
         """
-        self.technology = technology
+        self.reference = reference
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.technology,)
+        return type(self), (self.reference,)
 
     def receive(self, side: SideName, frame: bytes) -> Leaves:
         """Frames that leave because of one that arrived on a link."""
         rows = np.frombuffer(frame, dtype=np.uint8)[None, :]
-        answer = self.technology.expect(WAYS[side], rows)
+        answer = self.reference.expect(WAYS[side], rows)
         length = int(answer.length[0])
         return [(other(side), answer.frames[0, :length].tobytes())] if length > 0 else []
 

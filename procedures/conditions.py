@@ -69,7 +69,7 @@ class Conditions:
             duration_s: of the stream, or of its first segment.
             more: see :class:`~v6t.procedures.trial.Trial`.
         """
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "ipv6_frame_size": self.ipv6_frame_size,
             "ipv4_frame_size": self.ipv4_frame_size,
             "mix": self.mix,
@@ -82,7 +82,7 @@ class Conditions:
             "bound_fps": self.bound_fps,
             **more,
         }
-        return Trial(benchmark, "", rate_fps=rate_fps, duration_s=duration_s, **given)
+        return Trial(benchmark, "", rate_fps=rate_fps, duration_s=duration_s, **fields)
 
     def assess(self, trial: Trial, result: TrialResult) -> Verdict:
         """Whether frames were lost, and whether the tester did its part."""
@@ -242,9 +242,11 @@ class Attempts:
         attempts: list[Attempt] = []
         for again in range(1, self._conditions.invalid_retries + 2):
             key = "/".join(part for part in (self._key, step, f"a{again}") if part)
-            asked = replace(trial, key=key)
-            result = self._measure(asked)
-            attempts.append(Attempt(asked, (assess or self._conditions.assess)(asked, result)))
+            keyed_trial = replace(trial, key=key)
+            result = self._measure(keyed_trial)
+            attempts.append(
+                Attempt(keyed_trial, (assess or self._conditions.assess)(keyed_trial, result))
+            )
             if attempts[-1].verdict.valid:
                 break
         self.all += attempts

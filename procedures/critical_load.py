@@ -115,11 +115,13 @@ class CriticalLoadSpec(PointSpec):
     @property
     def durations_s(self) -> tuple[float, ...]:
         """Lengths of all trials [s]."""
-        found, together_s = [self.first_s], self.first_s
-        while together_s + (next_s := self.first_s + len(found) * self.longer_s) <= self.search_s:
-            found.append(next_s)
+        durations, together_s = [self.first_s], self.first_s
+        while (
+            together_s + (next_s := self.first_s + len(durations) * self.longer_s) <= self.search_s
+        ):
+            durations.append(next_s)
             together_s += next_s
-        return tuple(found)
+        return tuple(durations)
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,13 @@ class CriticalLoadResult:
         None until a trial lost frames, and where the mean is above what can be offered: there the
         inference tells nothing but what it assumed before, and no trial measured it.
         """
-        found: list[Estimate | None] = []
+        estimates: list[Estimate | None] = []
         lossy = False
         for step in self.steps:
             lossy = lossy or step.offered.lost > 0
             within = step.estimate is not None and step.estimate.mean_fps <= self.spec.most_fps
-            found.append(step.estimate if lossy and within else None)
-        return tuple(found)
+            estimates.append(step.estimate if lossy and within else None)
+        return tuple(estimates)
 
     @property
     def estimate(self) -> Estimate | None:
@@ -232,8 +234,8 @@ def measure_critical_load(
         offered = offered_in(rate, outcome.result)
         seen.append(offered)
         loads.seen(offered)
-        found = infer(seen, spec.target, spec.most_fps) if len(seen) > 1 else None
-        steps.append(Step(outcome.trial.key, duration_s, offered, found))
+        inferred = infer(seen, spec.target, spec.most_fps) if len(seen) > 1 else None
+        steps.append(Step(outcome.trial.key, duration_s, offered, inferred))
     return CriticalLoadResult(spec, tuple(steps), tuple(attempts.all))
 
 

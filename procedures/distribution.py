@@ -146,7 +146,7 @@ def differences(delays_ns: Iterable[int | None]) -> Distribution:
         delays_ns: delay of each frame in the order of sending; None for a lost frame. Pairs with
             a lost member are skipped and counted as ``lost`` (IPDV-02).
     """
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     skipped = 0
     before: int | None = None
     first = True
@@ -155,6 +155,6 @@ def differences(delays_ns: Iterable[int | None]) -> Distribution:
             if delay is None or before is None:
                 skipped += 1
             else:
-                found[bucket_ns(delay - before)] += 1
+                counts[bucket_ns(delay - before)] += 1
         before, first = delay, False
-    return Distribution.of(found, lost=skipped)
+    return Distribution.of(counts, lost=skipped)

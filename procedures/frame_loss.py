@@ -134,7 +134,7 @@ class Offered:
     def loss_of(self, role: str) -> float | None:
         """Lost share of the foreground or the background, all directions together; None if unknown."""
         counts = [d.roles[role] for d in self.directions.values() if role in d.roles]
-        required = sum(asked for asked, _ in counts)
+        required = sum(due for due, _ in counts)
         if not required or self.error:
             return None
         return 1 - sum(came for _, came in counts) / required
@@ -213,17 +213,17 @@ def _enough(spec: FrameLossSpec, offered: Sequence[Offered], done: int) -> bool:
 
 
 def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
-    found = {}
+    losses = {}
     for way in directions_of(spec.conditions.mode):
         d = result.directions[way]
-        found[way] = DirectionLoss(
+        losses[way] = DirectionLoss(
             d.total("required"),
             d.total("sent"),
             d.total("received"),
             d.total("surplus"),
             {role: _of_role(d, role) for role in ROLES},
         )
-    return found
+    return losses
 
 
 def _of_role(counted: DirectionResult, role: str) -> tuple[int, int]:

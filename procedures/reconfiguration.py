@@ -105,12 +105,12 @@ def measure_reconfiguration(
             trial = at.trial(BENCHMARK, spec.rate_fps, spec.duration_s, event=event)
             outcome = trials.run(trial, change, steps=len(CHANGES))
             ways = directions_of(at.mode) if outcome.verdict.valid else ()
-            found = {}
+            directions = {}
             for way in ways:
                 counted = outcome.result.directions[way]
                 frames = counted.total("required")
                 lost = frames - counted.total("received")
-                found[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
-            done.append(Changed(change, number, found))
+                directions[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
+            done.append(Changed(change, number, directions))
         attempts += trials.all
     return ReconfigurationResult(spec, tuple(done), tuple(attempts))

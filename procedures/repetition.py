@@ -51,17 +51,17 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Median
     """
     count = len(values)
     below = 0  # ways in which fewer than `rank` of the values lie below the median
-    found: MedianInterval | None = None
+    interval: MedianInterval | None = None
     ordered = sorted(values)
     for rank in range(1, count // 2 + 1):
         below += math.comb(count, rank - 1)
         coverage = 1 - 2 * below / 2**count
         if coverage < confidence:
             break
-        found = MedianInterval(
+        interval = MedianInterval(
             ordered[rank - 1], ordered[count - rank], coverage, (rank, count - rank + 1)
         )
-    return found
+    return interval
 
 
 @dataclass(frozen=True)

@@ -90,14 +90,14 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
         trials = Attempts(at, spec.point, measure, watch, number, spec.stretches)
         outcome = trials.run(at.trial(BENCHMARK, spec.rate_fps, spec.stretch_s))
         attempts += outcome.attempts
-        found = {}
+        directions = {}
         if outcome.verdict.valid:
             begins_s = (number - 1) * spec.stretch_s
-            found = {
+            directions = {
                 way: tuple(intervals(outcome.result.directions[way], begins_s, spec.stretch_s))
                 for way in directions_of(at.mode)
             }
-        done.append(Stretch(number, outcome.trial.key, outcome.result.started, found))
+        done.append(Stretch(number, outcome.trial.key, outcome.result.started, directions))
     return SoakResult(spec, tuple(done), tuple(attempts))
 
 
@@ -114,11 +114,11 @@ def intervals(counted: DirectionResult, begins_s: float, stretch_s: float) -> Se
     course = counted.course
     if course is None or sum(course.lost) != lost:
         return [Interval(begins_s, stretch_s, frames, lost)]
-    found = []
+    parts = []
     for number in range(math.ceil(stretch_s / course.slot_s - 1e-9)):
         begin, end = (min(stretch_s, n * course.slot_s) for n in (number, number + 1))
         due = round(frames * end / stretch_s) - round(frames * begin / stretch_s)
         # slots at the end without loss may be left out
         gone = course.lost[number] if number < len(course.lost) else 0
-        found.append(Interval(begins_s + begin, end - begin, due, gone))
-    return found
+        parts.append(Interval(begins_s + begin, end - begin, due, gone))
+    return parts

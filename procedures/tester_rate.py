@@ -163,18 +163,18 @@ def plausible_capacity(
         least_fps: see :func:`least_plausible_fps`.
         say: told when it is looked for again.
     """
-    found = tester_capacity(spec, measure)
+    capacity = tester_capacity(spec, measure)
     for again in range(1, MOST_AGAIN + 1):
-        if found.rate_fps >= least_fps:
+        if capacity.rate_fps >= least_fps:
             break
         say(
-            f"{spec.mode}: the self-test found {found.rate_fps:,.0f} fps, less than the "
+            f"{spec.mode}: the self-test found {capacity.rate_fps:,.0f} fps, less than the "
             f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
         )
         other = tester_capacity(spec, measure, again)
-        better = max(found, other, key=lambda capacity: capacity.rate_fps)
-        found = replace(better, keys=found.keys + other.keys)
-    return found
+        better = max(capacity, other, key=lambda capacity: capacity.rate_fps)
+        capacity = replace(better, keys=capacity.keys + other.keys)
+    return capacity
 
 
 def tester_capacity(
@@ -204,14 +204,14 @@ def tester_capacity(
     def passes(rate_fps: float) -> bool:
         return any(passes_once(rate_fps, spec.looking) for _ in range(spec.attempts))
 
-    found = _looked_for(spec, passes)
+    capacity_fps = _looked_for(spec, passes)
     if spec.rules is not None and not spec.looking.at_least(spec.rules):
-        tried = (found * CONFIRMING**n for n in range(CONFIRMATIONS) if found)
+        tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
         rules = spec.rules
-        found = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
-    if found >= spec.media_fps:
+        capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
+    if capacity_fps >= spec.media_fps:
         faults.clear()
-    return TesterCapacity(spec.mode, found, tuple(keys), tuple(faults))
+    return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults))
 
 
 def trials_until(spec: CapacitySpec, capacity_fps: float) -> int:

@@ -201,9 +201,9 @@ class _Search:
             min_load_fps=min(spec.resolution_fps, spec.upper_bound_fps / 2),
             max_load_fps=spec.upper_bound_fps,
         )
-        found = goal_result(goal, trials, spec.upper_bound_fps)
-        unbounded = found.upper_fps is None
-        return SearchResult(found.rate_fps, found.upper_fps, unbounded, tuple(steps), found)
+        result = goal_result(goal, trials, spec.upper_bound_fps)
+        unbounded = result.upper_fps is None
+        return SearchResult(result.rate_fps, result.upper_fps, unbounded, tuple(steps), result)
 
     def _narrow(self, step: Step) -> None:
         self._bracket = step.low_fps, step.high_fps

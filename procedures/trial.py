@@ -206,30 +206,30 @@ class Trial:
     @property
     def needs(self) -> frozenset[Ability]:
         """What the tester must be able to do for this trial, beyond counting."""
-        found: set[Ability] = set()
+        abilities: set[Ability] = set()
         if self.delays is not None:
-            found.add("tags" if self.delays.tags else "every-frame")
+            abilities.add("tags" if self.delays.tags else "every-frame")
             if self.delays.ipdv:
-                found.add("ipdv")
+                abilities.add("ipdv")
         if self.frame_timeout_s is not None:
-            found.add("frame-timeout")
+            abilities.add("frame-timeout")
         if self.then is not None:
-            found.update(("two-rates", "loss-times"))
+            abilities.update(("two-rates", "loss-times"))
         if self.event is not None:
-            found.add("loss-times")
+            abilities.add("loss-times")
         if self.connections is not None:
-            found.add("connections")
+            abilities.add("connections")
             if self.connections.tcp is not None:
-                found.add("tcp")
+                abilities.add("tcp")
         if self.churn is not None:
-            found.add("tcp")
+            abilities.add("tcp")
         if self.starts is not None:
-            found.add("flow-starts")
-            if found & {*TIMING, "two-rates"}:
-                found.add("timed-flow-starts")
+            abilities.add("flow-starts")
+            if abilities & {*TIMING, "two-rates"}:
+                abilities.add("timed-flow-starts")
         if self.queries is not None:
-            found.add("queries")
-        return frozenset(found)
+            abilities.add("queries")
+        return frozenset(abilities)
 
     @cached_property
     def tag_frames(self) -> tuple[int, ...]:
@@ -413,14 +413,14 @@ _NAMES = {
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """A trial as JSON-like values; what it does not ask for is left out."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         k: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v
         for k, v in _values(trial).items()
         if k != "bound_fps" and (k not in _ADDED or v is not None)
     }
     if trial.connections is not None:
-        _without_tcp(found["connections"])
-    return found
+        _without_tcp(fields["connections"])
+    return fields
 
 
 def _without_tcp(connections: dict[str, Any]) -> dict[str, Any]:
@@ -452,16 +452,16 @@ def result_to_json(result: TrialResult) -> dict[str, Any]:
 
 
 def _direction_json(counted: DirectionResult) -> dict[str, Any]:
-    found = {k: v for k, v in _values(counted).items() if k not in _ADDED_RESULTS or v is not None}
-    found["classes"] = {name: _values(count) for name, count in counted.classes.items()}
+    fields = {k: v for k, v in _values(counted).items() if k not in _ADDED_RESULTS or v is not None}
+    fields["classes"] = {name: _values(count) for name, count in counted.classes.items()}
     for name in ("delays", "ipdv"):
-        if name in found:
-            found[name] = {c: d.to_json() for c, d in found[name].items()}
+        if name in fields:
+            fields[name] = {c: d.to_json() for c, d in fields[name].items()}
     if counted.course is not None:
-        found["course"] = counted.course.to_json()
+        fields["course"] = counted.course.to_json()
     if counted.answers is not None:
-        found["answers"] = counted.answers.to_json()
-    return found
+        fields["answers"] = counted.answers.to_json()
+    return fields
 
 
 def _values(record: Any) -> dict[str, Any]:

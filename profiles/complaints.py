@@ -78,18 +78,18 @@ class Complaint(NamedTuple):
         return ".".join(map(str, self.path))
 
 
-def complaint(model: type[BaseModel], given: Mapping[str, Any], exc: ValidationError) -> Complaint:
+def complaint(model: type[BaseModel], values: Mapping[str, Any], exc: ValidationError) -> Complaint:
     """What to tell of a failed validation.
 
     Args:
         model: that refused.
-        given: what it was given.
+        values: what it was given.
         exc: how it refused.
     """
     problems = exc.errors(include_url=False)
     # a misspelt name often leaves another one missing
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path = _as_given(model, given, problem["loc"])
+    path = _as_given(model, values, problem["loc"])
     if problem["type"] == "extra_forbidden":
         return Complaint(path, True, "", _nearest_setting(model, problem["loc"]))
     reason, hint = _in_words(problem)
@@ -101,13 +101,13 @@ def complaint(model: type[BaseModel], given: Mapping[str, Any], exc: ValidationE
 
 
 def _as_given(
-    model: type[BaseModel], given: Mapping[str, Any], path: tuple[str | int, ...]
+    model: type[BaseModel], values: Mapping[str, Any], path: tuple[str | int, ...]
 ) -> tuple[str | int, ...]:
     """With the former name of a setting, if the user wrote that."""
     former: Mapping[str, str] = getattr(model, "former_names", {})
-    if path and path[0] not in given:
+    if path and path[0] not in values:
         for name, now in former.items():
-            if now == path[0] and name in given:
+            if now == path[0] and name in values:
                 return (name, *path[1:])
     return path
 

@@ -55,15 +55,15 @@ def _walk(frame: bytes, first: str) -> Iterator[Header]:
     at, limit = 0, len(frame)
     below: tuple[int, int] | None = None
     while name is not None and limit - at >= _LEAST[name]:
-        found, following = _READ[name](frame, at, limit)
+        header, following = _READ[name](frame, at, limit)
         if name not in ("Ethernet", "IPv4", "IPv6"):
-            found = Header(name, at, found.end, found.limit, below)
-        yield found
+            header = Header(name, at, header.end, header.limit, below)
+        yield header
         if name == "IPv4":
             below = (at + 12, 8)
         elif name == "IPv6":
             below = (at + 8, 32)
-        at, limit, name = found.end, min(limit, found.limit), following
+        at, limit, name = header.end, min(limit, header.limit), following
 
 
 def _number(frame: bytes, at: int, octets: int = 2) -> int:
@@ -118,7 +118,7 @@ _READ = {
 
 def problems(frame: bytes) -> list[str]:
     """Lengths that do not fit and checksums that are wrong, one sentence each; none: all is right."""
-    found: list[str] = []
+    faults: list[str] = []
     limit, deep = len(frame), 0
     known = headers(frame)
     for header in known:
@@ -128,19 +128,19 @@ def problems(frame: bytes) -> list[str]:
             padded = deep == 0 and header.limit < limit == MIN_OCTETS
             deep += 1
             if frame[header.start] >> 4 != int(header.name[3]):
-                found.append(f"{name}: the version is {frame[header.start] >> 4}")
+                faults.append(f"{name}: the version is {frame[header.start] >> 4}")
             if header.limit != limit and not padded:
                 field = "total length" if header.name == "IPv4" else "payload length"
-                found.append(f"{name}: {field} is wrong by {header.limit - limit}")
+                faults.append(f"{name}: {field} is wrong by {header.limit - limit}")
             if header.name == "IPv4" and _folded(frame[header.start : header.end]) != 0xFFFF:
-                found.append(f"{name}: the header checksum is wrong")
+                faults.append(f"{name}: the header checksum is wrong")
             limit = min(limit, header.limit)
         elif name == "UDP" and header.limit != limit:
-            found.append(f"UDP: the length is wrong by {header.limit - limit}")
-        found += _checked(frame, header, limit)
+            faults.append(f"UDP: the length is wrong by {header.limit - limit}")
+        faults += _checked(frame, header, limit)
     if not deep:
-        found.append("no IP packet is in it")
-    return found
+        faults.append("no IP packet is in it")
+    return faults
 
 
 def _checked(frame: bytes, header: Header, limit: int) -> list[str]:

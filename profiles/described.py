@@ -32,13 +32,13 @@ class Described(BaseModel):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
     ) -> dict[str, Any]:
         """See pydantic."""
-        made = handler(core_schema)
-        properties = handler.resolve_ref_schema(made).get("properties", {})
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, text in descriptions(cls).items():
             known = properties.get(cls.model_fields[name].alias or name)
             if text and known is not None:
                 known.setdefault("description", text)
-        return made
+        return schema
 
 
 def _below(model: type, name: str) -> str:
@@ -50,12 +50,14 @@ def _below(model: type, name: str) -> str:
 @cache
 def _strings(model: type) -> Mapping[str, str]:
     try:
-        (found,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError):  # made at run time: there is no source
         return {}
     return {
         field.target.id: inspect.cleandoc(below.value.value)
-        for field, below in pairwise(found.body if isinstance(found, ast.ClassDef) else [])
+        for field, below in pairwise(
+            definition.body if isinstance(definition, ast.ClassDef) else []
+        )
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
         if isinstance(below.value.value, str)

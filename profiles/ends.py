@@ -79,11 +79,11 @@ class Ends:
     def checksums(self) -> list[tuple[int, slice]]:
         """Octet of each checksum that covers a row, and which 16-bit words of the row it covers."""
         at = self.networks[-1][1]
-        found = [(at + 10, slice(None, -2))] if self.version == 4 else []
+        places = [(at + 10, slice(None, -2))] if self.version == 4 else []
         words = slice(None) if self.transport in ("UDP", "TCP") else slice(None, -1)
         if self.transport == "ICMP":
             words = slice(-1, None)
-        return [*found, (self.header + decode.CHECKSUM_AT[self.transport], words)]
+        return [*places, (self.header + decode.CHECKSUM_AT[self.transport], words)]
 
     def finish(self, frames: U8) -> None:
         """Write valid transport checksums from scratch (of UDP, 0 becomes 0xffff)."""

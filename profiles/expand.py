@@ -286,12 +286,12 @@ def _word_programs(
                 raise UsageError("a program writes past the end of its frame")
             constant = int.from_bytes(packet[2 * word : 2 * word + 2], "big")
             before = programs.get(word, _Word(constant, ()))
-            kept = tuple(
+            others = tuple(
                 _Term(t.variable, t.add, t.shift, t.mask & ~term.mask)
                 for t in before.terms
                 if t.mask & ~term.mask
             )
-            programs[word] = _Word(before.constant & ~term.mask & 0xFFFF, (*kept, term))
+            programs[word] = _Word(before.constant & ~term.mask & 0xFFFF, (*others, term))
     return dict(sorted(programs.items()))
 
 

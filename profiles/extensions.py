@@ -80,17 +80,17 @@ class Extensions(Generic[T]):
             UsageError: there is none, or there are two.
             ExtensionError: it cannot be imported, or is incomplete.
         """
-        found = self._entries().get(name, ())
-        if not found:
+        entries = self._entries().get(name, ())
+        if not entries:
             raise UsageError(
                 f"there is no {self.what} '{name}'", nearest(name, self.names(), "installed")
             )
-        if len(found) > 1:
-            owners = " and ".join(e.owner for e in found)
+        if len(entries) > 1:
+            owners = " and ".join(e.owner for e in entries)
             raise UsageError(
                 f"two {self.what}s are called '{name}': from {owners}", "uninstall one"
             )
-        return self._load(found[0])
+        return self._load(entries[0])
 
     def listing(self, *, foreign: bool = False) -> list[Listed[T]]:
         """All of them, or other distributions' only; broken ones are rows, not failures."""
@@ -114,19 +114,19 @@ class Extensions(Generic[T]):
         return self._loaded[key]
 
     def _checked(self, point: _Point) -> type[T]:
-        said = f"the {self.what} '{point.name}' of {point.owner}"
+        subject = f"the {self.what} '{point.name}' of {point.owner}"
         try:
             kind = point.entry.load()
         except (Exception, SystemExit) as exc:  # a foreign module may raise anything
             raise ExtensionError(
-                f"{said} cannot be loaded: {_words(exc)}{_place(exc, point)}"
+                f"{subject} cannot be loaded: {_words(exc)}{_place(exc, point)}"
             ) from exc
         base: type[T] = pkgutil.resolve_name(self._base)
         if not (isinstance(kind, type) and issubclass(kind, base)):
-            raise ExtensionError(f"{said} is no {base.__name__} class")
+            raise ExtensionError(f"{subject} is no {base.__name__} class")
         lacking = sorted({*_abstract(kind), *_unset(base, kind)})
         if lacking:
-            raise ExtensionError(f"{said} lacks {', '.join(lacking)}")
+            raise ExtensionError(f"{subject} lacks {', '.join(lacking)}")
         return kind
 
 
@@ -144,16 +144,16 @@ def blaming() -> Iterator[None]:
         blamed = _blamed(exc)
         if blamed is None or blamed.itself:
             raise
-        told = UsageError(exc.message, exc.hint, path=exc.path, located=exc.located)
-        told.advise(f"{blamed} asked for it")
-        raise told from exc
+        error = UsageError(exc.message, exc.hint, path=exc.path, located=exc.located)
+        error.advise(f"{blamed} asked for it")
+        raise error from exc
     except V6tError:
         raise
     except Exception as exc:
-        said = blame(exc)
-        if said is None:
+        message = blame(exc)
+        if message is None:
             raise
-        raise ExtensionError(said, BLAMED) from exc
+        raise ExtensionError(message, BLAMED) from exc
 
 
 class _Blamed(NamedTuple):
@@ -206,24 +206,24 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
 @lru_cache(maxsize=4)
 def _installed(_path: tuple[str, ...]) -> tuple[_Point, ...]:
     """What is installed along a search path; reading it takes long."""
-    found: dict[tuple[str, str, str, str], _Point] = {}
+    points: dict[tuple[str, str, str, str], _Point] = {}
     for distribution in distributions():
         if f"[{OWN}." in (distribution.read_text("entry_points.txt") or ""):
             owner = distribution.name
             for entry in distribution.entry_points:
                 point = _Point(entry, owner)
-                found.setdefault((entry.group, entry.name, entry.value, owner), point)
-    return tuple(found.values())
+                points.setdefault((entry.group, entry.name, entry.value, owner), point)
+    return tuple(points.values())
 
 
 @lru_cache(maxsize=32)
 def _of_group(group: str, path: tuple[str, ...]) -> dict[str, list[_Point]]:
     """What is installed in one group, by name; two may have the same."""
-    found: dict[str, list[_Point]] = {}
+    by_name: dict[str, list[_Point]] = {}
     for point in _installed(path):
         if point.entry.group == group:
-            found.setdefault(point.name, []).append(point)
-    return found
+            by_name.setdefault(point.name, []).append(point)
+    return by_name
 
 
 def _foreign() -> dict[str, _Point]:

@@ -121,12 +121,12 @@ def bound_bits(layout: Layout, binding: Binding) -> tuple[int, int]:
     return field.first + binding.first, field.first + binding.last
 
 
-def layout_of(packet: Any, given: Mapping[int, frozenset[str]] | None = None) -> Layout:
+def layout_of(packet: Any, explicit: Mapping[int, frozenset[str]] | None = None) -> Layout:
     """Positions of all fields of a scapy packet, down to its payload.
 
     Args:
         packet: outermost layer.
-        given: by layer number, the fields its maker set.
+        explicit: by layer number, the fields its maker set.
     """
     from scapy.fields import ConditionalField
 
@@ -147,7 +147,7 @@ def layout_of(packet: Any, given: Mapping[int, frozenset[str]] | None = None) ->
             bit += width
         length = len(layer.self_build())
         label = name if nth == 0 else f"{name}:{nth}"
-        touched = (given or {}).get(number, frozenset())
+        touched = (explicit or {}).get(number, frozenset())
         headers.append(Header(name, label, offset, length, tuple(fields), touched))
         offset += length
     return Layout(tuple(headers))

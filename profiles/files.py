@@ -46,9 +46,9 @@ def read_octets(path: Path, limit: int = TABLE_OCTETS) -> bytes:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as exc:  # an octet 0 in the name
         raise UsageError(f"{str(path)!r} is no name of a file") from exc
-    with os.fdopen(handle, "rb") as found:
+    with os.fdopen(handle, "rb") as file:
         _refuse_odd(path, os.fstat(handle).st_mode)
-        octets = found.read(limit + 1) if os.fstat(handle).st_size <= limit else None
+        octets = file.read(limit + 1) if os.fstat(handle).st_size <= limit else None
     if octets is None or len(octets) > limit:
         raise UsageError(
             f"{path} is larger than {_size(limit)}: no such file is read",

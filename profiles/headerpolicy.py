@@ -118,10 +118,10 @@ def change_of(before: tuple[int, int], after: tuple[int, int]) -> Change:
     Translation exchanges a header of 20 octets for one of 40 (48 with a fragment header); a tunnel
     adds or takes away a whole one.
     """
-    (old, length), (new, made) = before, after
-    if made - length == _HEADER[new]:
+    (old, length), (new, new_length) = before, after
+    if new_length - length == _HEADER[new]:
         return Change.PUT_IN
-    if length - made == _HEADER[old]:
+    if length - new_length == _HEADER[old]:
         return Change.TAKEN_OUT
     return Change.FORWARDED if old == new else Change.TRANSLATED
 
@@ -199,20 +199,20 @@ class Rule:
     def seen(self, values: I64, good: Mask) -> Counter[str]:
         """Good frames by the behaviour they show; where several would look alike, none is shown."""
         if not self.ways:
-            found = distinct(values[good])
-            words = f"{self.name}: {found[0] if len(found) == 1 else 'varies'}"
+            variants = distinct(values[good])
+            words = f"{self.name}: {variants[0] if len(variants) == 1 else 'varies'}"
             return +Counter({words: int(np.count_nonzero(good))})
-        told: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         like = {way: good & (values == value) for way, value in self.ways.items()}
         alike = sum(rows.astype(np.int64) for rows in like.values())
         for value in self.against:
             alike += values == value
         for way, rows in like.items():
-            told[f"{self.name}: {way}"] = int(np.count_nonzero(rows & (alike == 1)))
+            counts[f"{self.name}: {way}"] = int(np.count_nonzero(rows & (alike == 1)))
         if self.least is not None:
             other = good & (alike == 0)
-            told[f"{self.name}: another value"] = int(np.count_nonzero(other))
-        return +told
+            counts[f"{self.name}: another value"] = int(np.count_nonzero(other))
+        return +counts
 
 
 @dataclass(frozen=True)
@@ -244,22 +244,22 @@ def tolerate(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> Tole
     allowed = np.ones(len(received), dtype=bool)
     for rows, there in _alike(sent, expected):
         rules = _rules(policy, sent[rows], expected[rows])
-        made, wanted = out[rows], expected[rows]
+        frames, wanted = out[rows], expected[rows]
         # a header that arrived with a wrong checksum must not be given a right one
-        fits = _header_fits(made, there)
+        fits = _header_fits(frames, there)
         changed = np.zeros(len(rows), dtype=bool)
         for rule in rules:
-            values, reference = (rule.place.read(f, there.at) for f in (made, wanted))
+            values, reference = (rule.place.read(f, there.at) for f in (frames, wanted))
             good = rule.allows(values)
             seen += rule.seen(values, good)
             allowed[rows] &= good
             changed |= good & (values != reference)
-            rule.place.write(made, there.at, np.where(good, reference, values))
+            rule.place.write(frames, there.at, np.where(good, reference, values))
         if there.version == 4 and changed.any():
-            _finish(made, wanted, there, changed, fits)
+            _finish(frames, wanted, there, changed, fits)
         if policy.absent_checksum:
-            _fill_checksums(made, wanted)
-        out[rows] = made
+            _fill_checksums(frames, wanted)
+        out[rows] = frames
     return Tolerated(out, allowed, seen)
 
 
@@ -280,8 +280,8 @@ def refused(policy: HeaderPolicy, sent: U8, expected: U8, received: U8) -> str:
 
 def combined_ecn(inner: I64, outer: I64) -> I64:
     """ECN of packets taken out of tunnels (RFC 6040 section 4.2); Not-ECT in CE is no packet."""
-    found: I64 = _COMBINED[inner, outer]
-    return found
+    combined: I64 = _COMBINED[inner, outer]
+    return combined
 
 
 _COMBINED = np.array([[0, 0, 0, 0], [1, 1, 1, 3], [2, 1, 2, 3], [3, 3, 3, 3]])
@@ -307,11 +307,11 @@ class _Header:
 
 def _header(frame: U8) -> _Header | None:
     """None without an IP header."""
-    found = inet.headers_of(frame)
-    if not found.version:
+    headers = inet.headers_of(frame)
+    if not headers.version:
         return None
-    at = found.l3
-    if found.version == 6:
+    at = headers.l3
+    if headers.version == 6:
         return _Header(at, 6, 40 + int(frame[at + 4]) * 256 + int(frame[at + 5]), 40)
     octets = int(frame[at + 2]) * 256 + int(frame[at + 3])
     return _Header(at, 4, octets, 4 * int(frame[at] & 15))
@@ -407,20 +407,20 @@ def _translated(policy: HeaderPolicy, sent: U8, here: _Header, there: _Header) -
     name, place = _OCTET_NAME[there.version], _OCTET[there.version]
     rules = [_choice(name, place, policy.traffic_class, octet, words)]
     if there.version == 6:
-        made = here.version == 4
-        return [*rules, _free("flow label", _LABEL, policy.flow_label)] if made else rules
+        from_ipv4 = here.version == 4
+        return [*rules, _free("flow label", _LABEL, policy.flow_label)] if from_ipv4 else rules
     if here.version == 6 and sent[0, here.at + 6] == _FRAGMENT:
         return rules
     return [*rules, _free("identification", _IDENTIFICATION, policy.identification)]
 
 
-def _choice(name: str, place: Place, said: Dscp, copied: I64, words: str) -> Rule:
+def _choice(name: str, place: Place, policy: Dscp, copied: I64, words: str) -> Rule:
     """A field that is copied, zero, or configured."""
     ways = {words: copied, "zero": np.zeros_like(copied)}
-    if isinstance(said, int):
-        always = f"always {said}"
-        return _rule(name, place, {**ways, always: np.full_like(copied, said)}, (always,))
-    allowed = {"allowed": (words, "zero"), "copied": (words,), "zero": ("zero",)}[said]
+    if isinstance(policy, int):
+        always = f"always {policy}"
+        return _rule(name, place, {**ways, always: np.full_like(copied, policy)}, (always,))
+    allowed = {"allowed": (words, "zero"), "copied": (words,), "zero": ("zero",)}[policy]
     return _rule(name, place, ways, allowed)
 
 
@@ -436,10 +436,10 @@ def _rule(
     return Rule(name, place, {way: ways[way] for way in allowed}, against=against)
 
 
-def _free(name: str, place: Place, said: str) -> Rule:
+def _free(name: str, place: Place, policy: str) -> Rule:
     """A field that may be anything, unless a device always writes 0."""
     zero = {"zero": np.zeros(1, dtype=np.int64)}
-    return Rule(name, place, zero, 0 if said == "allowed" else None)
+    return Rule(name, place, zero, 0 if policy == "allowed" else None)
 
 
 def _words(rule: Rule, value: int) -> str:
@@ -457,22 +457,22 @@ def _header_fits(frames: U8, there: _Header) -> Mask:
     return fits
 
 
-def _finish(made: U8, wanted: U8, there: _Header, changed: Mask, fits: Mask) -> None:
+def _finish(frames: U8, wanted: U8, there: _Header, changed: Mask, fits: Mask) -> None:
     """Header checksums of changed rows: right if they were, else surely not the reference's."""
     field = slice(there.at + 10, there.at + 12)
-    right = made[changed & fits]
+    right = frames[changed & fits]
     if len(right):
         inet.finish_ipv4(right, there.at, there.length)
-        made[changed & fits] = right
+        frames[changed & fits] = right
     wrong = changed & ~fits
-    made[wrong, field] = ~wanted[wrong, field]
+    frames[wrong, field] = ~wanted[wrong, field]
 
 
-def _fill_checksums(made: U8, wanted: U8) -> None:
+def _fill_checksums(frames: U8, wanted: U8) -> None:
     """The reference's UDP checksum where it is right and none came."""
     headers = inet.headers_of(wanted[0])
     if headers.udp is None:
         return
     field = slice(headers.udp + 6, headers.udp + 8)
-    rows = ~made[:, field].any(axis=1) & (inet.udp_sum(wanted, headers) == 0xFFFF)
-    made[rows, field] = wanted[rows, field]
+    rows = ~frames[:, field].any(axis=1) & (inet.udp_sum(wanted, headers) == 0xFFFF)
+    frames[rows, field] = wanted[rows, field]

@@ -82,8 +82,8 @@ Sizes = FramePair | FrameMix
 
 def listed_sizes(sizes: Sizes) -> dict[str, Any]:
     """As records hold them: octets on both sides, of a mix their means and what it is."""
-    found: dict[str, Any] = {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4}
-    return found if sizes.mix is None else {**found, "mix": sizes.mix}
+    fields: dict[str, Any] = {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4}
+    return fields if sizes.mix is None else {**fields, "mix": sizes.mix}
 
 
 def sizes_label(listed: Mapping[str, Any]) -> str:
@@ -134,10 +134,10 @@ def canonical(text: str) -> str:
     Raises:
         UsageError: that is none.
     """
-    _, _, given = text.strip().lower().partition(":")
+    _, _, spec = text.strip().lower().partition(":")
     if text.strip().lower() == WORD:
-        given = USUAL
-    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in _parts(given, text))}"
+        spec = USUAL
+    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in _parts(spec, text))}"
 
 
 def parts(text: str) -> tuple[tuple[int, int], ...]:
@@ -149,22 +149,22 @@ def parts(text: str) -> tuple[tuple[int, int], ...]:
     return _parts(canonical(text).partition(":")[2], text)
 
 
-def _parts(given: str, text: str) -> tuple[tuple[int, int], ...]:
+def _parts(spec: str, text: str) -> tuple[tuple[int, int], ...]:
     hint = (
         "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames, in that "
         "proportion)"
     )
-    found = [_PART.fullmatch(part) for part in NAMED.get(given.strip(), given).split(",")]
-    made = tuple((int(m[1]), int(m[2])) for m in found if m)
-    if len(made) < len(found) or any(count == 0 for _, count in made):
+    matches = [_PART.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
+    parts = tuple((int(m[1]), int(m[2])) for m in matches if m)
+    if len(parts) < len(matches) or any(count == 0 for _, count in parts):
         raise UsageError(f"'{text:.60}' is no mix of frame sizes", hint)
-    sizes = [size for size, _ in made]
+    sizes = [size for size, _ in parts]
     if min(sizes) < MIN_FRAME_OCTETS:
         raise UsageError(f"no Ethernet frame has {min(sizes)} octets, '{text:.60}' has", hint)
     if len(set(sizes)) < len(sizes):
         raise UsageError(f"'{text:.60}' has a size twice", hint)
-    if not 2 <= len(made) <= MOST_SIZES:
-        raise UsageError(f"a mix has 2 to {MOST_SIZES} sizes, '{text:.60}' has {len(made)}", hint)
-    if sum(count for _, count in made) > MOST_FRAMES * math.gcd(*(count for _, count in made)):
+    if not 2 <= len(parts) <= MOST_SIZES:
+        raise UsageError(f"a mix has 2 to {MOST_SIZES} sizes, '{text:.60}' has {len(parts)}", hint)
+    if sum(count for _, count in parts) > MOST_FRAMES * math.gcd(*(count for _, count in parts)):
         raise UsageError(f"a round of '{text:.60}' has more than {MOST_FRAMES:,} frames", hint)
-    return made
+    return parts

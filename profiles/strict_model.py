@@ -53,10 +53,10 @@ class StrictModel(Described):
 
     @model_validator(mode="before")
     @classmethod
-    def _renamed(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping) or not cls.former_names.keys() & given.keys():
-            return given
-        values = dict(given)
+    def _renamed(cls, document: Any) -> Any:
+        if not isinstance(document, Mapping) or not cls.former_names.keys() & document.keys():
+            return document
+        values = dict(document)
         for former, name in cls.former_names.items():
             if former in values:
                 if name in values:
@@ -75,11 +75,11 @@ class StrictModel(Described):
     ) -> Any:
         if isinstance(value, str) and info.field_name and _is_number(cls, info.field_name):
             value = in_unit_of(info.field_name, value)
-        made = handler(value)
-        wrong = [] if made is value else list(_retyped(value, made, ()))
+        typed = handler(value)
+        wrong = [] if typed is value else list(_retyped(value, typed, ()))
         if wrong:
             raise ValidationError.from_exception_data(cls.__name__, wrong)
-        return made
+        return typed
 
 
 @cache
@@ -90,18 +90,18 @@ def _is_number(model: type[BaseModel], name: str) -> bool:
     return bool(kinds & {int, float}) and kinds <= {int, float, type(None)}
 
 
-def _retyped(value: Any, made: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:
+def _retyped(value: Any, typed: Any, path: tuple[int | str, ...]) -> list[InitErrorDetails]:
     """What validation took for something else."""
-    if isinstance(value, Mapping) and isinstance(made, Mapping):
-        return [e for k in value if k in made for e in _retyped(value[k], made[k], (*path, k))]
-    if isinstance(value, list) and isinstance(made, (list, tuple)):
-        pairs = enumerate(zip(value, made, strict=False))
+    if isinstance(value, Mapping) and isinstance(typed, Mapping):
+        return [e for k in value if k in typed for e in _retyped(value[k], typed[k], (*path, k))]
+    if isinstance(value, list) and isinstance(typed, (list, tuple)):
+        pairs = enumerate(zip(value, typed, strict=False))
         return [error for number, pair in pairs for error in _retyped(*pair, (*path, number))]
     if not isinstance(value, (bool, int, float)):
         return []
-    kind = _ADDRESSES.get(type(made))
-    if isinstance(value, bool) and type(made) in (int, float):
-        kind = f"{type(made).__name__}_type"
+    kind = _ADDRESSES.get(type(typed))
+    if isinstance(value, bool) and type(typed) in (int, float):
+        kind = f"{type(typed).__name__}_type"
     if kind is None:
         return []
     # pyrefly: ignore [bad-argument-type] -- the kind need not be a literal

@@ -79,10 +79,10 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
     from scapy.packet import Raw
 
     packet: Any = None
-    given = {number: frozenset(layer.fields) for number, layer in enumerate(layers)}
+    explicit = {number: frozenset(layer.fields) for number, layer in enumerate(layers)}
     for layer in layers:
-        made = _make(layer)
-        packet = made if packet is None else packet / made
+        scapy_layer = _make(layer)
+        packet = scapy_layer if packet is None else packet / scapy_layer
     if packet is None:
         raise UsageError("a traffic class without header layers has no frame")
     length = frame_size - FCS_OCTETS
@@ -92,7 +92,7 @@ def _built(layers: tuple[Layer, ...], frame_size: int) -> Template:
             f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets",
         )
     headers = len(_render(packet))
-    layout = layout_of(packet, given)
+    layout = layout_of(packet, explicit)
     if headers > length:
         names = "/".join(h.name for h in layout.headers)
         raise UsageError(

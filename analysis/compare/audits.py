@@ -30,30 +30,32 @@ class Difference:
 
 def differences(audits: Sequence[Audit]) -> list[Difference]:
     """In the order in which the clauses were first asked."""
-    found = []
-    for each in _asked(audits):
+    disagreements = []
+    for each in _by_clause(audits):
         heard = [f for f in each if f is not None]
         if len({f.verdict for f in heard}) > 1:
             verdicts = tuple(ABSENT if f is None else f.verdict for f in each)
             got = tuple("" if f is None else f.got for f in each)
-            found.append(Difference(heard[0], verdicts, got))
-    return found
+            disagreements.append(Difference(heard[0], verdicts, got))
+    return disagreements
 
 
 def asked_once(audits: Sequence[Audit]) -> list[int]:
     """How many clauses each audit alone asked: there is nothing to set them beside."""
-    alone = [each for each in _asked(audits) if each.count(None) == len(audits) - 1]
+    alone = [each for each in _by_clause(audits) if each.count(None) == len(audits) - 1]
     return [sum(each[place] is not None for each in alone) for place in range(len(audits))]
 
 
 def configured_apart(audits: Sequence[Audit]) -> dict[str, list[Any]]:
     """Parameters that the audits do not share, with the value of each; absent: None."""
     names = dict.fromkeys(name for audit in audits for name in audit.params)
-    found = {name: [audit.params.get(name) for audit in audits] for name in names}
-    return {name: values for name, values in found.items() if any(v != values[0] for v in values)}
+    parameters = {name: [audit.params.get(name) for audit in audits] for name in names}
+    return {
+        name: values for name, values in parameters.items() if any(v != values[0] for v in values)
+    }
 
 
-def _asked(audits: Sequence[Audit]) -> Iterator[list[Finding | None]]:
+def _by_clause(audits: Sequence[Audit]) -> Iterator[list[Finding | None]]:
     """Each clause as each audit found it."""
     by_audit: list[Mapping[tuple[str, str], Finding]] = [
         {(f.clause, f.variant): f for f in audit.findings} for audit in audits
@@ -92,13 +94,13 @@ def document(audits: Sequence[Audit]) -> Document:
         [head, audit.made, *(str(audit.counts()[v]) for v in VERDICTS)]
         for head, audit in zip(heads, audits, strict=True)
     ]
-    found = differences(audits)
+    disagreements = differences(audits)
     blocks: list[Block] = [
-        *_lead(audits, len(found)),
+        *_lead(audits, len(disagreements)),
         Facts([("Audits", "; ".join(heads))]),
         sheet("Verdicts", ("<audit", "<made", *VERDICTS), rows),
     ]
-    if found:
+    if disagreements:
         names = ("<clause", "<level", *(f"<{n}" for n in range(1, len(audits) + 1)))
         table = [
             [
@@ -110,10 +112,10 @@ def document(audits: Sequence[Audit]) -> Document:
                     for v, g in zip(d.verdicts, d.got, strict=True)
                 ),
             ]
-            for d in found
+            for d in disagreements
         ]
-        made = sheet("Clauses that are not judged alike", names, table)
-        blocks.append(replace(made, cards=True))
+        clause_sheet = sheet("Clauses that are not judged alike", names, table)
+        blocks.append(replace(clause_sheet, cards=True))
     return Document("Comparison of audits", "; ".join(heads), [Section("Audits", "audits", blocks)])
 
 
@@ -121,11 +123,11 @@ def _lead(audits: Sequence[Audit], different: int) -> Iterator[Block]:
     """What comes of it, in sentences."""
     apart = configured_apart(audits)
     if apart:
-        said = "; ".join(
+        parameters = "; ".join(
             f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
             for name, values in apart.items()
         )
-        yield Text(f"The devices were not asked with the same parameters: {said}.", "warning")
+        yield Text(f"The devices were not asked with the same parameters: {parameters}.", "warning")
     alone = asked_once(audits)
     if different:
         yield Text(f"{different} clause{'s are' if different > 1 else ' is'} judged differently.")

@@ -134,7 +134,7 @@ def compare(
 
 def comparison_sheets(comparison: Comparison) -> list[Sheet]:
     """One table for each run that is set against the first."""
-    found = []
+    sheets = []
     for run in comparison.runs[1:]:
         rows = [_row(line) for line in comparison.lines if line.run == run]
         names = [
@@ -142,8 +142,8 @@ def comparison_sheets(comparison: Comparison) -> list[Sheet]:
             *("+factor or difference", "+interval", "+coverage", "<verdict"),
         ]
         if rows:
-            found.append(sheet(f"{run} against {comparison.runs[0]}", names, rows))
-    return found
+            sheets.append(sheet(f"{run} against {comparison.runs[0]}", names, rows))
+    return sheets
 
 
 def _row(line: Line) -> tuple[str, ...]:
@@ -284,19 +284,19 @@ def _unsure(lines: Sequence[Line]) -> str:
     return f" (too few repetitions to show any: the intervals cover {least:.0%})"
 
 
-def lead(found: Comparison) -> str:
+def lead(comparison: Comparison) -> str:
     """What can be said of all lines together, in a sentence."""
-    said = Counter(
+    counts = Counter(
         line.verdict if line.improved is None else "better" if line.improved else "worse"
-        for line in found.lines
+        for line in comparison.lines
     )
-    none = f"no difference shown{_unseen(found.lines)}{_unsure(found.lines)}"
+    none = f"no difference shown{_unseen(comparison.lines)}{_unsure(comparison.lines)}"
     words = {"worse": "worse", "better": "better", "no difference": none}
-    counted = [f"{said[kind]} {word}" for kind, word in words.items() if said[kind]]
-    if said["undecided"]:
-        counted.append(f"{said['undecided']} cannot be told")
-    many = number_of(len(found.lines), "quantity")
-    return f"{many} against {found.runs[0]}: {', '.join(counted)}."
+    counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
+    if counts["undecided"]:
+        counted.append(f"{counts['undecided']} cannot be told")
+    many = number_of(len(comparison.lines), "quantity")
+    return f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
 
 
 def _names(runs: Sequence[RunData]) -> list[str]:

@@ -97,11 +97,11 @@ def _ways(m: int, n: int) -> tuple[int, ...]:
     """In how many orders of m and n values the Mann-Whitney statistic is 0, 1, 2 ..."""
     # coefficients of the Gaussian binomial: product of (1 - q^(n+i)) / (1 - q^i)
     size = m * n + 1
-    found = [0] * size
-    found[0] = 1
+    counts = [0] * size
+    counts[0] = 1
     for i in range(1, m + 1):
         for j in range(size - 1, n + i - 1, -1):
-            found[j] -= found[j - n - i]
+            counts[j] -= counts[j - n - i]
         for j in range(i, size):
-            found[j] += found[j - i]
-    return tuple(found)
+            counts[j] += counts[j - i]
+    return tuple(counts)

@@ -56,8 +56,8 @@ def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
         (f"parameter {name}", ours.get(name), theirs.get(name))
         for name in sorted({*ours, *theirs} - _IGNORED)
     ]
-    found = [Unlike(what, str(a), str(b)) for what, a, b in pairs if a != b]
-    return found
+    unlike = [Unlike(what, str(a), str(b)) for what, a, b in pairs if a != b]
+    return unlike
 
 
 def unlike_records(first: Record, second: Record) -> list[Unlike]:
@@ -84,10 +84,10 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{above}{key}.")
+            flat |= _flat(value, f"{above}{key}.")
         else:
-            found[f"{above}{key}"] = value
-    return found
+            flat[f"{above}{key}"] = value
+    return flat

@@ -33,12 +33,12 @@ def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
         low = min(d.values_ns[0] for d in delays.values() if d.values_ns) / 1000
         high = max(d.values_ns[-1] for d in delays.values() if d.values_ns) / 1000
         edges = _edges(low, high, _bins(delays))
-        for number, (way, found) in enumerate(delays.items()):
+        for number, (way, distribution) in enumerate(delays.items()):
             shape = look(number)
-            counts = _binned(found, edges)
+            counts = _binned(distribution, edges)
             left.stairs([c or math.nan for c in counts], edges, color=shape.color,
                         linestyle=shape.dash, linewidth=1.4)  # fmt: skip
-            across, later = _later(found)
+            across, later = _later(distribution)
             right.step(across, later, where="post", color=shape.color, linestyle=shape.dash,
                        label=way)  # fmt: skip
         for at in (left, right):
@@ -68,9 +68,9 @@ def variation_figure(differences: Mapping[str, Distribution], name: str) -> str:
         bins = _bins(differences)
         width = (high - low or 1.0) / bins
         edges = [low + i * width for i in range(bins + 1)]
-        for number, (way, found) in enumerate(differences.items()):
+        for number, (way, distribution) in enumerate(differences.items()):
             shape = look(number)
-            counts = _binned(found, edges)
+            counts = _binned(distribution, edges)
             at.stairs([c or math.nan for c in counts], edges, color=shape.color,
                       linestyle=shape.dash, linewidth=1.4, label=way)  # fmt: skip
         at.set_ylim(bottom=0.8)
@@ -81,9 +81,9 @@ def variation_figure(differences: Mapping[str, Distribution], name: str) -> str:
         return svg(figure, name)
 
 
-def _bins(found: Mapping[str, Distribution]) -> int:
+def _bins(distributions: Mapping[str, Distribution]) -> int:
     """Fewer bins for fewer frames, so that chance does not look like structure."""
-    fewest = min(d.frames for d in found.values())
+    fewest = min(d.frames for d in distributions.values())
     return max(8, min(BINS, math.isqrt(fewest) // 2))
 
 
@@ -96,21 +96,21 @@ def _edges(low: float, high: float, bins: int) -> list[float]:
     return [low + i * width for i in range(bins + 1)]
 
 
-def _binned(found: Distribution, edges: list[float]) -> list[int]:
+def _binned(distribution: Distribution, edges: list[float]) -> list[int]:
     from bisect import bisect_right
 
     counts = [0] * (len(edges) - 1)
-    for value, frames in zip(found.values_ns, found.counts, strict=True):
+    for value, frames in zip(distribution.values_ns, distribution.counts, strict=True):
         counts[min(max(bisect_right(edges, value / 1000) - 1, 0), len(counts) - 1)] += frames
     return counts
 
 
-def _later(found: Distribution) -> tuple[list[float], list[float]]:
+def _later(distribution: Distribution) -> tuple[list[float], list[float]]:
     """Delays [µs] and which share of all frames takes longer than each, lost ones included."""
-    total = found.frames + found.lost
+    total = distribution.frames + distribution.lost
     left = total
     across, share = [], []
-    for value, frames in zip(found.values_ns, found.counts, strict=True):
+    for value, frames in zip(distribution.values_ns, distribution.counts, strict=True):
         left -= frames
         across.append(value / 1000)
         share.append(left / total if left else math.nan)

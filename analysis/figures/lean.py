@@ -76,17 +76,17 @@ class _Writer:
             return
         if kind == "g":
             _share_style(element)
-        given = "".join(f' {k}="{escape(v)}"' for k, v in self._attributes(kind, element))
+        attributes = "".join(f' {k}="{escape(v)}"' for k, v in self._attributes(kind, element))
         if kind == "g":
             inner = self._children(element)
             if inner:
-                yield (f"<g{given}>" if given else ""), inner
+                yield (f"<g{attributes}>" if attributes else ""), inner
             return
         inner = escape(element.text or "", quote=False) if kind == "text" else ""
         inner += self._children(element)
         if kind == "defs" and not inner:
             return
-        yield "", f"<{kind}{given}>{inner}</{kind}>" if inner else f"<{kind}{given}/>"
+        yield "", f"<{kind}{attributes}>{inner}</{kind}>" if inner else f"<{kind}{attributes}/>"
 
     def _attributes(self, kind: str, element: ElementTree.Element) -> Iterator[tuple[str, str]]:
         for key, value in element.attrib.items():
@@ -98,7 +98,7 @@ class _Writer:
             elif key == "style":
                 yield "class", self._class(value)
             elif key == "clip-path":
-                yield key, _REFERENCE.sub(lambda found: "#" + self._id(found[1]), value)
+                yield key, _REFERENCE.sub(lambda match: "#" + self._id(match[1]), value)
             elif key == "d":
                 yield key, _path(value)
             elif key == "transform" and value.startswith("rotate(-0 "):
@@ -127,7 +127,7 @@ def _share_style(group: ElementTree.Element) -> None:
 
 
 def _rounded(text: str) -> str:
-    return _NUMBER.sub(lambda found: _tenths(float(found[0])), text)
+    return _NUMBER.sub(lambda match: _tenths(float(match[0])), text)
 
 
 def _tenths(value: float) -> str:
@@ -168,7 +168,7 @@ def _seen(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]
             middle = first + 1 + farthest
             keep[middle] = True
             stretches += [(first, middle), (middle, last)]
-    return [point for point, kept in zip(points, keep, strict=True) if kept]
+    return [point for point, visible in zip(points, keep, strict=True) if visible]
 
 
 def _off(

@@ -47,12 +47,12 @@ def scaling_curve(
         values = sorted({x for line in lines.values() for x in line})
         for number, (label, line) in enumerate(lines.items()):
             across = sorted(line)
-            found = [line[x] for x in across]
+            records = [line[x] for x in across]
             bars = [
-                [max(0.0, r.median - r.p1) for r in found],
-                [max(0.0, r.p99 - r.median) for r in found],
+                [max(0.0, r.median - r.p1) for r in records],
+                [max(0.0, r.p99 - r.median) for r in records],
             ]
-            at.errorbar(across, [r.median for r in found], yerr=bars, capsize=4, label=label,
+            at.errorbar(across, [r.median for r in records], yerr=bars, capsize=4, label=label,
                         **look(number).line)  # fmt: skip
             if ideal and 1 in line:
                 at.plot(across, [x * line[1].median for x in across], color="#999999",

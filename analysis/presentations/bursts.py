@@ -39,9 +39,9 @@ class BurstPresentation(Presentation[BurstRecord]):
     def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
         """The results, then what the search was told (RFC 9004 section 6.2)."""
         yield self.sheet(records)
-        told = [r for r in records if r.algorithm]  # earlier versions did not keep it
-        if told:
-            yield _search(told)
+        with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
+        if with_algorithm:
+            yield _search(with_algorithm)
 
     def quantities(self, record: BurstRecord) -> Iterator[Quantity]:
         """The burst."""
@@ -78,10 +78,10 @@ class BurstPresentation(Presentation[BurstRecord]):
         waits = (t.asked["residual_wait_s"] for t in data.counted(records))
         yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
                      *at_least(2.0, waits))  # fmt: skip
-        told = [r.algorithm != "" and r.verifications is not None for r in records]
+        complete = [r.algorithm != "" and r.verifications is not None for r in records]
         yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
                      ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
-                     all(told) if told else None)  # fmt: skip
+                     all(complete) if complete else None)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
         yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
                      "at the tester's own maximum" if slower else "at the medium's rate",

@@ -30,12 +30,12 @@ class ChurnPresentation(Presentation[ChurnRecord]):
                 *at(r, way),
                 offered(r, r.rate),
                 "none" if kind == "stream" else count(r.connections_cps),
-                *(share(middle(found.loss)), share(max(found.loss, default=None))),
-                *(_micro(middle(found.median_us)), _micro(middle(found.worst_us))),
-                str(len(found.loss)),
+                *(share(middle(stream.loss)), share(max(stream.loss, default=None))),
+                *(_micro(middle(stream.median_us)), _micro(middle(stream.worst_us))),
+                str(len(stream.loss)),
             ]
             for r in records
-            for kind, way, found in r.found
+            for kind, way, stream in r.ordered
         ]
         return sheet(f"{self.title}: the stream", names, rows)
 
@@ -64,9 +64,9 @@ class ChurnPresentation(Presentation[ChurnRecord]):
 
     def quantities(self, record: ChurnRecord) -> Iterator[Quantity]:
         """Loss of the stream with connections beside it, and of the connections beside it."""
-        for kind, way, found in record.found:
+        for kind, way, stream in record.ordered:
             if kind == "both":
-                yield Quantity(f"loss while connecting {way}", record.unit, found.loss, False,
+                yield Quantity(f"loss while connecting {way}", record.unit, stream.loss, False,
                                at=f"{record.rate:,.0f} fps", share=True,
                                limited=bool(record.above_usable))  # fmt: skip
 

@@ -26,11 +26,11 @@ def at(record: Record, way: str | None = None) -> tuple[str, str]:
     return record.sizes, record.direction if way is None else record.way(way)
 
 
-def interval(found: Interval | None, show: Callable[[float | None], str] = count) -> str:
+def interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
     """The confidence interval of a median, or that there are too few values for one."""
-    if found is None or found.low is None or found.high is None:
+    if bounds is None or bounds.low is None or bounds.high is None:
         return "-"
-    return f"{show(found.low)} to {show(found.high)}"
+    return f"{show(bounds.low)} to {show(bounds.high)}"
 
 
 def share(value: float | None) -> str:
@@ -73,13 +73,13 @@ def repeated(name: str, records: Sequence[Record]) -> Clause:
 
 def at_throughput(name: str, data: RunData, records: Sequence[Record]) -> Clause:
     """Streams at the throughput of the same point, its median or the P1 of it (LAT-01)."""
-    found = {
+    throughputs = {
         (r.sizes, r.direction): (r.median, r.p1)
         for r in data.records
         if isinstance(r, ThroughputRecord) and r.measured and r.frame_timeout_s is None
     }
     offered = [(r, t.asked["rate_fps"]) for r in records for t in data.counted([r])]
-    right = [fps in found.get((r.sizes, r.direction), ()) for r, fps in offered]
+    right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
     return clause(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
                   f"{sum(right)} of {len(right)} streams at the throughput found in this run",
                   all(right) if right else None)  # fmt: skip
@@ -92,9 +92,9 @@ def long_enough(name: str, data: RunData, records: Sequence[Record]) -> Clause:
                   )  # fmt: skip
 
 
-def at_least(wanted: float, found: Iterable[float], unit: str = "s") -> tuple[str, bool | None]:
+def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[str, bool | None]:
     """The smallest of what was found, and whether it is as much as wanted."""
-    least = min(found, default=None)
+    least = min(values, default=None)
     if least is None:
         return "no trial is kept", None
     return f"{least:g} {unit}", least >= wanted

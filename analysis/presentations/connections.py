@@ -41,9 +41,9 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
                     percent(r.dispersion),
                     *(_ports(r.setup.initiator_ports), _ports(r.setup.responder_ports)),
                     f"{r.alpha:g} R" if r.validated else "not",
-                    _told(r.counts.sessions if r.counts else None),
-                    _told(r.counts.public_endpoints if r.counts else None),
-                    *(_told(device.get("timeout_s")), _told(device.get("nf_conntrack_max"))),
+                    _number(r.counts.sessions if r.counts else None),
+                    _number(r.counts.public_endpoints if r.counts else None),
+                    *(_number(device.get("timeout_s")), _number(device.get("nf_conntrack_max"))),
                     f"{r.connections / buckets:.3g}" if buckets else "-",
                     *(str(r.repetitions), count(r.resolution_cps)),
                 ]
@@ -77,11 +77,11 @@ class ConnectionRatePresentation(Presentation[ConnectionRateRecord]):
                      "not searched" if coarsest is None else f"within {coarsest:,.0f}",
                      None if coarsest is None else coarsest <= 1000)  # fmt: skip
         before = [c.sessions_before for c in counts]
-        told = [n for n in before if n is not None]
+        known = [n for n in before if n is not None]
         yield clause("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
-                     "emptied; the device counted " + (f"at most {max(told):,}" if told else "-")
-                     if told else "emptied; the device does not tell its count",
-                     (not any(told)) if told and len(told) == len(before) else None)  # fmt: skip
+                     "emptied; the device counted " + (f"at most {max(known):,}" if known else "-")
+                     if known else "emptied; the device does not tell its count",
+                     (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
         yield repeated(self.name, records)
 
 
@@ -189,8 +189,8 @@ def _bracketed(record: CapacityRecord) -> bool:
 
 def _validated(data: RunData, records: Sequence[Record]) -> Clause:
     """Of trials whose phase 1 filled the table: others have nothing to be validated."""
-    made = [t.result.connections for t in data.counted(records)]
-    filled = [c for c in made if c is not None and c.filled]
+    connections = [t.result.connections for t in data.counted(records)]
+    filled = [c for c in connections if c is not None and c.filled]
     tried = [c.validated is not None for c in filled]
     return clause("RFC 9693 section 4.6 (ST-07)", "every connection is validated",
                   f"in {sum(tried)} of {len(tried)} trials that made them all",
@@ -205,5 +205,5 @@ def _longest(times_s: Sequence[float | None]) -> str:
     return seconds(max((t for t in times_s if t is not None), default=None))
 
 
-def _told(value: float | None) -> str:
+def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"

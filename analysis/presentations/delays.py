@@ -56,17 +56,17 @@ class DelayPresentation(Presentation[DelayRecord]):
                 names += ["P1", "P99", "+95 % interval"]
         rows = []
         for record in records:
-            for way, found in record.directions.items():
+            for way, direction in record.directions.items():
                 cells = [*at(record, way), offered(record, record.rate)]
                 for key in self.words:
-                    figure = found.figures[key]
+                    figure = direction.figures[key]
                     below = BELOW if record.below_error(key, figure.median) else ""
                     cells.append(milliseconds(figure.median) + below)
                     if key in self.spread:
                         cells += [milliseconds(figure.p1), milliseconds(figure.p99)]
                         cells.append(interval(figure.median_interval, milliseconds))
                 # without a valid trial nothing is known, not even that nothing was lost
-                frames = [count(sum(n) if n else None) for n in (found.lost, found.timed)]
+                frames = [count(sum(n) if n else None) for n in (direction.lost, direction.timed)]
                 rows.append([*cells, *frames, str(record.repetitions)])
         return sheet(
             f"{records[0].title}, milliseconds",
@@ -78,11 +78,11 @@ class DelayPresentation(Presentation[DelayRecord]):
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         """Delays of all repetitions together."""
         for record in records:
-            found = _merged(data, record, self.distributions)
-            if found:
-                frames = ", ".join(f"{way} {d.frames:,}" for way, d in found.items())
+            distributions = _merged(data, record, self.distributions)
+            if distributions:
+                frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-                figure, caption = self.drawn(found, name, record.point, frames)
+                figure, caption = self.drawn(distributions, name, record.point, frames)
                 yield Drawing(figure, caption, caption)
 
     def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
@@ -90,10 +90,10 @@ class DelayPresentation(Presentation[DelayRecord]):
         return counted.delays
 
     def drawn(
-        self, found: Mapping[str, Distribution], name: str, where: str, frames: str
+        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
     ) -> tuple[str, str]:
         """A figure and its caption."""
-        return delays.delay_figure(found, name), (
+        return delays.delay_figure(distributions, name), (
             f"One-way delays, {where}, all repetitions together: histogram, and share of frames "
             f"that take longer. Timed frames: {frames}. Lost frames count as infinitely late."
         )
@@ -108,16 +108,16 @@ class DelayPresentation(Presentation[DelayRecord]):
 
     def _quantities(self, record: DelayRecord, words: Mapping[str, str]) -> Iterator[Quantity]:
         load = f"{record.rate:,.0f} fps"
-        for way, found in record.directions.items():
+        for way, direction in record.directions.items():
             for key, word in words.items():
-                yield Quantity(f"{word} {way}", "ms", found.figures[key].values, False, at=load,
+                yield Quantity(f"{word} {way}", "ms", direction.figures[key].values, False, at=load,
                                limited=bool(record.above_usable))  # fmt: skip
 
     def headlines(self, record: DelayRecord) -> Iterator[Headline]:
         """Of each direction."""
-        for way, found in record.directions.items():
+        for way, direction in record.directions.items():
             for key, word in self.headed.items():
-                figure = found.figures[key]
+                figure = direction.figures[key]
                 yield Headline(f"{word} {way}", figure.median, figure.p1, figure.p99,
                                bool(record.above_usable))  # fmt: skip
 
@@ -128,18 +128,18 @@ class DelayPresentation(Presentation[DelayRecord]):
     def cards(self, record: DelayRecord) -> Iterator[Card]:
         """Of each direction."""
         for key, word in self.carded.items():
-            for way, found in record.directions.items():
+            for way, direction in record.directions.items():
                 both = f", {way}" if way != record.direction else ""
                 what = f"{word}, {record.point}{both}, median of {record.repetitions}"
-                yield Card(milliseconds(found.figures[key].median), "ms", what)
+                yield Card(milliseconds(direction.figures[key].median), "ms", what)
 
     def remarks(self, record: DelayRecord) -> Iterator[str]:
         """What is odd about a direction."""
-        for way, found in record.directions.items():
+        for way, direction in record.directions.items():
             for key in self.spread:
-                yield from (f"{way} {key.upper()}: {n}" for n in found.figures[key].notes)
-            if sum(found.clamped):
-                yield f"{way}: {sum(found.clamped)} negative delays counted as 0"
+                yield from (f"{way} {key.upper()}: {n}" for n in direction.figures[key].notes)
+            if sum(direction.clamped):
+                yield f"{way}: {sum(direction.clamped)} negative delays counted as 0"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The stream, the rate, repetitions."""
@@ -151,10 +151,10 @@ class DelayPresentation(Presentation[DelayRecord]):
         """Every frame of 60 s."""
         records = self.measured(data)
         lengths = (t.asked["duration_s"] for t in data.counted(records))
-        said, enough = at_least(TRIAL_S, lengths)
+        words, enough = at_least(TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
-        yield clause(self.source, "60 s, every frame timed", f"{said}, {timed}",
+        yield clause(self.source, "60 s, every frame timed", f"{words}, {timed}",
                      enough and not sampled)  # fmt: skip
 
     source: ClassVar[str] = "RFC 8219 section 7.3"
@@ -181,11 +181,11 @@ class LatencyPresentation(DelayPresentation):
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Tags and their figures."""
-        asked = [t.asked for t in data.counted(self.measured(data))]
+        trials = [t.asked for t in data.counted(self.measured(data))]
         yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
-                     *at_least(120.0, (a["duration_s"] for a in asked)))  # fmt: skip
+                     *at_least(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
         yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
-                     *at_least(60.0, (a["delays"]["first_tag_s"] for a in asked)))  # fmt: skip
+                     *at_least(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
         counts = [
             sum(both)
             for r in self.measured(data)
@@ -243,11 +243,11 @@ class IpdvPresentation(DelayPresentation):
         return counted.ipdv
 
     def drawn(
-        self, found: Mapping[str, Distribution], name: str, where: str, frames: str
+        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
     ) -> tuple[str, str]:
         """How often each difference occurs."""
         caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
-        return delays.variation_figure(found, name), caption
+        return delays.variation_figure(distributions, name), caption
 
 
 def _own_error(record: DelayRecord) -> Iterator[str]:
@@ -258,7 +258,9 @@ def _own_error(record: DelayRecord) -> Iterator[str]:
         yield NOT_CERTIFIED
         return
     yield record.accuracy.sentence(record.benchmark)
-    shown = [(n, f) for found in record.directions.values() for n, f in found.figures.items()]
+    shown = [
+        (n, f) for direction in record.directions.values() for n, f in direction.figures.items()
+    ]
     if any(record.below_error(name, figure.median) for name, figure in shown):
         yield f"{BELOW.strip()} below that error: it may be the tester's and not the device's"
 
@@ -269,9 +271,9 @@ def _merged(
     distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
 ) -> dict[str, Distribution]:
     """Delays (or their differences) of all valid trials of a record, by direction."""
-    found: dict[str, list[Distribution]] = {}
+    by_direction: dict[str, list[Distribution]] = {}
     for trial in data.counted([record]):
         for way, counted in trial.result.directions.items():
-            found.setdefault(way, []).extend((distributions(counted) or {}).values())
-    whole = {way: Distribution((), ()).merged(*parts) for way, parts in found.items()}
+            by_direction.setdefault(way, []).extend((distributions(counted) or {}).values())
+    whole = {way: Distribution((), ()).merged(*parts) for way, parts in by_direction.items()}
     return {way: one for way, one in whole.items() if one.values_ns}

@@ -37,8 +37,8 @@ class MlrPresentation(Presentation[MlrRecord]):
         ]
         rows = []
         for r in records:
-            for found in r.goals:
-                goal, conditional = found.goal, found.conditional_throughput.median
+            for figures in r.goals:
+                goal, conditional = figures.goal, figures.conditional_throughput.median
                 both = r.direction == "bidirectional" and conditional is not None
                 rows.append(
                     [
@@ -46,15 +46,15 @@ class MlrPresentation(Presentation[MlrRecord]):
                         *(f"{100 * goal.loss_ratio:g}", f"{100 * goal.exceed_ratio:g}"),
                         f"{100 * goal.width:g}",
                         *(
-                            marked(count(found.median), found.limited),
-                            count(found.p1),
-                            count(found.p99),
+                            marked(count(figures.median), figures.limited),
+                            count(figures.p1),
+                            count(figures.p99),
                         ),
-                        *(interval(found.median_interval), percent(found.dispersion)),
-                        count(found.upper_bounds.median),
-                        marked(count(conditional), found.limited),
+                        *(interval(figures.median_interval), percent(figures.dispersion)),
+                        count(figures.upper_bounds.median),
+                        marked(count(conditional), figures.limited),
                         count(2 * (conditional or 0.0)) if both else "-",
-                        *(str(found.repetitions), mark(found)),
+                        *(str(figures.repetitions), mark(figures)),
                     ]
                 )
         return sheet(records[0].title, names, rows)
@@ -72,19 +72,24 @@ class MlrPresentation(Presentation[MlrRecord]):
 
     def quantities(self, record: MlrRecord) -> Iterator[Quantity]:
         """Of each goal the lower bound and the conditional throughput; other goals are others."""
-        for found in record.goals:
-            whose, error = f"{found.goal.name} {found.goal.code}", found.goal.width * found.median
-            yield Quantity(f"lower bound, {whose}", "fps", found.rates, True, error, found.limited)
-            values = found.conditional_throughput.values
+        for figures in record.goals:
+            whose, error = (
+                f"{figures.goal.name} {figures.goal.code}",
+                figures.goal.width * figures.median,
+            )
             yield Quantity(
-                f"conditional throughput, {whose}", "fps", values, True, error, found.limited
+                f"lower bound, {whose}", "fps", figures.rates, True, error, figures.limited
+            )
+            values = figures.conditional_throughput.values
+            yield Quantity(
+                f"conditional throughput, {whose}", "fps", values, True, error, figures.limited
             )
 
     def headlines(self, record: MlrRecord) -> Iterator[Headline]:
         """Of each goal the same."""
-        for found in record.goals:
-            name, conditional = found.goal.name, found.conditional_throughput
-            yield Headline(f"{name} lower bound", found.median, found.p1, found.p99)
+        for figures in record.goals:
+            name, conditional = figures.goal.name, figures.conditional_throughput
+            yield Headline(f"{name} lower bound", figures.median, figures.p1, figures.p99)
             yield Headline(
                 f"{name} conditional throughput",
                 conditional.median,
@@ -94,53 +99,53 @@ class MlrPresentation(Presentation[MlrRecord]):
 
     def cards(self, record: MlrRecord) -> Iterator[Card]:
         """The lower bound of each goal."""
-        for found in record.goals:
-            limit = " - limited by the tester" if found.tester_limited else ""
-            odd = f" - {regularity(found)}" if found.marked else ""
-            what = f"{self.title}, goal {found.goal.name}, {record.point}, median of {found.repetitions}"
-            yield Card(count(found.median), "frames/s per direction", what + odd + limit)
+        for figures in record.goals:
+            limit = " - limited by the tester" if figures.tester_limited else ""
+            odd = f" - {regularity(figures)}" if figures.marked else ""
+            what = f"{self.title}, goal {figures.goal.name}, {record.point}, median of {figures.repetitions}"
+            yield Card(count(figures.median), "frames/s per direction", what + odd + limit)
 
     def remarks(self, record: MlrRecord) -> Iterator[str]:
         """All attributes of each goal, and which results are irregular."""
-        for found in record.goals:
-            yield from said_of(found)
+        for figures in record.goals:
+            yield from said_of(figures)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """Repetitions, and what the RFC asks of each result."""
         records = self.measured(data)
         yield repeated(self.name, records)
-        every = [found for r in records for found in r.goals]
+        every = [figures for r in records for figures in r.goals]
         if every:
-            marked = sum(found.marked for found in every)
+            marked = sum(figures.marked for figures in every)
             yield clause("RFC 9971 section 4.8.4 (TP-07)",
                          "regular results: both bounds, no farther apart than the goal's width",
                          f"{marked} irregular results, each marked" if marked else "all regular",
                          not marked)  # fmt: skip
-            lengths = {found.goal.final_trial_s for found in every}
+            lengths = {figures.goal.final_trial_s for figures in every}
             yield clause("RFC 9971 section 4.6.1 (TP-07)",
                          "all goals share the final trial duration",
                          ", ".join(f"{s:g} s" for s in sorted(lengths)),
                          len(lengths) == 1)  # fmt: skip
 
 
-def mark(found: GoalFigures) -> str:
+def mark(figures: GoalFigures) -> str:
     """Whether results are regular, for a table."""
-    return f"IRREGULAR {found.marked}/{len(found.irregular)}" if found.marked else "regular"
+    return f"IRREGULAR {figures.marked}/{len(figures.irregular)}" if figures.marked else "regular"
 
 
-def regularity(found: GoalFigures) -> str:
+def regularity(figures: GoalFigures) -> str:
     """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
-    if not found.marked:
+    if not figures.marked:
         return "regular"
-    whys = Counter(why for why in found.irregular if why)
-    return f"IRREGULAR in {found.marked} of {len(found.irregular)}: " + "; ".join(whys)
+    whys = Counter(why for why in figures.irregular if why)
+    return f"IRREGULAR in {figures.marked} of {len(figures.irregular)}: " + "; ".join(whys)
 
 
-def said_of(found: GoalFigures) -> Iterator[str]:
+def said_of(figures: GoalFigures) -> Iterator[str]:
     """The goal in a sentence, and what is irregular."""
-    yield f"goal {attributes_in_words(found.goal)}"
-    if found.marked:
-        yield f"goal {found.goal.name}: {regularity(found)}"
+    yield f"goal {attributes_in_words(figures.goal)}"
+    if figures.marked:
+        yield f"goal {figures.goal.name}: {regularity(figures)}"
 
 
 def attributes_in_words(goal: GoalAttributes) -> str:

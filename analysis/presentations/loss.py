@@ -147,9 +147,9 @@ def _losses(row: LossAtRate) -> list[float]:
     required = zip(*(way.required for way in row.frames.values()), strict=True)
     received = zip(*(way.received for way in row.frames.values()), strict=True)
     return [
-        100 * (1 - sum(came) / sum(asked))
-        for asked, came in zip(required, received, strict=True)
-        if sum(asked)
+        100 * (1 - sum(came) / sum(due))
+        for due, came in zip(required, received, strict=True)
+        if sum(due)
     ]
 
 

@@ -28,18 +28,18 @@ class OutagePresentation(Presentation[OutageRecord]):
             [
                 *at(record, way),
                 offered(record, record.offered[0]),
-                *(seconds(v) for v in (found.average, found.median, found.min, found.max)),
+                *(seconds(v) for v in (series.average, series.median, series.min, series.max)),
                 str(record.repetitions),
             ]
             for record in records
-            for way, found in record.directions.items()
+            for way, series in record.directions.items()
         ]
         return sheet(records[0].title, names, rows)
 
     def headlines(self, record: OutageRecord) -> Iterator[Headline]:
         """The time of each direction."""
-        for way, found in record.directions.items():
-            yield Headline(way, found.median, found.p1, found.p99)
+        for way, series in record.directions.items():
+            yield Headline(way, series.median, series.p1, series.p99)
 
     def shown(self, value: float | None) -> str:
         """Seconds."""
@@ -47,8 +47,8 @@ class OutagePresentation(Presentation[OutageRecord]):
 
     def quantities(self, record: OutageRecord) -> Iterator[Quantity]:
         """The time of each direction."""
-        for way, found in record.directions.items():
-            yield Quantity(f"recovery {way}", "s", found.values, False)
+        for way, series in record.directions.items():
+            yield Quantity(f"recovery {way}", "s", series.values, False)
 
 
 class RecoveryPresentation(OutagePresentation):
@@ -61,10 +61,10 @@ class RecoveryPresentation(OutagePresentation):
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The overload."""
         records = [r for r in self.measured(data) if isinstance(r, RecoveryRecord)]
-        asked = [t.asked for t in data.counted(records)]
+        trials = [t.asked for t in data.counted(records)]
         yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
-                     *at_least(TRIAL_S, (a["duration_s"] for a in asked)))  # fmt: skip
-        halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in asked]
+                     *at_least(TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
+        halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
         yield clause("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
                      f"half in {sum(halves)} of {len(halves)} trials",
                      all(halves) if halves else None)  # fmt: skip
@@ -89,18 +89,18 @@ class ResetPresentation(OutagePresentation):
     def remarks(self, record: OutageRecord) -> Iterator[str]:
         """What became of the connections."""
         if isinstance(record, ResetRecord) and record.state_survived:
-            kept, resets = sum(record.state_survived), len(record.state_survived)
+            survivals, resets = sum(record.state_survived), len(record.state_survived)
             yield (
-                f"the connections survived {kept} of {resets} resets (frames from outside alone "
+                f"the connections survived {survivals} of {resets} resets (frames from outside alone "
                 "make none anew)"
             )
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """The hook."""
         records = self.measured(data)
-        asked = [t.asked for t in data.counted(records)]
-        under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in asked]
-        hooks = ", ".join(sorted({a["event"]["hook"] for a in asked if a["event"]}))
+        trials = [t.asked for t in data.counted(records)]
+        under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
+        hooks = ", ".join(sorted({a["event"]["hook"] for a in trials if a["event"]}))
         yield clause("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
                      f"{hooks or 'no reset'}, in {sum(under)} of {len(under)} trials",
                      all(under) if under else None)  # fmt: skip

@@ -28,13 +28,13 @@ class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
         rows = [
             [
                 *(*at(r, way), change, offered(r, r.rate)),
-                *(seconds(v) for v in (found.median, found.min, found.max)),
-                count(max(found.lost)),
-                seconds(max((s for s in found.silence if s is not None), default=None)),
-                str(len(found.values)),
+                *(seconds(v) for v in (series.median, series.min, series.max)),
+                count(max(series.lost)),
+                seconds(max((s for s in series.silence if s is not None), default=None)),
+                str(len(series.values)),
             ]
             for r in records
-            for change, way, found in r.ordered
+            for change, way, series in r.ordered
         ]
         return sheet(records[0].title, names, rows, [f"changed: {r.what}" for r in records[:1]])
 
@@ -47,14 +47,14 @@ class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
 
     def quantities(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
         """The blocked time of each change and direction."""
-        for change, way, found in record.ordered:
-            yield Quantity(f"blocked, {change}, {way}", "s", found.values, False,
+        for change, way, series in record.ordered:
+            yield Quantity(f"blocked, {change}, {way}", "s", series.values, False,
                            at=f"{record.rate:,.0f} fps")  # fmt: skip
 
     def headlines(self, record: ReconfigurationRecord) -> Iterator[Headline]:
         """The same."""
-        for change, way, found in record.ordered:
-            yield Headline(f"blocked s, {change} {way}", found.median, found.p1, found.p99)
+        for change, way, series in record.ordered:
+            yield Headline(f"blocked s, {change} {way}", series.median, series.p1, series.p99)
 
     def shown(self, value: float | None) -> str:
         """Seconds."""
@@ -62,9 +62,9 @@ class ReconfigurationPresentation(Presentation[ReconfigurationRecord]):
 
     def remarks(self, record: ReconfigurationRecord) -> Iterator[str]:
         """Loss that comes without any change."""
-        for way, found in record.changes.get(NOTHING, {}).items():
-            if any(found.lost):
+        for way, series in record.changes.get(NOTHING, {}).items():
+            if any(series.lost):
                 yield (
-                    f"up to {max(found.lost):,} frames were lost {way} without any change: the rate is one "
+                    f"up to {max(series.lost):,} frames were lost {way} without any change: the rate is one "
                     "at which the device loses by itself"
                 )

@@ -64,11 +64,11 @@ class ResolutionPresentation(Presentation[ResolutionRecord]):
         for r in records:
             if len(r.combinations) < 2:
                 continue
-            found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            across = sorted({cached for _, cached in found})
+            combinations = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
+            across = sorted({cached for _, cached in combinations})
             rows = [
-                [f"{own} %", *(_cell(found.get((own, cached))) for cached in across)]
-                for own in sorted({own for own, _ in found})
+                [f"{own} %", *(_cell(combinations.get((own, cached))) for cached in across)]
+                for own in sorted({own for own, _ in combinations})
             ]
             names = ["<names with\nan AAAA record", *(f"{cached} %\ncached" for cached in across)]
             yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
@@ -135,8 +135,8 @@ class ResolutionPresentation(Presentation[ResolutionRecord]):
         """What was wrong with answers, and names that were not in the cache."""
         for f in record.combinations:
             if f.reasons:
-                said = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
-                yield f"{name_of(f)}: queries not answered in all trials, failed ones too: {said}"
+                reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
+                yield f"{name_of(f)}: queries not answered in all trials, failed ones too: {reasons}"
             each = (f.asked_aaaa or 0) + (f.asked_a or 0)
             if each > QUERIES_EACH * 1.01:
                 yield (
@@ -165,10 +165,10 @@ class ResolutionPresentation(Presentation[ResolutionRecord]):
         required = all(not f.cached_percent and not f.own_aaaa_percent for f in first)
         yield clause(SOURCE, "0 % cached and 0 % with an AAAA record is measured first",
                      ", ".join(map(name_of, first)), required if first else None)  # fmt: skip
-        asked = [f.asked_aaaa for f in first if f.asked_aaaa is not None]
+        questions = [f.asked_aaaa for f in first if f.asked_aaaa is not None]
         yield clause(SOURCE, "all names are different: none is in the device's cache",
-                     f"at least {min(asked, default=0):.3g} AAAA questions for each query",
-                     min(asked) >= 1 if asked else None)  # fmt: skip
+                     f"at least {min(questions, default=0):.3g} AAAA questions for each query",
+                     min(questions) >= 1 if questions else None)  # fmt: skip
         refused = sum(f.refused is not None for r in records for f in r.combinations)
         yield clause("RFC 8219 section 9.2.1",
                      "the tester answers itself at 2 (r + delta) within a quarter of the time-out",
@@ -178,14 +178,16 @@ class ResolutionPresentation(Presentation[ResolutionRecord]):
                      True if records else None)  # fmt: skip
 
 
-def _rate(found: Combination) -> str:
-    return "refused" if found.refused else marked(count(found.median), found.limited)
+def _rate(combination: Combination) -> str:
+    return (
+        "refused" if combination.refused else marked(count(combination.median), combination.limited)
+    )
 
 
-def _cell(found: Combination | None) -> str:
-    if found is None:
+def _cell(combination: Combination | None) -> str:
+    if combination is None:
         return "-"
-    return f"{_rate(found)} ({count(found.p1)} to {count(found.p99)})"
+    return f"{_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
 
 
 def _each(value: float | None) -> str:

@@ -87,14 +87,14 @@ class SoakPresentation(Presentation[SoakRecord]):
 
     def quantities(self, record: SoakRecord) -> Iterator[Quantity]:
         """The lost share of each direction."""
-        for way, found in record.directions.items():
-            yield Quantity(f"lost {way}", "%", [found.loss_percent], False,
+        for way, direction in record.directions.items():
+            yield Quantity(f"lost {way}", "%", [direction.loss_percent], False,
                            at=f"{record.rate:,.0f} fps")  # fmt: skip
 
     def headlines(self, record: SoakRecord) -> Iterator[Headline]:
         """The same."""
-        for way, found in record.directions.items():
-            yield Headline(f"soak, lost % {way}", found.loss_percent, None, None)
+        for way, direction in record.directions.items():
+            yield Headline(f"soak, lost % {way}", direction.loss_percent, None, None)
 
     def shown(self, value: float | None) -> str:
         """Small shares."""
@@ -107,9 +107,9 @@ class SoakPresentation(Presentation[SoakRecord]):
                 f"the tester faltered in {record.faltered} of {record.stretches} stretches: nothing "
                 "is known of them"
             )
-        for way, found in record.directions.items():
-            first, second = found.halves_percent
-            if second and second > 2 * (first or 0.0) and found.lost > 10:
+        for way, direction in record.directions.items():
+            first, second = direction.halves_percent
+            if second and second > 2 * (first or 0.0) and direction.lost > 10:
                 yield f"{way}: more than twice as much was lost in the second half as in the first"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
@@ -154,9 +154,9 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
         rows = [
             [
                 *(*at(r), f"{r.target_percent:g}", marked(count(_estimate(r)), r.limited)),
-                *(_interval(r), count(r.found.deviation if r.found else None)),
+                *(_interval(r), count(r.critical_load.deviation if r.critical_load else None)),
                 *(
-                    count(r.shapes[s].mean) if r.found and s in r.shapes else "-"
+                    count(r.shapes[s].mean) if r.critical_load and s in r.shapes else "-"
                     for s in ("stretch", "erf")
                 ),
                 *(count(r.searched_s), str(len(r.trials) - len(r.invalid_trials))),
@@ -190,18 +190,18 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
                 panel.plot(loads, shares, linestyle="", marker="o", markersize=4, color=BLUE,
                            label="trial")  # fmt: skip
                 panel.axhline(record.target_percent, color=BLACK, linestyle=":", label="target")
-                found = record.found
-                if found:
-                    panel.axvline(found.estimate, color=VERMILLION, label="critical load")
-                    panel.axvspan(found.low, found.high, color=VERMILLION, alpha=0.2)
+                load = record.critical_load
+                if load:
+                    panel.axvline(load.estimate, color=VERMILLION, label="critical load")
+                    panel.axvspan(load.low, load.high, color=VERMILLION, alpha=0.2)
                 panel.set_xlabel("offered, frames per second per direction")
                 panel.set_ylabel("lost frames, %")
                 panel.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
                 thousands(panel, "x")
                 legend(panel)
                 where = (
-                    f"{found.estimate:,.0f} fps, within {found.low:,.0f} and {found.high:,.0f} (95 %)"
-                    if found
+                    f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
+                    if load
                     else _above(record)
                 )
                 what = (
@@ -212,19 +212,19 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
 
     def quantities(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
         """The estimate."""
-        deviation = record.found.deviation if record.found else 0.0
+        deviation = record.critical_load.deviation if record.critical_load else 0.0
         yield Quantity("critical load", "fps", [_estimate(record)], True, resolution=deviation,
                        limited=record.limited, at=f"{record.target_percent:g} % loss")  # fmt: skip
 
     def headlines(self, record: CriticalLoadRecord) -> Iterator[Headline]:
         """The estimate and its interval."""
-        found = record.found
-        low, high = (found.low, found.high) if found else (None, None)
+        load = record.critical_load
+        low, high = (load.low, load.high) if load else (None, None)
         yield Headline(self.name, _estimate(record), low, high)
 
     def cards(self, record: CriticalLoadRecord) -> Iterator[Card]:
         """The estimate."""
-        beyond = "" if record.found else f": {_above(record)}"
+        beyond = "" if record.critical_load else f": {_above(record)}"
         limit = " - limited by the tester or the medium" if record.limited else ""
         yield Card(marked(count(_estimate(record)), record.limited), "fps per direction",
                    f"critical load at {record.target_percent:g} % loss, {record.point}{beyond}{limit}",
@@ -232,10 +232,10 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
 
     def remarks(self, record: CriticalLoadRecord) -> Iterator[str]:
         """Where the model does not fit, or too little was seen."""
-        if record.found is None:
+        if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
             yield f"{seen}: the critical load is {_above(record)}"
-        elif record.found.estimate < record.lowest:
+        elif record.critical_load.estimate < record.lowest:
             yield "the critical load is below all that was offered: it is extrapolated"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
@@ -247,12 +247,12 @@ class CriticalLoadPresentation(Presentation[CriticalLoadRecord]):
 
 
 def _estimate(record: CriticalLoadRecord) -> float | None:
-    return record.found.estimate if record.found else None
+    return record.critical_load.estimate if record.critical_load else None
 
 
 def _interval(record: CriticalLoadRecord) -> str:
-    found = record.found
-    return f"{found.low:,.0f} to {found.high:,.0f}" if found else UNDEFINED
+    load = record.critical_load
+    return f"{load.low:,.0f} to {load.high:,.0f}" if load else UNDEFINED
 
 
 def _above(record: CriticalLoadRecord) -> str:

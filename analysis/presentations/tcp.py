@@ -75,13 +75,13 @@ class TcpRatePresentation(Presentation[TcpRateRecord]):
     def clauses(self, data: RunData) -> Iterator[Clause]:
         """Every connection, validation, repetitions."""
         records = self.measured(data)
-        found = [one for r in records for one in r.decisive]
+        iterations = [one for r in records for one in r.decisive]
         wanted = sum(r.repetitions for r in records)
         yield clause("RFC 8219 section 8.2, RFC 3511 section 5.3.4.2",
                      "the highest rate at which all connections were opened",
-                     f"found by {len(found)} of {wanted} repetitions",
-                     len(found) == wanted if records else None)  # fmt: skip
-        yield _validated("5.3.3", found)
+                     f"found by {len(iterations)} of {wanted} repetitions",
+                     len(iterations) == wanted if records else None)  # fmt: skip
+        yield _validated("5.3.3", iterations)
         yield repeated(self.name, records)
 
 
@@ -165,7 +165,7 @@ def _attempted_cps(record: TcpCapacityRecord) -> float:
     return record.attempt_rate_cps if record.decisive is None else record.decisive.rate_cps
 
 
-def _trials(title: str, found: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
+def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
     """A row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
     names = [
         *("attempted\nper second", "attempted", "completed", "%", "refused\nby reset"),
@@ -181,7 +181,7 @@ def _trials(title: str, found: Sequence[Iteration], notes: Sequence[str] = ()) -
             *(count(o.closed), *_times(o)),
             "passed" if o.passed else "failed" if o.valid else "invalid",
         ]
-        for o in found
+        for o in iterations
     ]
     return sheet(title, names, rows, notes)
 
@@ -201,8 +201,8 @@ def _endings(record: TcpCapacityRecord) -> Sheet:
         ]
         for e in record.endings
     ]
-    told = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
-    notes = [f"The device's own time-outs: {told}."] if told else []
+    timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
+    notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
     return sheet("Ends of connections", names, rows, notes)
 
 
@@ -245,9 +245,9 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.4g}" if whole else "-"
 
 
-def _validated(section: str, found: Sequence[Iteration]) -> Clause:
-    right = [o.answered == o.requested == o.established for o in found]
+def _validated(section: str, iterations: Sequence[Iteration]) -> Clause:
+    right = [o.answered == o.requested == o.established for o in iterations]
     return clause(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
-                  f"{sum(o.answered for o in found):,} objects for "
-                  f"{sum(o.requested for o in found):,} requests",
+                  f"{sum(o.answered for o in iterations):,} objects for "
+                  f"{sum(o.requested for o in iterations):,} requests",
                   all(right) if right else None)  # fmt: skip

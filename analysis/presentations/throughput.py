@@ -81,7 +81,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
         """Rates against frame sizes."""
         line_rate = data.config["line_rate_bps"]
         media = {r.sizes: medium_fps(r, line_rate) for r in records}
-        found = "; ".join(
+        summary = "; ".join(
             f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
         )
         yield Drawing(
@@ -89,7 +89,7 @@ class ThroughputPresentation(Presentation[ThroughputRecord]):
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
             "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
-            f"{self.title} by frame size, frames per second per direction. {found}.",
+            f"{self.title} by frame size, frames per second per direction. {summary}.",
         )
 
     def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:

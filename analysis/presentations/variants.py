@@ -37,15 +37,15 @@ class FlowsPresentation(Presentation[FlowsRecord]):
         ]
         rows = []
         for record in records:
-            for found in record.points:
+            for point in record.points:
                 rows.append(
                     [
-                        *(*at(record), f"{found.flows:,}"),
-                        _start(record, found.flows, found.start),
-                        *_rates(found),
-                        _xpd(found.degradation_percent),
-                        count(found.tester_ceiling),
-                        matched(found.matched),
+                        *(*at(record), f"{point.flows:,}"),
+                        _start(record, point.flows, point.start),
+                        *_rates(point),
+                        _xpd(point.degradation_percent),
+                        count(point.tester_ceiling),
+                        matched(point.matched),
                     ]
                 )
         return sheet(records[0].title, names, rows)
@@ -60,8 +60,8 @@ class FlowsPresentation(Presentation[FlowsRecord]):
 
     def quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         """The rate of each number of flows, and what else was measured with them."""
-        for found in record.points:
-            yield _quantity(found, f"rate, {found.flows:,} flows, {found.start}")
+        for point in record.points:
+            yield _quantity(point, f"rate, {point.flows:,} flows, {point.start}")
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
@@ -69,22 +69,22 @@ class FlowsPresentation(Presentation[FlowsRecord]):
 
     def headlines(self, record: FlowsRecord) -> Iterator[Headline]:
         """The rate of each number of flows."""
-        for found in record.points:
-            start = f", {found.start}" if found.flows > 1 else ""
-            yield Headline(f"{found.flows:,} flows{start}", found.median, found.p1, found.p99)
+        for point in record.points:
+            start = f", {point.start}" if point.flows > 1 else ""
+            yield Headline(f"{point.flows:,} flows{start}", point.median, point.p1, point.p99)
 
 
 def _further(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     """Another benchmark by the number of flows: a column for each value and its Xpd, or, of many, a row."""
-    found = [(r, f) for r in records for f in r.figures if f.benchmark == name]
-    figures = list(dict.fromkeys((f.figure, f.unit) for _, f in found))
+    pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
+    figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
     groups: dict[tuple[str, ...], dict[str, FlowFigure]] = {}
-    for record, f in found:
+    for record, f in pairs:
         rate = "-" if f.rate is None else count(f.rate)
         key = (*at(record), f"{f.flows:,}", _start(record, f.flows, f.start), rate)
         groups.setdefault(key, {})[f.figure] = f
     names = [*POINT, "flows", "<start", "applied fps\nper direction"]
-    lower = any(not f.more_is_better for _, f in found)
+    lower = any(not f.more_is_better for _, f in pairs)
     title = f"{name} by network flows, medians, {XPD_LOWER if lower else XPD}"
     if len(figures) > MANY:
         lines = [[*key, f.figure, *_cells(f)] for key, of in groups.items() for f in of.values()]
@@ -108,9 +108,9 @@ def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
                 continue
             start = _start(record, f.flows, f.start)
             key = (record.direction, f"{f.flows:,}", start, f.figure)
-            said = _xpd(f.degradation_percent)
-            said += "" if f.rate is None else f" at {count(f.rate)}"
-            cells.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = said
+            text = _xpd(f.degradation_percent)
+            text += "" if f.rate is None else f" at {count(f.rate)}"
+            cells.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = text
     for benchmark, rows in cells.items():
         yield sheet(
             f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size",
@@ -119,8 +119,8 @@ def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
         )
 
 
-def _cells(found: FlowFigure | None) -> tuple[str, str]:
-    return ("-", "-") if found is None else (_value(found), _xpd(found.degradation_percent))
+def _cells(figure: FlowFigure | None) -> tuple[str, str]:
+    return ("-", "-") if figure is None else (_value(figure), _xpd(figure.degradation_percent))
 
 
 def _start(record: FlowsRecord, flows: int, start: str) -> str:
@@ -133,12 +133,12 @@ def _xpd(percent: float | None) -> str:
     return UNDEFINED if percent is None else f"{percent:+.2f}"
 
 
-def _value(found: FlowFigure) -> str:
-    if found.median is None:
+def _value(figure: FlowFigure) -> str:
+    if figure.median is None:
         return UNDEFINED
-    if found.unit == "ms":
-        return milliseconds(found.median)
-    return f"{found.median:.4f}" if found.unit == "%" else f"{found.median:,.6g}"
+    if figure.unit == "ms":
+        return milliseconds(figure.median)
+    return f"{figure.median:.4f}" if figure.unit == "%" else f"{figure.median:,.6g}"
 
 
 class ProbePresentation(Presentation[ProbeRecord]):
@@ -156,29 +156,29 @@ class ProbePresentation(Presentation[ProbeRecord]):
         ]
         rows = [
             [
-                *(*at(record), _CASES[case], *_rates(found), count(found.tester_ceiling)),
-                matched(found.matched),
+                *(*at(record), _CASES[case], *_rates(variant), count(variant.tester_ceiling)),
+                matched(variant.matched),
                 "this" if case == record.use else "",
             ]
             for record in records
-            for case, found in record.cases.items()
+            for case, variant in record.cases.items()
         ]
         return sheet(records[0].title, names, rows)
 
     def quantities(self, record: ProbeRecord) -> Iterator[Quantity]:
         """The rate of each case."""
-        for case, found in record.cases.items():
-            yield _quantity(found, f"rate, varying: {'nothing' if case == 'fixed' else case}")
+        for case, variant in record.cases.items():
+            yield _quantity(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
     def remarks(self, record: ProbeRecord) -> Iterator[str]:
         """The recommendation."""
         yield record.why
 
 
-def _rates(found: VariantRates) -> tuple[str, str, str]:
-    median = marked(count(found.median), found.limited)
-    return median, count(found.p1), count(found.p99)
+def _rates(variant: VariantRates) -> tuple[str, str, str]:
+    median = marked(count(variant.median), variant.limited)
+    return median, count(variant.p1), count(variant.p99)
 
 
-def _quantity(found: VariantRates, name: str) -> Quantity:
-    return Quantity(name, "fps", found.rates, True, found.resolution_fps, found.limited)
+def _quantity(variant: VariantRates, name: str) -> Quantity:
+    return Quantity(name, "fps", variant.rates, True, variant.resolution_fps, variant.limited)

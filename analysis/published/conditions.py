@@ -59,23 +59,23 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
         record: the run's.
         facts: see :func:`v6t.analysis.published.library.facts_of`.
     """
-    found = []
+    all_conditions = []
     values = record.to_json()
     if facts["simulated"]:
-        found.append(Condition("frames", "sent", "simulated", False))
+        all_conditions.append(Condition("frames", "sent", "simulated", False))
     if facts["modifier"]:
-        found.append(Condition("modifier", "none", facts["modifier"], False))
+        all_conditions.append(Condition("modifier", "none", facts["modifier"], False))
     wanted = next((name for word, name in _DEVICES.items() if word in entry["dut"]), None)
     if wanted and facts["device"] in _DEVICES.values():
         alike = facts["device"] == wanted
-        found.append(Condition("device", entry["dut"], facts["device"], alike))
+        all_conditions.append(Condition("device", entry["dut"], facts["device"], alike))
     if "dual DUT" in entry["dut"]:
-        found.append(Condition("test setup", "dual DUT", "single DUT", False))
+        all_conditions.append(Condition("test setup", "dual DUT", "single DUT", False))
     for setup, words in _CUSTOMERS_EDGES.items():
         if setup in entry["technology"]:
             here = {True: "two servers", False: "one server", None: UNKNOWN}[facts["apart"]]
             alike = None if facts["apart"] is None else here == words
-            found.append(Condition("customer's edge", words, here, alike))
+            all_conditions.append(Condition("customer's edge", words, here, alike))
     stated: Json = {**_OF_PAPERS.get(entry["seed"], {}), **entry["conditions"]}
     workers = re.search(r"(\d+) workers?\b", entry["dut"])
     if workers:
@@ -87,10 +87,10 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     for name, value in stated.items():
         judge = _JUDGES.get(name)
         if judge is None:
-            found.append(Condition(name.replace("_", " "), str(value), UNKNOWN, None))
+            all_conditions.append(Condition(name.replace("_", " "), str(value), UNKNOWN, None))
         else:
-            found.append(judge(value, values, facts))
-    return found
+            all_conditions.append(judge(value, values, facts))
+    return all_conditions
 
 
 def _same(name: str, value: Any, here: Any) -> Condition:
@@ -132,8 +132,8 @@ def _accepted(value: Any, record: Json, facts: Json) -> Condition:
 
 
 def _connections(wanted: int, record: Json) -> Condition:
-    told = record["conditions"].get("connections") or {}
-    here = record.get("connections", told.get("count"))
+    connections = record["conditions"].get("connections") or {}
+    here = record.get("connections", connections.get("count"))
     if here is None:
         return Condition("connections", f"{wanted:,}", UNKNOWN, None)
     # a power of two stands for the million of the papers

@@ -75,14 +75,14 @@ _CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
 def library() -> Mapping[str, Any]:
     """``published.json`` as it is."""
     text = files("v6t.analysis").joinpath("data/published.json").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    document: Mapping[str, Any] = json.loads(text)
+    return document
 
 
 def sources() -> Mapping[str, str]:
     """Full references of the papers by their short names."""
-    found: Mapping[str, str] = library()["seeds"]
-    return found
+    seeds: Mapping[str, str] = library()["seeds"]
+    return seeds
 
 
 def facts_of(
@@ -109,9 +109,9 @@ def facts_of(
 
 def measured_there(entry: Mapping[str, Any], testbed: str) -> bool:
     """Whether a testbed is called what a paper calls the place of a number: TS1, LT2, 1.2 GHz."""
-    said = [v for v in entry["conditions"].values() if isinstance(v, str)]
+    texts = [v for v in entry["conditions"].values() if isinstance(v, str)]
     place = str(entry["test_system"]).partition(" ")[0]
-    return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in said))
+    return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))
 
 
 def _apart(parts: Mapping[str, Any]) -> bool | None:
@@ -164,7 +164,7 @@ def references(
         presentations: they know which metrics of the papers a benchmark measures.
         paper: only of this one.
     """
-    found: list[Reference] = []
+    comparable: list[Reference] = []
     metrics = presentations.of(record).metrics if record.measured else {}
     for entry in library()["records"] if metrics else ():
         about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
@@ -175,8 +175,8 @@ def references(
             continue
         met = conditions(entry, record, facts)
         if all(c.alike for c in met if c.name == "frame"):
-            found.append(Reference(entry, *placed, met))
-    return found
+            comparable.append(Reference(entry, *placed, met))
+    return comparable
 
 
 def _placed(

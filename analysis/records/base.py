@@ -316,9 +316,9 @@ def head(
 
 def rates_found(rates: Sequence[float], unit: str) -> dict[str, Any]:
     """Summary of the rates of all repetitions, by the fields of :class:`RateRecord`."""
-    found = summary_json(rates)
+    summary = summary_json(rates)
     return {
-        "repetitions": found.pop("count"), "rates": list(rates), **found,
+        "repetitions": summary.pop("count"), "rates": list(rates), **summary,
         "notes": notes(rates, unit),
     }  # fmt: skip
 

@@ -199,8 +199,8 @@ class Certificate(Model):
     def name(self) -> str:
         """Of the tester, with a version where it has one."""
         version = self.tester.get("version") or {}
-        said = version.get("version") if isinstance(version, Mapping) else None
-        return f"{self.tester.get('kind', '?')}{f' {said}' if said else ''}"
+        release = version.get("version") if isinstance(version, Mapping) else None
+        return f"{self.tester.get('kind', '?')}{f' {release}' if release else ''}"
 
     def quoted(self, rate: float) -> Quoted | None:
         """What stands beside delays at a rate; None if the certificate has no delays."""

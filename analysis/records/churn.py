@@ -69,10 +69,10 @@ class ChurnRecord(Record):
         return [self.rate]
 
     @property
-    def found(self) -> Iterator[tuple[str, str, StreamFound]]:
+    def ordered(self) -> Iterator[tuple[str, str, StreamFound]]:
         """What trials had, the direction, and what became of the stream."""
         for kind, ways in self.stream.items():
-            yield from ((kind, way, found) for way, found in ways.items())
+            yield from ((kind, way, stream) for way, stream in ways.items())
 
 
 def churn_record(result: ChurnResult, *, conditions: Mapping[str, Any]) -> ChurnRecord:
@@ -144,14 +144,14 @@ def middle(values: Sequence[float | None]) -> float | None:
 
 
 def _connections(trials: Sequence[Both]) -> ConnectionsFound:
-    found = [t.churn for t in trials if t.churn is not None]
+    counts = [t.churn for t in trials if t.churn is not None]
     return ConnectionsFound(
-        attempted=[f.attempted for f in found],
-        established=[f.established for f in found],
-        answered=[f.answered for f in found],
-        mean_us=[None if f.mean_s is None else 1e6 * f.mean_s for f in found],
-        slowest_us=[None if f.slowest_s is None else 1e6 * f.slowest_s for f in found],
-        log_records=[f.log_records for f in found],
+        attempted=[f.attempted for f in counts],
+        established=[f.established for f in counts],
+        answered=[f.answered for f in counts],
+        mean_us=[None if f.mean_s is None else 1e6 * f.mean_s for f in counts],
+        slowest_us=[None if f.slowest_s is None else 1e6 * f.slowest_s for f in counts],
+        log_records=[f.log_records for f in counts],
     )
 
 
@@ -163,6 +163,6 @@ def _loss(trial: Both, way: str) -> float:
 
 def _delay(trial: Both, way: str, percent: float) -> float | None:
     delays = trial.directions[way].delays or {}
-    found = delays.get("fg") or next(iter(delays.values()), None)
-    value = math.inf if found is None else found.percentile_ns(percent)
+    distribution = delays.get("fg") or next(iter(delays.values()), None)
+    value = math.inf if distribution is None else distribution.percentile_ns(percent)
     return finite(value / 1000)

@@ -146,10 +146,10 @@ def connection_rate_values(
     """The fields of such a record; arguments as of :func:`connection_rate_record`."""
     spec = result.spec
     attempts = [a for r in result.repetitions for a in r.attempts]
-    found = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
+    values = rates_found([r.rate_cps for r in result.repetitions], "connections/s")
     return dict(
         **head(spec.conditions, spec.benchmark, title, attempts, conditions, ANY_DIRECTION),
-        **found,
+        **values,
         unit=CPS,
         connections=spec.connections,
         alpha=spec.phase_one.alpha,
@@ -160,7 +160,7 @@ def connection_rate_values(
         upper_bound_reason=spec.upper_bound_reason,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
         tester_ceiling=capacity_cps,
-        tester_limited=found["median"] > capacity_cps * (1 - selftest_margin)
+        tester_limited=values["median"] > capacity_cps * (1 - selftest_margin)
         or any(bounded_by_tester(r.rate_cps, r.attempts) for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
         counts=_counts(attempts, find),
@@ -190,19 +190,19 @@ def connection_rate_rows(result: ConnectionRateResult, started: Callable[[str], 
 def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
     """Counts of the last trial that passed, those of both sides apart (ST-15)."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
-    found = find(passed[-1]).connections if passed else None
-    if found is None:
+    phase_one = find(passed[-1]).connections if passed else None
+    if phase_one is None:
         return None
     return Counts(
-        connections=found.required,
-        learned=found.learned,
-        sessions=found.sessions,
-        sessions_before=found.sessions_before,
-        initiator_endpoints=found.inside,
-        public_endpoints=found.outside,
-        device=None if found.device is None else dict(found.device),
-        gap_s=found.gap_s,
-        kept=found.kept,
+        connections=phase_one.required,
+        learned=phase_one.learned,
+        sessions=phase_one.sessions,
+        sessions_before=phase_one.sessions_before,
+        initiator_endpoints=phase_one.inside,
+        public_endpoints=phase_one.outside,
+        device=None if phase_one.device is None else dict(phase_one.device),
+        gap_s=phase_one.gap_s,
+        kept=phase_one.kept,
     )
 
 

@@ -106,18 +106,18 @@ class MlrRecord(Record):
     @property
     def limited(self) -> bool:
         """See the base class."""
-        return any(found.limited for found in self.goals)
+        return any(figures.limited for figures in self.goals)
 
     @property
     def odd(self) -> Sequence[str]:
         """See the base class."""
-        return [f"{found.goal.name}: {said}" for found in self.goals for said in found.notes]
+        return [f"{figures.goal.name}: {note}" for figures in self.goals for note in figures.notes]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """See the base class."""
-        for found in self.goals:
-            yield f"{found.goal.name} ", found, "fps"
-            yield f"{found.goal.name} conditional ", found.conditional_throughput, "fps"
+        for figures in self.goals:
+            yield f"{figures.goal.name} ", figures, "fps"
+            yield f"{figures.goal.name} conditional ", figures.conditional_throughput, "fps"
 
 
 def goal_figures(results: Sequence[GoalResult]) -> dict[str, Any]:
@@ -163,14 +163,16 @@ def mlr_record(
         min_load=spec.min_load_fps,
         max_load=spec.max_load_fps,
         max_load_reason=spec.max_load_reason,
-        goals=[_found(result, place, limit, capacity_fps) for place, _ in enumerate(spec.goals)],
+        goals=[
+            _goal_figures(result, place, limit, capacity_fps) for place, _ in enumerate(spec.goals)
+        ],
         residual_wait_s=at.residual_wait_s,
         pause_s=at.pause_s,
         sending_time_tolerance=at.sending_time_tolerance,
     )
 
 
-def _found(
+def _goal_figures(
     result: MlrResult, place: int, limit_fps: float | None, capacity_fps: float | None
 ) -> GoalFound:
     spec = result.spec
@@ -198,16 +200,16 @@ def mlr_rows(result: MlrResult, started: Callable[[str], str]) -> list[Row]:
             "No": r.number,
             "Size": at.listed,
             "Dir": at.mode[0],
-            "Goal": found.goal.name,
-            "Code": found.goal.code,
+            "Goal": result.goal.name,
+            "Code": result.goal.code,
             "Date": started(r.attempts[0].trial.key),
             "Iterations": len(r.attempts),
-            "lower bound": found.lower_fps,
-            "upper bound": found.upper_fps,
-            "conditional throughput": found.conditional_fps,
-            "regular": not found.irregular,
-            "irregular": found.irregular,
+            "lower bound": result.lower_fps,
+            "upper bound": result.upper_fps,
+            "conditional throughput": result.conditional_fps,
+            "regular": not result.irregular,
+            "irregular": result.irregular,
         }
         for r in result.repetitions
-        for found in r.results
+        for result in r.results
     ]

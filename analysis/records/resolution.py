@@ -85,17 +85,17 @@ class ResolutionRecord(Record):
     @property
     def limited(self) -> bool:
         """See the base class."""
-        return any(found.limited for found in self.combinations)
+        return any(combination.limited for combination in self.combinations)
 
     @property
     def odd(self) -> Sequence[str]:
         """See the base class."""
-        return [note for found in self.combinations for note in found.notes]
+        return [note for combination in self.combinations for note in combination.notes]
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """See the base class."""
-        for found in self.combinations:
-            yield f"{name_of(found)} ", found, "queries/s"
+        for combination in self.combinations:
+            yield f"{name_of(combination)} ", combination, "queries/s"
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,9 @@ class Searched:
     result: ThroughputResult
 
 
-def name_of(found: Combination | Searched) -> str:
+def name_of(combination: Combination | Searched) -> str:
     """``"20 % cached, 40 % AAAA"``."""
-    return f"{found.cached_percent} % cached, {found.own_aaaa_percent} % AAAA"
+    return f"{combination.cached_percent} % cached, {combination.own_aaaa_percent} % AAAA"
 
 
 def resolution_record(
@@ -132,13 +132,13 @@ def resolution_record(
     spec = searched[0].result.spec
     at = spec.conditions
     attempts = [a for s in searched for r in s.result.repetitions for a in r.attempts]
-    found = [_combination(s, find, selftest) for s in searched]
+    combinations = [_combination(s, find, selftest) for s in searched]
     title = "DNS resolution performance"
     return ResolutionRecord(
         **head(at, BENCHMARK, title, attempts, conditions, direction="queries"),
-        repetitions=found[0].repetitions,
-        not_measured=found[0].refused,
-        combinations=found,
+        repetitions=combinations[0].repetitions,
+        not_measured=combinations[0].refused,
+        combinations=combinations,
         selftest=selftest,
         timeout_s=at.queries.timeout_s if at.queries else 0.0,
         duration_s=spec.duration_s,
@@ -157,7 +157,7 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
     queries = sum(c.total("required") for c in counted)
     again = queries * searched.cached_percent / 100
     every = [find(a.trial.key) for r in result.repetitions for a in r.attempts]
-    told = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
+    reasons = [d.answers.reasons for t in every for d in t.directions.values() if d.answers]
     hit = any(r.search.hit_upper_bound for r in result.repetitions)
     by_tester = hit and spec.upper_bound_reason == "tester"
     last = counted[-1].delay_us if counted else None
@@ -181,7 +181,8 @@ def _combination(searched: Searched, find: FindResult, selftest: SelfTest) -> Co
         asked_a=sum(a.a for a in heard) / queries if queries else None,
         cached_found_percent=100 * (1 - sum(a.repeated for a in heard) / again) if again else None,
         reasons={
-            why: sum(t.get(why, 0) for t in told) for why in sorted({w for t in told for w in t})
+            why: sum(t.get(why, 0) for t in reasons)
+            for why in sorted({w for t in reasons for w in t})
         },
         response_us=last["p50"] if last else None,
         decisive_trials=decisive,

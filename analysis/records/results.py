@@ -73,10 +73,10 @@ def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
         kinds: model of the records by benchmark; those of others are records without more.
     """
     models: Iterable[type[Model]] = dict.fromkeys((Results, Record, *kinds.values()))
-    _, made = models_json_schema(
+    _, schema = models_json_schema(
         [(model, "validation") for model in models], schema_generator=_Schema
     )
-    definitions = made["$defs"]
+    definitions = schema["$defs"]
     for definition in definitions.values():
         definition.pop("title")
     names: dict[type[Record], list[str]] = {}

@@ -124,7 +124,7 @@ class CriticalLoadRecord(Record):
         return self.lossless < len(self.trials) - len(self.invalid_trials)
 
     @property
-    def found(self) -> Found | None:
+    def critical_load(self) -> Found | None:
         """What was found, if anything; records of earlier versions have figures nobody measured."""
         if self.estimate is None or not self.lossy or self.estimate > self.upper_bound:
             return None
@@ -135,7 +135,7 @@ class CriticalLoadRecord(Record):
     @property
     def limited(self) -> bool:
         """The interval reaches what tester or medium carry, or nothing was found below that."""
-        return self.found is None or self.found.high >= self.upper_bound
+        return self.critical_load is None or self.critical_load.high >= self.upper_bound
 
 
 def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
@@ -217,7 +217,7 @@ def critical_load_record(
     """The record of a search; None: too few of its trials were valid."""
     if len(result.steps) < 2:
         return None
-    found = result.estimate
+    estimate = result.estimate
     return CriticalLoadRecord(
         **head(
             result.spec.conditions, CRITICAL_LOAD,
@@ -226,13 +226,13 @@ def critical_load_record(
         ),
         repetitions=1,
         target_percent=100 * result.spec.target,
-        estimate=found.mean_fps if found else None,
-        deviation=found.deviation_fps if found else None,
-        low=found.low_fps if found else None,
-        high=found.high_fps if found else None,
+        estimate=estimate.mean_fps if estimate else None,
+        deviation=estimate.deviation_fps if estimate else None,
+        low=estimate.low_fps if estimate else None,
+        high=estimate.high_fps if estimate else None,
         shapes={
             s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps)
-            for s in (found.shapes if found else ())
+            for s in (estimate.shapes if estimate else ())
         },
         searched_s=sum(s.duration_s for s in result.steps),
         lossless=sum(not s.offered.lost for s in result.steps),
@@ -247,11 +247,11 @@ def critical_load_record(
 def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
     """A row for each valid trial, with what was known after it."""
     at, rows = result.spec.conditions, []
-    for number, (step, found) in enumerate(zip(result.steps, result.known, strict=True), 1):
+    for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(
             {"No": number, "Size": at.listed, "Dir": at.mode[0], "rate": step.offered.rate_fps,
              "duration_s": step.duration_s, "frames": step.offered.frames,
-             "lost": step.offered.lost, "estimate": found and found.mean_fps,
-             "low": found and found.low_fps, "high": found and found.high_fps}
+             "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
+             "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
         )  # fmt: skip
     return rows

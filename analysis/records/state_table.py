@@ -149,8 +149,8 @@ def teardown_record(
     if not known:
         why = "emptying a full table took no longer than emptying an empty one"
         return EmptyingRecord(**values, not_measured=why)
-    found = rates_found(known, "connections/s")
-    return TeardownRecord(**values, **{k: found[k] for k in ("median", "p1", "p99", "notes")})
+    summary = rates_found(known, "connections/s")
+    return TeardownRecord(**values, **{k: summary[k] for k in ("median", "p1", "p99", "notes")})
 
 
 def teardown_rows(result: TeardownResult) -> list[Row]:

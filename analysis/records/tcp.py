@@ -154,19 +154,19 @@ def exchange_of(tcp: Tcp) -> Exchange:
 
 def iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
     """One trial; None: it opened nothing."""
-    found = find(attempt.trial.key).connections
-    if found is None or found.tcp is None:
+    phase_one = find(attempt.trial.key).connections
+    if phase_one is None or phase_one.tcp is None:
         return None
-    told = {
-        name: getattr(found.tcp, name)
+    figures = {
+        name: getattr(phase_one.tcp, name)
         for name in Iteration.model_fields
-        if hasattr(found.tcp, name)
+        if hasattr(phase_one.tcp, name)
     }
     return Iteration(
-        **told,
+        **figures,
         trial=attempt.trial.key,
         rate_cps=attempt.trial.rate_fps,
-        sessions=found.sessions,
+        sessions=phase_one.sessions,
         passed=attempt.verdict.passed,
         valid=attempt.verdict.valid,
     )
@@ -199,12 +199,14 @@ def tcp_rate_record(
         selftest_margin=selftest_margin,
     )
     each = [iterations(r.attempts, find) for r in result.repetitions]
-    passed = [[one for one in found if one.passed] for found in each]
+    passed = [[one for one in iterations if one.passed] for iterations in each]
     return TcpRateRecord(
         **values,
         exchange=exchange_of(tcp),
-        iterations=[one for found in each for one in found],
-        decisive=[max(found, key=lambda one: one.rate_cps) for found in passed if found],
+        iterations=[one for iterations in each for one in iterations],
+        decisive=[
+            max(iterations, key=lambda one: one.rate_cps) for iterations in passed if iterations
+        ],
     )
 
 
@@ -221,8 +223,8 @@ def tcp_capacity_record(
         setup, conditions: as for the capacity with UDP.
     """
     search, tcp = result.search, result.tcp
-    found = iterations(search.attempts, find)
-    passed = [one for one in found if one.passed]
+    tries = iterations(search.attempts, find)
+    passed = [one for one in tries if one.passed]
     overfull = None if result.overfull is None else iteration(result.overfull, find)
     values = capacity_values(
         search, title=CAPACITY_TITLE, setup=setup, conditions=conditions, also=result.after
@@ -232,7 +234,7 @@ def tcp_capacity_record(
         attempt_rate_cps=search.spec.upper_bound_cps,
         rate_source=rate_source,
         exchange=exchange_of(tcp),
-        iterations=found,
+        iterations=tries,
         decisive=max(passed, key=lambda one: one.attempted, default=None),
         overfull=overfull,
         still_answered=None if overfull is None else overfull.answered,
@@ -242,33 +244,33 @@ def tcp_capacity_record(
 
 
 def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
-    asked, found = attempt.trial.connections, find(attempt.trial.key).connections
-    if asked is None or asked.tcp is None or found is None or found.tcp is None:
+    connections, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
+    if connections is None or connections.tcp is None or phase_one is None or phase_one.tcp is None:
         return None
     return Ending(
-        closing=asked.tcp.closing,
-        connections=found.tcp.attempted,
-        closed=found.tcp.closed,
-        sessions_after=found.tcp.sessions_after,
-        aged_s=found.tcp.aged_s,
-        waited_s=asked.tcp.aging_s,
+        closing=connections.tcp.closing,
+        connections=phase_one.tcp.attempted,
+        closed=phase_one.tcp.closed,
+        sessions_after=phase_one.tcp.sessions_after,
+        aged_s=phase_one.tcp.aged_s,
+        waited_s=connections.tcp.aging_s,
     )
 
 
 def _timeouts(attempts: Sequence[Attempt], find: FindResult) -> dict[str, float]:
     for attempt in attempts:
-        found = find(attempt.trial.key).connections
-        if found is not None and found.device:
-            return {name: s for name, s in found.device.items() if "tcp" in name}
+        phase_one = find(attempt.trial.key).connections
+        if phase_one is not None and phase_one.device:
+            return {name: s for name, s in phase_one.device.items() if "tcp" in name}
     return {}
 
 
-def iteration_rows(found: Sequence[Iteration], at: Any) -> list[Row]:
+def iteration_rows(tries: Sequence[Iteration], at: Any) -> list[Row]:
     """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
     return [
         {
             **connection_row(number, at),
             **{name: getattr(one, name) for name in Iteration.model_fields},
         }
-        for number, one in enumerate(found, 1)
+        for number, one in enumerate(tries, 1)
     ]

@@ -122,7 +122,7 @@ def throughput_record(
     at = spec.conditions
     ways = directions_of(at.mode)
     attempts = [a for r in result.repetitions for a in r.attempts]
-    found = rates_found([r.rate_fps for r in result.repetitions], "fps")
+    summary = rates_found([r.rate_fps for r in result.repetitions], "fps")
     decisive = [t for t in (decisive_trial(r) for r in result.repetitions) if t]
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = sum(d.checked for d in counted) if compared else 0
@@ -130,7 +130,7 @@ def throughput_record(
     goals = [r.search.goal for r in result.repetitions if r.search.goal is not None]
     return ThroughputRecord(
         **head(at, spec.benchmark, _title(result), attempts, conditions),
-        **found,
+        **summary,
         unit=FPS,
         search=spec.search,
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
@@ -142,13 +142,13 @@ def throughput_record(
         confirmations=spec.confirmations,
         final_duration_s=spec.final_duration_s,
         frame_timeout_s=at.frame_timeout_s,
-        aggregate_median=found["median"] * len(ways),
+        aggregate_median=summary["median"] * len(ways),
         aggregate_convention=AGGREGATE,
         loss={way: _worst_loss(result.repetitions, way, decisive) for way in ways},
         loss_tolerance=at.loss_tolerance,
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,
-        tester_limited=(limit is not None and found["median"] > limit)
+        tester_limited=(limit is not None and summary["median"] > limit)
         or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
         tester_ceiling=capacity_fps,
         upper_bound=spec.upper_bound_fps,

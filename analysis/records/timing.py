@@ -150,8 +150,8 @@ class DelayRecord(Record):
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         """See the base class."""
-        for way, found in self.directions.items():
-            for name, figure in found.figures.items():
+        for way, direction in self.directions.items():
+            for name, figure in direction.figures.items():
                 yield f"{way} {name.upper()} ", figure, self.unit
 
 

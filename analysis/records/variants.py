@@ -118,8 +118,8 @@ class FlowsRecord(VariantsRecord):
     def all_figures(self) -> Iterator[Degraded]:
         """Of the throughput, too; its rate is what was applied."""
         for p in self.points:
-            found = p.median, p.p1, p.p99, p.degradation_percent
-            yield Degraded("throughput", "rate", "fps", True, p.flows, p.start, p.median, *found)
+            figures = p.median, p.p1, p.p99, p.degradation_percent
+            yield Degraded("throughput", "rate", "fps", True, p.flows, p.start, p.median, *figures)
         for f in self.figures:
             what = f.benchmark, f.figure, f.unit, f.more_is_better
             seen = f.median, f.p1, f.p99, f.degradation_percent
@@ -165,20 +165,20 @@ class ProbeRecord(VariantsRecord):
 
 
 def probe_record(
-    found: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
+    by_case: Mapping[Case, ThroughputRecord], advice: Advice, *, conditions: Mapping[str, Any]
 ) -> ProbeRecord:
     """The record of one probe.
 
     Args:
-        found: throughput records by case.
+        by_case: throughput records by case.
         advice: what follows from them.
         conditions: what else the reader must know.
     """
-    records = list(found.values())
+    records = list(by_case.values())
     return ProbeRecord(
         **_head(BENCHMARK, records, conditions),
         title="Entropy this device needs (throughput by what varies)",
-        cases={case: _rates(record, VariantRates) for case, record in found.items()},
+        cases={case: _rates(record, VariantRates) for case, record in by_case.items()},
         use=advice.use,
         why=advice.why,
         duration_s=records[0].duration_s,
@@ -186,7 +186,7 @@ def probe_record(
 
 
 def flows_record(
-    found: Sequence[tuple[FlowPoint, ThroughputRecord]],
+    points: Sequence[tuple[FlowPoint, ThroughputRecord]],
     *,
     interval_s: float,
     conditions: Mapping[str, Any],
@@ -195,13 +195,13 @@ def flows_record(
     """Throughput by the number of flows, and Xpd against one flow (SC-04).
 
     Args:
-        found: throughput records; the first is that of one flow.
+        points: throughput records; the first is that of one flow.
         interval_s: between the beginnings of two flows that do not begin together.
         conditions: what else the reader must know.
         further: of other benchmarks, those with one flow first.
     """
-    base = found[0][1].median
-    records = [record for _, record in found] + [each.record for each in further]
+    base = points[0][1].median
+    records = [record for _, record in points] + [each.record for each in further]
     return FlowsRecord(
         **_head(FLOWS, records, conditions),
         figures=list(_figures(further)),
@@ -214,7 +214,7 @@ def flows_record(
                 "degradation_percent": degradation_percent(record.median, base) if base else None,
                 **_rates(record, FlowRates),
             }
-            for point, record in found
+            for point, record in points
         ],
     )
 

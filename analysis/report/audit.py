@@ -28,9 +28,11 @@ def document(audit: Audit, *, every: bool = True) -> Document:
         ("Deviations", "deviations", DEVIATES, "Clauses that are deviated from"),
         ("Cannot be told", "untold", UNTOLD, "Clauses of which it cannot be told"),
     ):
-        found = audit.of(verdict)
-        if found:
-            sections.append(Section(title, anchor, [_table(words, found), *map(_frames, found)]))
+        findings = audit.of(verdict)
+        if findings:
+            sections.append(
+                Section(title, anchor, [_table(words, findings), *map(_frames, findings)])
+            )
     if every:
         table = _table("Every clause that was asked", audit.findings)
         sections.append(Section("All clauses", "clauses", [table]))
@@ -42,15 +44,15 @@ def document(audit: Audit, *, every: bool = True) -> Document:
 def verdict(audit: Audit) -> str:
     """In a sentence."""
     failed, counts = [f for f in audit.findings if f.fails], audit.counts()
-    asked = sum(f.tries > 0 for f in audit.findings)
+    tried = sum(f.tries > 0 for f in audit.findings)
     if failed:
         parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
         noun = "clause" if len(failed) == 1 else "clauses"
-        said = f"The device deviates from {' and '.join(parts)} {noun} of {asked} asked."
+        sentence = f"The device deviates from {' and '.join(parts)} {noun} of {tried} asked."
     else:
-        said = f"{number_of(asked, 'clause')} asked: no MUST or SHOULD is deviated from."
+        sentence = f"{number_of(tried, 'clause')} asked: no MUST or SHOULD is deviated from."
     untold = counts[UNTOLD]
-    return f"{said} Of {number_of(untold, 'clause')} it cannot be told." if untold else said
+    return f"{sentence} Of {number_of(untold, 'clause')} it cannot be told." if untold else sentence
 
 
 def _summary(audit: Audit) -> Iterator[Block]:
@@ -90,11 +92,11 @@ def _named(finding: Finding) -> str:
 def _frames(finding: Finding) -> Block:
     numbers = [frame.number for frame in finding.frames]
     where = f"frames {numbers[0]} to {numbers[-1]} of frames.pcap" if numbers else "no frames"
-    said = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"
+    tries = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"
     return Collapsible(
         f"{finding.clause}: {finding.title}",
         [
-            Items([f"expected: {finding.expected}", f"got: {finding.got}", f"{said}; {where}"]),
+            Items([f"expected: {finding.expected}", f"got: {finding.got}", f"{tries}; {where}"]),
             Listing("\n\n".join(map(_dump, finding.frames))),
         ],
     )
@@ -128,11 +130,11 @@ def to_junit(audit: Audit) -> str:
 def _case(audit: Audit, finding: Finding) -> str:
     name = quoteattr(_printable(_named(finding)))
     head = f"<testcase classname={quoteattr(f'{audit.plugin}.{finding.rfc}')} name={name}"
-    said = quoteattr(_printable(f"expected {finding.expected}; got {finding.got}"))
+    message = quoteattr(_printable(f"expected {finding.expected}; got {finding.got}"))
     if finding.fails:
-        return f"{head}><failure message={said}>{escape(_text(finding))}</failure></testcase>"
+        return f"{head}><failure message={message}>{escape(_text(finding))}</failure></testcase>"
     if finding.verdict == UNTOLD:
-        return f"{head}><skipped message={said}/></testcase>"
+        return f"{head}><skipped message={message}/></testcase>"
     if finding.verdict == DEVIATES:
         return f"{head}><system-out>{escape(_printable(finding.got))}</system-out></testcase>"
     return f"{head}/>"

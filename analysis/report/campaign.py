@@ -57,9 +57,9 @@ def campaign_document(
             blocks.append(Text(notes[experiment]))
         blocks += map(folded_if_long, campaign_tables(mine, presentations))
         blocks += curves(experiment, mine, runs, figures=figures)
-        said = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
-        if said:
-            blocks.append(folded(said))
+        sentences = [f"{r.directory}: {s}" for r in mine for s in remarks(r.records, presentations)]
+        if sentences:
+            blocks.append(folded(sentences))
         sections.append(Section(experiment, f"experiment-{number}", blocks))
     if paper:
         sections.append(
@@ -185,7 +185,7 @@ def _unit(figure: Mapping[str, Any]) -> str:
 def _paper(
     paper: str, runs: Sequence[CampaignRun], presentations: Presentations
 ) -> Iterator[Block]:
-    found, met = [], set()
+    comparisons, met = [], set()
     for run in runs:
         if run.data is None:
             continue
@@ -194,10 +194,10 @@ def _paper(
             for ref in references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least stands beside the paper's number
                 other = not measured_there(ref.entry, run.testbed)
-                found.append((record, ref, (len(ref.differing), other)))
+                comparisons.append((record, ref, (len(ref.differing), other)))
                 met.add(id(ref.entry))
     best: dict[int, Any] = {}
-    for record, ref, rank in found:
+    for record, ref, rank in comparisons:
         known = best.get(id(ref.entry))
         if known is None or rank < known[2]:
             best[id(ref.entry)] = (record, ref, rank)
@@ -226,7 +226,7 @@ def _runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
     ]
     yield sheet("All runs", ["<directory", "<experiment", "<testbed", "<what varies", "<status"],
                 rows)  # fmt: skip
-    made = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
-    if made and links:
+    reports = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
+    if reports and links:
         yield Text("Reports of the single runs:")
-        yield Links(made)
+        yield Links(reports)

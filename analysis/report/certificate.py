@@ -27,22 +27,22 @@ def document(certificate: Certificate) -> Document:
     )
 
 
-def _subject(found: Certificate) -> Iterator[Block]:
-    machine = found.machine
-    options = ", ".join(f"{k}={v}" for k, v in sorted(found.options.items())) or "none"
+def _subject(certificate: Certificate) -> Iterator[Block]:
+    machine = certificate.machine
+    options = ", ".join(f"{k}={v}" for k, v in sorted(certificate.options.items())) or "none"
     yield Facts(
         [
-            ("Tester", f"{found.name}, options: {options}"),
+            ("Tester", f"{certificate.name}, options: {options}"),
             ("Machine", f"{machine.get('processor')}, {machine.get('cores')} cores"),
             ("Kernel", f"{machine.get('kernel')}, clock source {machine.get('clock_source')}"),
-            ("v6t", f"{found.version}, commit {found.source_commit or 'unknown'}"),
-            ("Made", found.made),
-            ("Load average", f"{found.load[0]} before, {found.load[-1]} after"),
-            ("Traffic", found.traffic),
+            ("v6t", f"{certificate.version}, commit {certificate.source_commit or 'unknown'}"),
+            ("Made", certificate.made),
+            ("Load average", f"{certificate.load[0]} before, {certificate.load[-1]} after"),
+            ("Traffic", certificate.traffic),
         ]
     )
     cores = machine.get("cores") or 1
-    if found.load[0] > BUSY * cores:
+    if certificate.load[0] > BUSY * cores:
         yield Text(
             "This machine was not idle: these are the errors of the tester on a busy one.",
             "warning",
@@ -55,11 +55,11 @@ def _subject(found: Certificate) -> Iterator[Block]:
     )
 
 
-def _delay(found: Certificate) -> Iterator[Block]:
-    if not found.timed:
+def _delay(certificate: Certificate) -> Iterator[Block]:
+    if not certificate.timed:
         return
-    for rate in sorted({row.rate for row in found.timed}):
-        quoted = found.quoted(rate)
+    for rate in sorted({row.rate for row in certificate.timed}):
+        quoted = certificate.quoted(rate)
         if quoted is None:
             continue
         ipdv = "" if quoted.ipdv_us is None else f", IPDV {quoted.ipdv_us:,.1f} us"
@@ -69,7 +69,7 @@ def _delay(found: Certificate) -> Iterator[Block]:
             f"error of a median {quoted.delay_us:,.1f} us, PDV {quoted.pdv_us:,.1f} us{ipdv}."
         )
     yield sheet("One-way delays, microseconds: true, and error of what the tester reads", _HEADS,
-                [_timed(row) for row in found.timed])  # fmt: skip
+                [_timed(row) for row in certificate.timed])  # fmt: skip
 
 
 _HEADS = (
@@ -92,13 +92,13 @@ def _timed(row: Timed) -> list[str]:
     ]
 
 
-def _pace(found: Certificate) -> Iterator[Block]:
+def _pace(certificate: Certificate) -> Iterator[Block]:
     yield sheet(
         "Rate and sending time by the kernel's clock at the device",
         ("fps", "frames", "+trials", "rate, ppm\nbias", "least", "most",
          "sending time\nbias, us", "least", "most", "+tester says\n± us",
          "late, us\nmedian", "P99", "most"),
-        [_paced(row) for row in found.paced],
+        [_paced(row) for row in certificate.paced],
     )  # fmt: skip
     yield Text(
         "Rate: true less asked, in millionths. Sending time: the tester's less the true one, which "
@@ -124,22 +124,22 @@ def _spread(values: Sequence[float]) -> list[str]:
     return [f"{v:+,.0f}" for v in (ordered[len(ordered) // 2], ordered[0], ordered[-1])]
 
 
-def _counting(found: Certificate) -> Iterator[Block]:
+def _counting(certificate: Certificate) -> Iterator[Block]:
     rows = [
         [row.kind, f"1 in {row.every:,}", count(row.rate), count(row.frames), str(row.true),
          str(row.read), "exact" if row.exact else "WRONG"]
-        for row in found.counted
+        for row in certificate.counted
     ]  # fmt: skip
     yield sheet(
         "Frames counted", ("<what", "how often", "fps", "frames", "true", "read", "<"), rows
     )
 
 
-def _capacity(found: Certificate) -> Iterator[Block]:
+def _capacity(certificate: Certificate) -> Iterator[Block]:
     rows = [
         [count(row.capacity), str(row.depth), str(row.buffer), f"{row.duration_s:g}",
          f"{row.expected:,.1f}", f"{row.found:,.1f}", f"{row.error:+.2%}", f"{row.resolution:g}"]
-        for row in found.capacity
+        for row in certificate.capacity
     ]  # fmt: skip
     yield sheet(
         "Throughput of token buckets",

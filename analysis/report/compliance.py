@@ -26,16 +26,16 @@ _MODES = ("bidirectional", "forward", "reverse")
 def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
     """Every clause that concerns the benchmarks of this run."""
     done = {r.benchmark for r in data.records} or set(data.config["benchmarks"])
-    found = list(_general(data))
+    all_clauses = list(_general(data))
     for presentation in presentations.known.values():
         if presentation.name in done:
-            found += presentation.clauses(data)
-    return found
+            all_clauses += presentation.clauses(data)
+    return all_clauses
 
 
-def compliance_sheet(found: list[Clause]) -> Sheet:
+def compliance_sheet(all_clauses: list[Clause]) -> Sheet:
     """The table."""
-    rows = [(c.source, c.asked, c.done, c.verdict) for c in found]
+    rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
     return sheet("Clause by clause", ["<source", "<asked for", "<done here", "<verdict"], rows)
 
 
@@ -149,8 +149,8 @@ def _summarised(data: RunData) -> tuple[str, bool | None]:
             right += [again[name] == value for name, value in printed.items()]
     if not right:
         return "nothing was summarised", None
-    said = "all three, by nearest rank" if all(right) else "not those of the repetitions"
-    return said, all(right)
+    words = "all three, by nearest rank" if all(right) else "not those of the repetitions"
+    return words, all(right)
 
 
 def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
@@ -178,10 +178,10 @@ def _neighbours(data: RunData) -> tuple[str, bool | None]:
     where = (data.manifest.get("tester") or {}).get("answers_on")
     if where is None:
         return "not known", None
-    told = data.config["dut"]["options"].get("neighbours", "static")
+    neighbours = data.config["dut"]["options"].get("neighbours", "static")
     if where:
-        return f"answered, on {_list(where)}; entries of the device: {told}", True
-    return f"not answered; entries of the device: {told}", told != "resolved"
+        return f"answered, on {_list(where)}; entries of the device: {neighbours}", True
+    return f"not answered; entries of the device: {neighbours}", neighbours != "resolved"
 
 
 def _compared(data: RunData, record: Record) -> int | None:

@@ -20,21 +20,21 @@ def over_time(data: RunData, records: Sequence[Record]) -> Iterator[Block]:
     Not one for each trial: a run has thousands. All are lines of the map; those in which something
     happened, and the last valid one, are drawn in full.
     """
-    kept = [(r, list(data.of(r)), data.counted([r])) for r in records]
-    kept = [(r, trials, valid) for r, trials, valid in kept if any(map(has_course, trials))]
-    if not kept:
+    courses = [(r, list(data.of(r)), data.counted([r])) for r in records]
+    courses = [(r, trials, valid) for r, trials, valid in courses if any(map(has_course, trials))]
+    if not courses:
         return
-    found = [h for _, _, valid in kept for h in hiccups(valid)]
-    if found:
-        more = len(found) - MOST_SAID
-        said = [f"hiccup in {h}" for h in found[:MOST_SAID]]
-        said += [f"{more} further hiccups: see the figures over time"] * (more > 0)
-        yield Items(said, "warning")
+    all_hiccups = [h for _, _, valid in courses for h in hiccups(valid)]
+    if all_hiccups:
+        more = len(all_hiccups) - MOST_SAID
+        lines = [f"hiccup in {h}" for h in all_hiccups[:MOST_SAID]]
+        lines += [f"{more} further hiccups: see the figures over time"] * (more > 0)
+        yield Items(lines, "warning")
     drawn: list[Block] = []
-    for record, trials, valid in kept:
+    for record, trials, valid in courses:
         drawn += _point(record, trials, valid)
-    shown = sum(len(trials) for _, trials, _ in kept)
-    yield Collapsible(f"Rate and loss over time: {shown:,} trials", [_words(data, kept), *drawn])
+    shown = sum(len(trials) for _, trials, _ in courses)
+    yield Collapsible(f"Rate and loss over time: {shown:,} trials", [_words(data, courses), *drawn])
 
 
 def has_course(trial: RunTrial) -> bool:
@@ -42,8 +42,8 @@ def has_course(trial: RunTrial) -> bool:
     return any(counted.course is not None for counted in trial.result.directions.values())
 
 
-def _words(data: RunData, kept: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]) -> Text:
-    loaded = any(t.result.device for _, trials, _ in kept for t in trials)
+def _words(data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]) -> Text:
+    loaded = any(t.result.device for _, trials, _ in courses for t in trials)
     device = (
         "Dashed: the device's busiest core, read once a second."
         if loaded
@@ -65,9 +65,9 @@ def _point(
     record: Record, trials: Sequence[RunTrial], valid: Sequence[RunTrial]
 ) -> Iterator[Drawing]:
     invalid = {t.key for t in record.invalid_trials}
-    told = [t for t in trials if has_course(t)]
-    rest = len(told) - MOST_ROWS
-    rows = [Row(_worst(t), t.key in invalid) for t in told[:MOST_ROWS]]
+    courses = [t for t in trials if has_course(t)]
+    rest = len(courses) - MOST_ROWS
+    rows = [Row(_worst(t), t.key in invalid) for t in courses[:MOST_ROWS]]
     if not any(any(row.lost) or row.invalid for row in rows):
         rows = []
     panels = [_panel(h.trial, h.way) for h in hiccups(valid)[: MOST_PANELS - 1]]
@@ -83,14 +83,14 @@ def _point(
 
 def _worst(trial: RunTrial) -> list[float]:
     """Lost share by slot, of the direction that lost most in it."""
-    found: list[float] = []
+    worst: list[float] = []
     for counted in trial.result.directions.values():
         if counted.course is not None:
             due = due_by_slot(trial, counted, counted.course)
             lost = [*counted.course.lost, *[0] * len(due)]
             shares = [n / d if d else 0.0 for n, d in zip(lost, due, strict=False)]
-            found = [*map(max, found, shares)] if found else shares
-    return found
+            worst = [*map(max, worst, shares)] if worst else shares
+    return worst
 
 
 def _panel(trial: RunTrial, way: str) -> Panel:

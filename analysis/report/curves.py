@@ -58,11 +58,11 @@ def curves(
         name = f"{experiment}-{number}".replace(".", "-")
         values = [r.axes.get(axis) for r in runs]
         if all(isinstance(v, Mapping) and set(v) == _MIX for v in values):
-            found = list(_mixture(axis, runs, every, f"mixture-{name}", figures))
+            drawings = list(_mixture(axis, runs, every, f"mixture-{name}", figures))
         else:
-            found = list(_scaling(axis, runs, f"scaling-{name}", figures))
-        curved = curved or bool(found)
-        blocks += found
+            drawings = list(_scaling(axis, runs, f"scaling-{name}", figures))
+        curved = curved or bool(drawings)
+        blocks += drawings
     if figures:
         blocks += _overlays(runs, experiment.replace(".", "-"), curved)
     return blocks
@@ -70,12 +70,12 @@ def curves(
 
 def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[CampaignRun, R]]]:
     """Measured records of a kind by their titles."""
-    found: dict[str, list[tuple[CampaignRun, R]]] = {}
+    by_title: dict[str, list[tuple[CampaignRun, R]]] = {}
     for run in runs:
         for record in run.records:
             if isinstance(record, kind) and record.measured:
-                found.setdefault(record.title, []).append((run, record))
-    return found
+                by_title.setdefault(record.title, []).append((run, record))
+    return by_title
 
 
 def _others(run: CampaignRun, *without: str) -> list[str]:
@@ -89,16 +89,16 @@ def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -
     if axis in OF_POINTS or None in values or len(set(values)) < 2:
         return
     short = axis.rpartition(".")[2]
-    for part, (title, found) in enumerate(_titled(runs, RateRecord).items()):
+    for part, (title, pairs) in enumerate(_titled(runs, RateRecord).items()):
         lines: dict[str, dict[Any, RateRecord]] = {}
-        for run, record in found:
+        for run, record in pairs:
             label = ", ".join([*_others(run, axis), record.sizes, record.direction])
             lines.setdefault(label, {})[_number(axis, run.axes[axis])] = record
         lines = {label: line for label, line in lines.items() if _scalable(line)}
         if not lines:
             continue
         of_cores = short in CORES and all(1 in line for line in lines.values())
-        unit = _UNITS[found[0][1].unit or ""]
+        unit = _UNITS[pairs[0][1].unit or ""]
         yield _scaling_sheet(title, short, unit, lines, of_cores)
         if figures:
             caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
@@ -145,22 +145,22 @@ def _scaling_sheet(
 
 def _overlays(runs: Sequence[CampaignRun], name: str, curved: bool) -> Iterator[Block]:
     """Rates against frame sizes, or of what has names, and loss curves, of all runs together."""
-    for number, (title, found) in enumerate(
+    for number, (title, pairs) in enumerate(
         _titled(runs, RateRecord).items() if not curved else ()
     ):
-        searched = [(run, r) for run, r in found if isinstance(r, ThroughputRecord)]
+        searched = [(run, r) for run, r in pairs if isinstance(r, ThroughputRecord)]
         if len({record.sizes for _, record in searched}) > 1:
             for part, some in enumerate(_parts(searched)):
                 caption = f"{title} against frame size: median, bars from P1 to P99, and the "
                 caption += "theoretical maximum of the medium for the larger frame."
                 drawn = rate_by_size(some, f"{name}-sizes-{number}-{part}", _media(runs, some))
                 yield Drawing(drawn, caption, caption)
-        elif len(found) > 1:
+        elif len(pairs) > 1:
             rows = [
                 (", ".join([*_others(run), record.sizes, record.direction]), record)
-                for run, record in found
+                for run, record in pairs
             ]
-            unit = _UNITS[found[0][1].unit or ""]
+            unit = _UNITS[pairs[0][1].unit or ""]
             caption = f"{title}: median, bars from P1 to P99, {unit}."
             drawn = points_figure(rows, unit, f"{name}-points-{number}")
             yield Drawing(drawn, caption, caption)
@@ -172,10 +172,10 @@ def _overlays(runs: Sequence[CampaignRun], name: str, curved: bool) -> Iterator[
             yield Drawing(drawn, caption, caption)
 
 
-def _parts(found: Sequence[tuple[CampaignRun, R]]) -> Iterator[list[R]]:
+def _parts(pairs: Sequence[tuple[CampaignRun, R]]) -> Iterator[list[R]]:
     """Records whose lines one figure can tell apart, each named by what varies."""
     lines: dict[str, list[R]] = {}
-    for run, record in found:
+    for run, record in pairs:
         label = " ".join([*_others(run), record.direction])
         named = record.model_copy(update={"direction": label})
         lines.setdefault(label, []).append(named)

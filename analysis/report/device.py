@@ -26,10 +26,10 @@ def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
         summary = f"{name}: configuration as it was applied, {len(commands)} commands"
         yield Collapsible(summary, [Listing(text)], brief=True)
     for key, when in LISTED.items():
-        found: Mapping[str, str] = device.get(key) or {}
-        said = [part for part in found.items() if part[1].strip()]
-        if said:
-            text = "\n\n".join(f"{what}:\n{_indented(text)}" for what, text in said)
+        parts: Mapping[str, str] = device.get(key) or {}
+        texts = [part for part in parts.items() if part[1].strip()]
+        if texts:
+            text = "\n\n".join(f"{what}:\n{_indented(text)}" for what, text in texts)
             yield Collapsible(f"{name}: what it said {when}", [Listing(text)])
 
 
@@ -39,12 +39,12 @@ def command_lines(command: str) -> list[str]:
     if not fed:
         return [command]
     try:
-        given = ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (SyntaxError, ValueError):
         return [command]
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         return [command]
-    return [f"{line} <<'END'", *given.splitlines(), "END"]
+    return [f"{line} <<'END'", *value.splitlines(), "END"]
 
 
 def _indented(text: str) -> str:
@@ -55,9 +55,9 @@ def _lines(text: str) -> list[str]:
     """Lines of a text; JSON with an entry a line."""
     if text[:1] in "[{":
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except ValueError:
             return text.splitlines()
-        entries = found if isinstance(found, list) else [found]
+        entries = document if isinstance(document, list) else [document]
         return [json.dumps(entry) for entry in entries] or [text]
     return text.splitlines()

@@ -56,8 +56,8 @@ def _narrow(body: str) -> str:
     return "".join(
         f"@media screen and (max-width: {width - 0.01:g}rem) {{ "
         + " ".join(
-            f".within{width} {selector.replace('X', f'.within{width}')} {{ {said} }}"
-            for selector, said in rules.items()
+            f".within{width} {selector.replace('X', f'.within{width}')} {{ {style} }}"
+            for selector, style in rules.items()
         )
         + " }\n"
         for width in sorted(set(map(int, _WITHIN.findall(body))))
@@ -91,12 +91,12 @@ def _section(section: Section) -> str:
 
 def _blocks(blocks: Sequence[Block]) -> str:
     """Blocks one below the other; figures that follow one another stand side by side."""
-    found = []
+    parts = []
     for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
-        made = list(map(_block, some))
-        text = "".join(made)
-        found.append(f'<div class="figures">{text}</div>\n' if drawn and len(made) > 1 else text)
-    return "".join(found)
+        texts = list(map(_block, some))
+        text = "".join(texts)
+        parts.append(f'<div class="figures">{text}</div>\n' if drawn and len(texts) > 1 else text)
+    return "".join(parts)
 
 
 def _block(block: Block) -> str:
@@ -182,8 +182,8 @@ def _table(sheet: Sheet) -> str:
 
 
 def _class(*names: str) -> str:
-    given = " ".join(name for name in names if name)
-    return f' class="{given}"' if given else ""
+    classes = " ".join(name for name in names if name)
+    return f' class="{classes}"' if classes else ""
 
 
 def _width(sheet: Sheet, *, compact: bool = False) -> int:

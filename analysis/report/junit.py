@@ -55,11 +55,11 @@ def _case(data: RunData, record: Record, presentations: Presentations) -> str:
 def _numbers(record: Record, presentations: Presentations) -> list[str]:
     values = record.to_json()
     keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
-    found = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
+    lines = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
     for headline in presentations.of(record).headlines(record):
         if headline.figure != record.benchmark:
-            found.append(f"{headline.figure}: {headline.median}")
-    return [*found, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
+            lines.append(f"{headline.figure}: {headline.median}")
+    return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
 
 
 def _attribute(text: str) -> str:

@@ -22,8 +22,8 @@ SCHEMA = "v6t-report/1"
 def schema(name: str) -> Mapping[str, Any]:
     """A published JSON schema (draft 2020-12)."""
     text = files("v6t.analysis").joinpath(f"schema/{name}.json").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    document: Mapping[str, Any] = json.loads(text)
+    return document
 
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:

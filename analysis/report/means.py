@@ -60,34 +60,34 @@ def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
             config = run.data.config
             if not is_about(entry, config["plugin"], run.data.params, config["dut"]["driver"]):
                 continue
-            found = _kbps(run.records) if metric == "throughput" else _delays(run.records)
-            if found:
-                yield entry, fmean(found)
+            values = _kbps(run.records) if metric == "throughput" else _delays(run.records)
+            if values:
+                yield entry, fmean(values)
 
 
 def _kbps(records: Sequence[Record]) -> list[float]:
     """Bits of IPv4 frames forwarded at the highest rate offered, per direction and frame size."""
-    found = []
+    rates = []
     for record in records:
         if not isinstance(record, FrameLossRecord) or record.frame_timeout_s is not None:
             continue
         carried = max(record.rates, key=lambda r: r.rate).forwarded.median
         ways = 2 if record.direction == "bidirectional" else 1
         if carried is not None:
-            found.append(carried / ways * record.frame_sizes.ipv4 * 8 / 1000)
-    return found
+            rates.append(carried / ways * record.frame_sizes.ipv4 * 8 / 1000)
+    return rates
 
 
 def _delays(records: Sequence[Record]) -> list[float]:
     """Typical latencies there and back [ms], by frame size."""
-    found = []
+    delays = []
     for record in records:
         if isinstance(record, LatencyRecord):
             ways = [figures.tl.median for figures in record.directions.values()]
             known = [delay for delay in ways if delay is not None]
             if len(ways) == len(known) == 2:
-                found.append(sum(known))
-    return found
+                delays.append(sum(known))
+    return delays
 
 
 def _simulated(runs: Sequence[CampaignRun]) -> bool:

@@ -61,8 +61,8 @@ def _family(name: str, text: str, samples: Iterable[str]) -> list[str]:
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{told}}} {value:.17g}"
+    label_text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"{name}{{{label_text}}} {value:.17g}"
 
 
 def _escaped(text: str) -> str:

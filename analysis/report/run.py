@@ -84,14 +84,14 @@ def build(
 def _short(data: RunData, presentations: Presentations, figures: bool) -> Iterator[Block]:
     yield Text(data.heading)
     if data.status == "translation incorrect":
-        found: Mapping[str, Any] = data.results.get("finding", {})
+        finding: Mapping[str, Any] = data.results.get("finding", {})
         yield Text(
-            f"The device translates wrongly ({found.get('direction', '')}): "
-            f"{found.get('why', 'a frame differs from the reference translation')}. "
+            f"The device translates wrongly ({finding.get('direction', '')}): "
+            f"{finding.get('why', 'a frame differs from the reference translation')}. "
             "There are no results beyond this point.",
             "bad",
         )
-        frames = {k: found[k] for k in ("sent", "expected", "received") if found.get(k)}
+        frames = {k: finding[k] for k in ("sent", "expected", "received") if finding.get(k)}
         if frames:
             yield Facts(tuple(frames.items()))
     elif data.status != "complete":
@@ -117,9 +117,9 @@ def _short(data: RunData, presentations: Presentations, figures: bool) -> Iterat
     caveats: Sequence[str] = data.results.get("caveats", ())
     if caveats:
         yield Items(caveats, "warning")
-    said = remarks(data.records, presentations)
-    if said:
-        yield folded(said, brief=len(said) < BRIEF)
+    sentences = remarks(data.records, presentations)
+    if sentences:
+        yield folded(sentences, brief=len(sentences) < BRIEF)
 
 
 def _cards(
@@ -144,9 +144,9 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: bool) -> I
             words = legend(_headings(blocks))
             if words:
                 blocks.append(_meaning(words))
-        said = remarks(records, presentations)
-        if said:
-            blocks.append(Items(said))
+        sentences = remarks(records, presentations)
+        if sentences:
+            blocks.append(Items(sentences))
         if figures and measured:
             drawn = list(presentation.figures(data, measured))
             blocks += drawn[:SHOWN]
@@ -181,13 +181,13 @@ def _meaning(words: Sequence[tuple[str, str]]) -> Block:
 
 def _headings(blocks: Sequence[Block]) -> list[str]:
     """Of all tables among blocks, those that are folded away included."""
-    found = []
+    headings = []
     for block in blocks:
         if isinstance(block, Sheet):
-            found += [block.title, *(column.name for column in block.columns)]
+            headings += [block.title, *(column.name for column in block.columns)]
         elif isinstance(block, Collapsible):
-            found += _headings(block.blocks)
-    return found
+            headings += _headings(block.blocks)
+    return headings
 
 
 def folded_if_long(table: Sheet) -> Block:
@@ -200,16 +200,16 @@ def folded_if_long(table: Sheet) -> Block:
 
 def _published(data: RunData, presentations: Presentations, paper: str | None) -> Iterator[Block]:
     facts = facts_of(data.config, data.params, simulated=data.simulated)
-    found = [
+    pairs = [
         (r, ref) for r in data.records for ref in references(r, facts, presentations, paper=paper)
     ]
-    alike = [(r, ref) for r, ref in found if ref.alike]
+    alike = [(r, ref) for r, ref in pairs if ref.alike]
     if paper:
         yield Text(f"Reproduction of {sources().get(paper, paper)}.")
-        if not found:
+        if not pairs:
             yield Text("Nothing that was measured here stands in a table of this paper.")
             return
-        yield from reproduction(found)
+        yield from reproduction(pairs)
         return
     if alike:
         yield Text("Published results under the same conditions, as far as the papers state them.")
@@ -219,27 +219,27 @@ def _published(data: RunData, presentations: Presentations, paper: str | None) -
         "No published result was made under the conditions of this run"
         + (" (it is simulated)." if data.simulated else ".")
     )
-    if found:
+    if pairs:
         rows = [
             (ref.source, r.sizes, ref.direction, "; ".join(map(str, ref.differing)))
-            for r, ref in found
+            for r, ref in pairs
         ]
         names = ["<published", "<octets", "<direction", "<conditions that differ"]
         yield Collapsible(
-            f"{len(found)} published results about the same technology, and what differs",
+            f"{len(pairs)} published results about the same technology, and what differs",
             [sheet("No reference lines", names, rows)],
         )
 
 
-def reproduction(found: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
+def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
     """Measured beside published, a table for each published one, with everything that differs."""
     tables: dict[str, list[tuple[str, ...]]] = {}
-    for record, ref in found:
+    for record, ref in pairs:
         show = count if ref.unit in ("fps", "cps") else _figure
         ratio = ref.measured / ref.published if ref.measured is not None else None
         tables.setdefault(ref.source, []).append(
             (
-                ", ".join([ref.entry["metric"], record.sizes, ref.direction, *_told(ref)]),
+                ", ".join([ref.entry["metric"], record.sizes, ref.direction, *_distinctions(ref)]),
                 f"{ref.entry['dut']}, {ref.entry['test_system'].partition(' (')[0]}",
                 show(ref.published),
                 show(ref.measured),
@@ -258,7 +258,7 @@ def reproduction(found: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
     ]
 
 
-def _told(ref: Reference) -> list[str]:
+def _distinctions(ref: Reference) -> list[str]:
     """What tells the rows of one published table apart."""
     stated = ref.entry["conditions"]
     words = {
@@ -280,18 +280,18 @@ def _figure(value: float | None) -> str:
 
 
 def _compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
-    found = clauses(data, presentations)
-    deviating = sum(c.verdict == "deviates" for c in found)
+    all_clauses = clauses(data, presentations)
+    deviating = sum(c.verdict == "deviates" for c in all_clauses)
     if deviating:
         yield Text(
-            f"{deviating} of {number_of(len(found), 'clause')} {'is' if deviating == 1 else 'are'} not "
+            f"{deviating} of {number_of(len(all_clauses), 'clause')} {'is' if deviating == 1 else 'are'} not "
             "followed: this is no result in the "
             "sense of RFC 8219.",
             "warning",
         )
     else:
-        yield Text(f"All {len(found)} clauses that could be checked are followed.", "good")
-    yield compliance_sheet(found)
+        yield Text(f"All {len(all_clauses)} clauses that could be checked are followed.", "good")
+    yield compliance_sheet(all_clauses)
     yield Text("v6t follows the procedures of the RFCs named here; it does not certify anything.")
 
 

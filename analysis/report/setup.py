@@ -49,8 +49,8 @@ def _configured(device: Mapping[str, Any]) -> Iterator[Block]:
     yield from as_applied(device, "Device under test")
     for name, part in (device.get("parts") or {}).items():
         yield from as_applied(part, name)
-        told = {k: v for k, v in part.items() if k not in (*LISTED, "commands")}
-        yield _folded(f"{name}: the rest of what is known", told)
+        rest = {k: v for k, v in part.items() if k not in (*LISTED, "commands")}
+        yield _folded(f"{name}: the rest of what is known", rest)
 
 
 def _folded(title: str, values: Mapping[str, Any]) -> Collapsible:

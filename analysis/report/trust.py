@@ -77,10 +77,10 @@ def trust(data: RunData) -> list[Block]:
     return [*blocks, *_limits(data)]
 
 
-def _invalid(found: list[tuple[Record, InvalidTrial]]) -> Sheet:
+def _invalid(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
     # reasons that differ in their numbers only are one; the first stands for all
     alike: dict[tuple[str, ...], list[str]] = {}
-    for record, trial in found:
+    for record, trial in pairs:
         for reason in trial.reasons[:1]:
             place = (record.benchmark, record.sizes, record.direction)
             alike.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
@@ -116,13 +116,13 @@ def _headroom(data: RunData) -> Sheet:
 
 def _health(data: RunData) -> Sheet:
     """Figures that the tester kept about itself, over all trials."""
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for trial in data.trials:
         for name, value in _numbers("", trial.result.tester):
-            found.setdefault(name, []).append(value)
+            by_name.setdefault(name, []).append(value)
     rows = [
         (name, str(len(values)), *(f"{f(values):,.6g}" for f in (min, median, max)))
-        for name, values in sorted(found.items())
+        for name, values in sorted(by_name.items())
         if name != "virtual_time_s"
     ]
     return sheet("Health of the tester", ["<figure", "trials", "min", "median", "max"], rows)
@@ -179,11 +179,11 @@ def _evidence(data: RunData) -> Iterator[str]:
     tester = data.manifest.get("tester") or {}
     device = tester.get("device") or {}
     for where in (tester, device):
-        told = where.get("bottleneck")
-        if isinstance(told, str):
-            yield told
-        elif isinstance(told, Mapping):
-            yield from (f"{k}: {v}" for k, v in told.items())
+        bottleneck = where.get("bottleneck")
+        if isinstance(bottleneck, str):
+            yield bottleneck
+        elif isinstance(bottleneck, Mapping):
+            yield from (f"{k}: {v}" for k, v in bottleneck.items())
     for entry in data.results.get("bottleneck", ()):
         yield (
             f"{entry['device']} at {count(entry['rate_fps'])} fps {entry['direction']}, "

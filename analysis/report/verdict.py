@@ -31,16 +31,16 @@ def title_of(data: RunData) -> str:
 
 def verdict(data: RunData) -> Iterator[Block]:
     """What a throughput means to whoever owns the links; nothing where none was measured."""
-    found = [
+    records = [
         r
         for r in data.records
         if isinstance(r, ThroughputRecord) and r.benchmark == LOSSLESS and r.measured
     ]
-    if not found:
+    if not records:
         return
-    directions = [r.direction for r in found]
+    directions = [r.direction for r in records]
     mode = "bidirectional" if "bidirectional" in directions else directions[0]
-    shown = [r for r in found if r.direction == mode]
+    shown = [r for r in records if r.direction == mode]
     shown.sort(key=lambda r: r.frame_sizes.ipv6)
     ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
     carried = "; at ".join(f"{r.sizes} octets {_carried(data, r)}" for r in ends)
@@ -60,7 +60,7 @@ def verdict(data: RunData) -> Iterator[Block]:
             *(SIZES, "<direction", "frames/s", "Mpps", "Gbit/s\nleft"),
             *("Gbit/s\nright", "share of\nline rate"),
         ],
-        [list(_row(data, r)) for r in found],
+        [list(_row(data, r)) for r in records],
     )
 
 

@@ -29,7 +29,7 @@ from v6t.drivers import clock
 from v6t.drivers.lab.known_device import KnownDevice, Truth
 from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.tester import OracleAround, Tester
-from v6t.plugins.base import Expected
+from v6t.plugins.reference import Expected
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
 from v6t.procedures.trial import DirectionResult, Trial, TrialResult
@@ -112,10 +112,10 @@ def certify(bound: BoundRun, out: Path, say: Say) -> tuple[Certificate, Path | N
         traffic=f"{TECHNOLOGY}, {OCTETS} octets, left to right",
         **steps.sections(),
     )
-    made = document(certificate)
+    report = document(certificate)
     certificates.write(out / FILES["json"], json.dumps(certificate.to_json(), indent=1) + "\n")
-    certificates.write(out / FILES["md"], to_markdown(made))
-    certificates.write(out / FILES["html"], to_html(made))
+    certificates.write(out / FILES["md"], to_markdown(report))
+    certificates.write(out / FILES["html"], to_html(report))
     steps.path.unlink(missing_ok=True)
     return certificate, certificates.keep(bound, certificate)
 
@@ -142,25 +142,25 @@ class _Steps:
         self.rows: dict[str, Any] = {}
         self.tester: Mapping[str, Any] = {}
         try:
-            found = read_json(path)
+            document = read_json(path)
         except (OSError, UsageError):
             return
-        if isinstance(found, dict) and found.get("identity") == identity:
-            self.rows, self.tester = found["rows"], found["tester"]
+        if isinstance(document, dict) and document.get("identity") == identity:
+            self.rows, self.tester = document["rows"], document["tester"]
 
     def add(self, name: str, section: str, row: Mapping[str, Any], tester: Any) -> None:
         """Keep a row, with what the tester says of itself."""
         self.rows[name] = [section, row]
         self.tester = tester
-        made = {"identity": self._identity, "rows": self.rows, "tester": self.tester}
-        certificates.write(self.path, json.dumps(made))
+        document = {"identity": self._identity, "rows": self.rows, "tester": self.tester}
+        certificates.write(self.path, json.dumps(document))
 
     def sections(self) -> dict[str, Any]:
         """Rows by the part of the certificate they belong to."""
-        found: dict[str, list[Any]] = {name: [] for name in _SECTIONS}
+        sections: dict[str, list[Any]] = {name: [] for name in _SECTIONS}
         for section, row in self.rows.values():
-            found[section].append(_SECTIONS[section].model_validate(row))
-        return found
+            sections[section].append(_SECTIONS[section].model_validate(row))
+        return sections
 
 
 class _Bench:
@@ -206,12 +206,12 @@ class _Bench:
         trial = self._trial(check, rate_fps, check.frames / rate_fps)
         why = ""
         for again in range(attempts):
-            asked = replace(trial, key=f"{trial.key}/a{again + 1}")
-            result, truth = self._ask(check, asked)
+            keyed_trial = replace(trial, key=f"{trial.key}/a{again + 1}")
+            result, truth = self._ask(check, keyed_trial)
             direction = result.directions["forward"]
-            why = _faltered(asked, result, truth)
+            why = _faltered(keyed_trial, result, truth)
             if not why:
-                return asked, direction, truth
+                return keyed_trial, direction, truth
         raise TesterError(f"{check.name}: {why}", "is the machine busy with something else?")
 
     def _ask(self, check: Check, trial: Trial) -> tuple[TrialResult, Truth]:
@@ -248,9 +248,9 @@ class _Bench:
             duration_s=check.duration_s,
             repetitions=1,
         )
-        found = measure_throughput(spec, lambda trial: self._offer(check, trial))
+        result = measure_throughput(spec, lambda trial: self._offer(check, trial))
         return comparing.capacity(
-            check, found.repetitions[0].rate_fps, spec.duration_s, spec.resolution_fps
+            check, result.repetitions[0].rate_fps, spec.duration_s, spec.resolution_fps
         )
 
     def _offer(self, check: Check, trial: Trial) -> TrialResult:

@@ -84,7 +84,7 @@ def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) ->
     ppm: list[float] = []
     sending: list[float] = []
     late: list[NDArray[np.float64]] = []
-    said = 0.0
+    error_us = 0.0
     for trial, result, truth in done:
         at = truth.arrived_ns
         span_s = float(at[-1] - at[0]) / 1e9
@@ -92,7 +92,7 @@ def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) ->
         ppm.append(round((true_fps / trial.rate_fps - 1) * 1e6, 1))
         slot_s = 1 / trial.rate_fps
         sending.append(round((result.sending_time_s - span_s - slot_s) * 1e6, 1))
-        said = max(said, (result.sending_error_s or 0.0) * 1e6)
+        error_us = max(error_us, (result.sending_error_s or 0.0) * 1e6)
         due = np.arange(len(at)) * (slot_s * 1e9)
         off = at - at[0] - due
         late.append(off - off.min())
@@ -101,7 +101,7 @@ def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) ->
         frames=check.frames,
         rate_ppm=ppm,
         sending_us=sending,
-        said_error_us=round(said, 1),
+        said_error_us=round(error_us, 1),
         late_us=_of_array(np.concatenate(late)),
     )
 
@@ -121,12 +121,14 @@ def capacity(check: Check, found_fps: float, duration_s: float, resolution_fps: 
     )
 
 
-def _quantiles(found: Distribution) -> Mapping[str, float]:
+def _quantiles(distribution: Distribution) -> Mapping[str, float]:
     figures = {
-        name: found.minimum_ns if not percent else found.percentile_ns(percent, with_lost=False)
+        name: distribution.minimum_ns
+        if not percent
+        else distribution.percentile_ns(percent, with_lost=False)
         for name, percent in POINTS.items()
     }
-    figures["max"] = found.maximum_ns
+    figures["max"] = distribution.maximum_ns
     return {name: round(value / 1000, 2) for name, value in figures.items()}
 
 

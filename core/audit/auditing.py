@@ -70,14 +70,16 @@ class _Findings:
                         )
                     )
         clause, judgement = outcome.clause, outcome.judgement
-        said = list(dict.fromkeys(worded(links, turn.sent) for turn in outcome.turns if turn.sent))
-        if len(said) > _SAID:
-            said[_SAID - 1 : -1] = ["..."]
-        made = self._append(
+        sentences = list(
+            dict.fromkeys(worded(links, turn.sent) for turn in outcome.turns if turn.sent)
+        )
+        if len(sentences) > _SAID:
+            sentences[_SAID - 1 : -1] = ["..."]
+        finding = self._append(
             clause,
             variant,
             judgement.verdict,
-            "; ".join(said) or NOTHING,
+            "; ".join(sentences) or NOTHING,
             judgement.expected,
             judgement.got,
             outcome.tries,
@@ -86,13 +88,13 @@ class _Findings:
         if time.monotonic() > self.noted + NOTED_S:
             self.note(self.rows)
             self.noted = time.monotonic()
-        return made
+        return finding
 
     def rest_untold(self, clauses: Iterable[Clause], variant: str, why: str) -> None:
         """Clauses that could not be tried: those of which nothing was found yet."""
-        asked = {row.clause for row in self.rows if row.variant == variant}
+        names = {row.clause for row in self.rows if row.variant == variant}
         for clause in clauses:
-            if clause.name not in asked:
+            if clause.name not in names:
                 self._append(clause, variant, UNTOLD, "nothing", "to be configured", why, 0, [])
 
     def _append(
@@ -187,8 +189,8 @@ def audit(
         DutError: the device could not be configured.
     """
     began = time.monotonic()
-    bound, asked = asked_of(bound, wanted.suites)
-    clauses = [c for c in asked.clauses if wanted.keeps(c)]
+    bound, selection = asked_of(bound, wanted.suites)
+    clauses = [c for c in selection.clauses if wanted.keeps(c)]
     about = bound.driver.name
 
     def record(rows: list[Finding]) -> Audit:
@@ -201,38 +203,38 @@ def audit(
             params=json.loads(bound.technology.params.model_dump_json()),
             driver=bound.driver.name,
             device=about,
-            suites=[s.name for s in asked.suites],
+            suites=[s.name for s in selection.suites],
             seconds=round(time.monotonic() - began, 1),
             findings=rows,
         )
 
-    found = _Findings(lambda rows: note(record(rows)))
+    findings = _Findings(lambda rows: note(record(rows)))
     trouble: DutError | KeyboardInterrupt | None = None
-    variants = list(asked.variants(bound.technology)) if wanted.variants else []
+    variants = list(selection.variants(bound.technology)) if wanted.variants else []
     if clauses:
         try:
             with probed(bound, wanted.interfaces, wanted.listening, keep, say) as device:
                 about = device.about
-                _ask(device, clauses, "", bound, found, say)
+                _ask(device, clauses, "", bound, findings, say)
         except (DutError, KeyboardInterrupt) as exc:
-            if not found.rows:
+            if not findings.rows:
                 raise
             trouble = exc  # what was asked until then is not thrown away
-            found.rest_untold(clauses, "", UNASKED)
+            findings.rest_untold(clauses, "", UNASKED)
     for suite, words, params in variants:
         try:
             if isinstance(trouble, KeyboardInterrupt) or (trouble and wanted.interfaces):
-                _leave_out(bound, suite, words, wanted, found)
+                _leave_out(bound, suite, words, wanted, findings)
             else:
-                _vary(bound, suite, words, params, wanted, keep, found, say)
+                _vary(bound, suite, words, params, wanted, keep, findings, say)
         except KeyboardInterrupt as exc:
-            if not found.rows:
+            if not findings.rows:
                 raise
             trouble = exc
-            _leave_out(bound, suite, words, wanted, found)
-    if not found.rows:
+            _leave_out(bound, suite, words, wanted, findings)
+    if not findings.rows:
         raise UsageError("no clause has such a name", "`v6t audit --list` shows them")
-    return Done(record(found.rows), found.frames, trouble)
+    return Done(record(findings.rows), findings.frames, trouble)
 
 
 def precheck(bound: BoundRun, say: Say) -> list[Finding]:
@@ -241,10 +243,10 @@ def precheck(bound: BoundRun, say: Say) -> list[Finding]:
     Raises:
         UsageError: no suite applies, or this device cannot be asked with single frames.
     """
-    clauses, found = suites.core(bound.technology), _Findings()
+    clauses, findings = suites.core(bound.technology), _Findings()
     with probed(bound, None, Listening(), None, say) as device:
-        _ask(device, clauses, "", bound, found, say)
-    return [f for f in found.rows if f.verdict == DEVIATES]
+        _ask(device, clauses, "", bound, findings, say)
+    return [f for f in findings.rows if f.verdict == DEVIATES]
 
 
 def asked_of(bound: BoundRun, names: Sequence[str]) -> tuple[BoundRun, suites.Asked]:
@@ -290,10 +292,12 @@ def further(bound: BoundRun, params: Mapping[str, Any]) -> BoundRun:
     return changed
 
 
-def _leave_out(bound: BoundRun, suite: Suite, words: str, wanted: Wanted, found: _Findings) -> None:
+def _leave_out(
+    bound: BoundRun, suite: Suite, words: str, wanted: Wanted, findings: _Findings
+) -> None:
     """A further configuration of which nothing more is asked."""
     clauses = [c for c in suite.varied(bound.technology, words) if wanted.keeps(c)]
-    found.rest_untold(clauses, words, UNASKED)
+    findings.rest_untold(clauses, words, UNASKED)
 
 
 def _vary(
@@ -303,7 +307,7 @@ def _vary(
     params: Mapping[str, Any],
     wanted: Wanted,
     keep: Path | None,
-    found: _Findings,
+    findings: _Findings,
     say: Say,
 ) -> None:
     """One further configuration; one that cannot be had leaves its clauses untold."""
@@ -314,11 +318,11 @@ def _vary(
         changed = further(bound, params)
         clauses = [c for c in suite.varied(changed.technology, words) if wanted.keeps(c)]
         with probed(changed, wanted.interfaces, wanted.listening, keep, say) as device:
-            _ask(device, clauses, words, changed, found, say)
+            _ask(device, clauses, words, changed, findings, say)
     except UsageError as exc:
-        found.rest_untold(clauses, words, f"not with this device: {exc.message}")
+        findings.rest_untold(clauses, words, f"not with this device: {exc.message}")
     except DutError as exc:
-        found.rest_untold(clauses, words, f"the device was not configured: {exc.message}")
+        findings.rest_untold(clauses, words, f"the device was not configured: {exc.message}")
 
 
 def _ask(
@@ -326,7 +330,7 @@ def _ask(
     clauses: Iterable[Clause],
     variant: str,
     bound: BoundRun,
-    found: _Findings,
+    findings: _Findings,
     say: Say,
 ) -> None:
     for clause in clauses:
@@ -334,7 +338,7 @@ def _ask(
         # one that undid its configuration meanwhile, or was started anew, deviates from nothing and
         # conforms to nothing: who is off drops all that must be dropped
         device.check()
-        finding = found.add(outcome, variant, bound.technology.links)
+        finding = findings.add(outcome, variant, bound.technology.links)
         if finding.verdict != "conforms":
             say(f"{clause.name}: {finding.verdict}: {finding.got}")
         if outcome.judgement.ended:
@@ -380,10 +384,10 @@ def write(record: Audit, frames: Sequence[bytes], out: Path) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    made = document(record)
+    report = document(record)
     texts = {
-        "html": to_html(made),
-        "md": to_markdown(made),
+        "html": to_html(report),
+        "md": to_markdown(report),
         "junit": to_junit(record),
     }
     try:

@@ -142,8 +142,8 @@ def _in_lab(
 ) -> Iterator[ProbedDevice]:
     if bound.driver.absent:
         raise UsageError("there is no device to audit", "name a driver with --dut")
-    made = bound.driver.probed_device(bound.device, bound.intent, keep, say)
-    bed = Bed(links, made)
+    device = bound.driver.probed_device(bound.device, bound.intent, keep, say)
+    bed = Bed(links, device)
     try:
         prober = bound.tester.prober(links, bed)
         if prober is None:
@@ -261,10 +261,10 @@ class SocketProber:
 
     def exchange(self, frames: Sequence[Sided], wait_s: float, quiet_s: float) -> list[Sided]:
         """See the protocol."""
-        found: list[Sided] = self._worker.ask(
+        heard: list[Sided] = self._worker.ask(
             "exchange", frames=frames, wait_s=wait_s, quiet_s=quiet_s, deadline_s=wait_s + 30
         )
-        return found
+        return heard
 
     def close(self) -> None:
         """End the process."""

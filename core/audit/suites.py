@@ -61,9 +61,9 @@ def core(technology: Technology) -> list[Clause]:
         UsageError: there are none for this technology.
     """
     advice = "leave out --audit"
-    found = asked(chosen(()), technology, advice)
-    ends = tuple(end for suite in found.suites for end in suite.core)
-    clauses = [clause for clause in found.clauses if clause.name.endswith(ends)]
+    selection = asked(chosen(()), technology, advice)
+    ends = tuple(end for suite in selection.suites for end in suite.core)
+    clauses = [clause for clause in selection.clauses if clause.name.endswith(ends)]
     if not clauses:
         raise UsageError(f"no clause of {technology.name} is asked before a run", advice)
     return clauses
@@ -81,12 +81,12 @@ def asked(suites: Sequence[Suite], technology: Technology, advice: str = _KNOWN)
         UsageError: none does.
         ExtensionError: two clauses have one name.
     """
-    found = [(suite, tuple(suite.clauses(technology))) for suite in suites]
-    applying = tuple(suite for suite, clauses in found if clauses)
+    by_suite = [(suite, tuple(suite.clauses(technology))) for suite in suites]
+    applying = tuple(suite for suite, clauses in by_suite if clauses)
     if not applying:
-        said = ", ".join(suite.name for suite in suites)
-        raise UsageError(f"no clause is known for {technology.name} ({said})", advice)
-    clauses = tuple(clause for _, some in found for clause in some)
+        names = ", ".join(suite.name for suite in suites)
+        raise UsageError(f"no clause is known for {technology.name} ({names})", advice)
+    clauses = tuple(clause for _, some in by_suite for clause in some)
     names_ = [clause.name for clause in clauses]
     twice = next((n for n in names_ if names_.count(n) > 1), None)
     if twice is not None:

@@ -41,11 +41,11 @@ class BurstSettings(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_earlier_versions(cls, given: Any) -> Any:
+    def _of_earlier_versions(cls, values: Any) -> Any:
         """Searches of earlier versions began with short bursts, and their run files said so."""
-        if isinstance(given, dict):
-            return {k: v for k, v in given.items() if k != "first_frames"}
-        return given
+        if isinstance(values, dict):
+            return {k: v for k, v in values.items() if k != "first_frames"}
+        return values
 
 
 class BackToBack(BurstPresentation, Benchmark[BurstRecord, BurstSettings]):

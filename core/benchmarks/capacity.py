@@ -65,8 +65,8 @@ class Capacity(CapacityPresentation, OfConnections[CapacityRecord, CapacitySetti
 
     def most_connections(self, bound: BoundRun) -> int:
         """As many as the search may ask for."""
-        given, there = self.own(bound).most, bound.technology.combinations
-        return there if given is None else min(there, given)
+        most, there = self.own(bound).most, bound.technology.combinations
+        return there if most is None else min(there, most)
 
     def check(self, bound: BoundRun) -> None:
         """Refuse shares in the wrong order, and more connections than there can be."""

@@ -54,8 +54,8 @@ class Churn(ChurnPresentation, AtShare[ChurnRecord, ChurnSettings]):
 
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """The throughput and the establishment rate, unless they are given."""
-        given = self.own(bound).connections_cps is not None
-        return (*super().follows(bound), *(() if given else (RATE,)))
+        has_rate = self.own(bound).connections_cps is not None
+        return (*super().follows(bound), *(() if has_rate else (RATE,)))
 
     def check(self, bound: BoundRun) -> None:
         """Refuse a run without a device: the tester alone keeps no connections."""
@@ -90,12 +90,12 @@ class Churn(ChurnPresentation, AtShare[ChurnRecord, ChurnSettings]):
     ) -> ChurnSpec:
         own = self.own(point.bound)
         tcp: TcpSettings = self.shared(point.bound, "tcp")
-        wait_s = max(point.procedure.residual_wait_s, tcp.asked.waited_s)
+        wait_s = max(point.procedure.residual_wait_s, tcp.for_trials.waited_s)
         return ChurnSpec(
             conditions=point.conditions(residual_wait_s=wait_s),
             rate_fps=rate[0],
             rate_source=rate[1],
-            churn=Connecting(connections[0], tcp.asked),
+            churn=Connecting(connections[0], tcp.for_trials),
             churn_source=connections[1],
             duration_s=own.duration_s,
             tags=own.tags,

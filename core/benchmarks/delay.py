@@ -81,8 +81,8 @@ class Delay(Benchmark[DelayRecord, D]):
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """The throughput, unless the rate is given."""
         s = self.own(bound)
-        given = s.rate_fps is not None or s.rate_bps is not None
-        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not given)
+        has_rate = s.rate_fps is not None or s.rate_bps is not None
+        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
 
     def check(self, bound: BoundRun) -> None:
         """Refuse adaptive repetition, and rates above what the medium carries."""
@@ -114,9 +114,9 @@ class Delay(Benchmark[DelayRecord, D]):
     def run(self, point: MeasurementPoint) -> Measured:
         """A stream per repetition at the given rate, or at the throughput (LAT-01)."""
         rate_fps, source = point.throughput()
-        given = self.own(point.bound).given_fps(point.sizes.longest)
-        if given is not None:
-            rate_fps, source = given, "given"
+        fixed_fps = self.own(point.bound).given_fps(point.sizes.longest)
+        if fixed_fps is not None:
+            rate_fps, source = fixed_fps, "given"
         if not rate_fps:
             why = "no rate passed, so there is no rate to measure at"
             return self.nothing(point, why, point.said)
@@ -170,8 +170,8 @@ class Latency(LatencyPresentation, Delay[LatencySettings]):
         super().check(bound)
         s = self.own(bound)
         for size, longest, media in _media(bound):
-            given = s.given_fps(longest)
-            rate = media if given is None else min(given, media)
+            fixed_fps = s.given_fps(longest)
+            rate = media if fixed_fps is None else min(fixed_fps, media)
             problem = latency.misfit(s.tags, s.first_tag_s, s.duration_s, rate)
             if problem:
                 raise UsageError(

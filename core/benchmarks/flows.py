@@ -72,13 +72,13 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
     def needs(self, bound: BoundRun) -> frozenset[Ability]:
         """Flows that begin together are nothing special."""
         own = self.own(bound)
-        found: set[Ability] = {"flow-starts"} if "successive" in own.starts else set()
+        abilities: set[Ability] = {"flow-starts"} if "successive" in own.starts else set()
         for each in self.carries_out(bound):
             needs = each.needs(bound)
-            found |= needs
+            abilities |= needs
             if each.incremental and needs and {"successive"} <= {*own.starts} & {*own.also_starts}:
-                found.add("timed-flow-starts")
-        return frozenset(found)
+                abilities.add("timed-flow-starts")
+        return frozenset(abilities)
 
     def carries_out(self, bound: BoundRun) -> Sequence[Benchmark[Any, Any]]:
         """What it measures beside the throughput."""
@@ -141,14 +141,14 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         """One flow first, then each number of flows with each way to begin."""
         if point.bound.settings.connects and not rate(point)[0]:
             return self.nothing(point, "no connection rate passed", point.said)
-        found, rows, further = [], [], []
+        points, rows, further = [], [], []
         at = point
         for each in self._points(point):
             at = self._varied(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.say(f"{at.sizes.label} octets, {at.mode}: {words}")
             result = measure_throughput(self._spec(at, each), at.measure, at.watch)
-            found.append((each, search_record(at, result)))
+            points.append((each, search_record(at, result)))
             rows += flow_rows(each, result)
             measured = replace(
                 at,
@@ -157,9 +157,9 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
             )
             for benchmark in self._beside(point, each):
                 at.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
-                further.append(_found(benchmark, each, benchmark.run(measured).record))
+                further.append(_further_figures(benchmark, each, benchmark.run(measured).record))
         interval_s = self.own(point.bound).interval_s
-        record = flows_record(found, interval_s=interval_s, conditions=at.said, further=further)
+        record = flows_record(points, interval_s=interval_s, conditions=at.said, further=further)
         return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
 
     def _varied(self, point: MeasurementPoint, each: FlowPoint) -> MeasurementPoint:
@@ -176,8 +176,8 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         own = self.own(point.bound)
         if each.flows > 1 and each.start not in own.also_starts:
             return ()
-        found = self.carries_out(point.bound)
-        return [b for b in found if b.incremental or each.start == "together"]
+        benchmarks = self.carries_out(point.bound)
+        return [b for b in benchmarks if b.incremental or each.start == "together"]
 
     def _within(self, point: Point, each: FlowPoint) -> dict[str, Any]:
         starts = flow_starts(each, self.own(point.bound).interval_s)
@@ -194,7 +194,9 @@ class Flows(FlowsPresentation, Benchmark[FlowsRecord, FlowSettings]):
         return flow_spec(spec, each, self.own(point.bound).interval_s)
 
 
-def _found(benchmark: Benchmark[Any, Any], point: FlowPoint, record: Record) -> FurtherFound:
+def _further_figures(
+    benchmark: Benchmark[Any, Any], point: FlowPoint, record: Record
+) -> FurtherFound:
     quantities = benchmark.reported(record) if record.measured else ()
     rate = record.offered[0] if len(record.offered) == 1 else None
     return FurtherFound(

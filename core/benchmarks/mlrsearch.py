@@ -106,7 +106,7 @@ class MlrSearch(MlrPresentation, Benchmark[MlrRecord, MlrSettings]):
     def goals(self, bound: BoundRun) -> tuple[Goal, ...]:
         """With everything decided."""
         trial_s = bound.settings.procedure.trial_duration_s
-        return tuple(given.goal(trial_s) for given in self.own(bound).goals)
+        return tuple(goal.goal(trial_s) for goal in self.own(bound).goals)
 
     def check(self, bound: BoundRun) -> None:
         """Refuse durations in the wrong order, and goals that nobody can tell apart."""

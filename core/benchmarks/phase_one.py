@@ -36,9 +36,9 @@ def phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
 
 def upper_bound(point: Point) -> tuple[float, str]:
     """Highest connection rate that makes sense, and why."""
-    given = point.procedure.connections.upper_cps
-    if given is not None and given < point.limit_fps:
-        return given, "given"
+    upper_cps = point.procedure.connections.upper_cps
+    if upper_cps is not None and upper_cps < point.limit_fps:
+        return upper_cps, "given"
     return point.limit_fps, point.limit_reason
 
 
@@ -74,8 +74,8 @@ def share_of(
     if given_cps is not None:
         return given_cps, "given"
     rates = point.found.get(benchmark, ())
-    found = percentile(rates, 1) if rates else 0.0
-    return found * share, f"{share:.0%} of P1 of the {words}"
+    rate = percentile(rates, 1) if rates else 0.0
+    return rate * share, f"{share:.0%} of P1 of the {words}"
 
 
 def rate_search(
@@ -98,8 +98,10 @@ def rate_search(
 
 def search_cost(point: Point, spec: ConnectionRateSpec) -> Cost:
     """All searches, at half of the highest rate offered."""
-    asked = spec.phase_one.connections(spec.connections, assumed_most(point))
-    return filling_cost(point, spec.conditions.pause_s, [asked]) * (spec.repetitions * spec.steps)
+    connections = spec.phase_one.connections(spec.connections, assumed_most(point))
+    return filling_cost(point, spec.conditions.pause_s, [connections]) * (
+        spec.repetitions * spec.steps
+    )
 
 
 def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPoint | None:
@@ -113,28 +115,28 @@ def prepared(point: MeasurementPoint, flows: int | None = None) -> MeasurementPo
     rate_cps, source = rate(point)
     if not rate_cps:
         return None
-    asked = phase_one_settings(point.procedure).connections(flows or c.count, rate_cps)
-    asked = replace(asked, reading="linear" if flows else c.reading, alpha=None)
+    connections = phase_one_settings(point.procedure).connections(flows or c.count, rate_cps)
+    connections = replace(connections, reading="linear" if flows else c.reading, alpha=None)
     if flows:
-        asked = replace(asked, entries=None)
-    measure = Prepared(point.measure, asked, c.retakes)
-    said = {
-        **asdict(asked),
+        connections = replace(connections, entries=None)
+    measure = Prepared(point.measure, connections, c.retakes)
+    conditions = {
+        **asdict(connections),
         "rate_source": source,
-        "delay_s": asked.filling_s + asked.wait_s + asked.gap_s,
+        "delay_s": connections.filling_s + connections.wait_s + connections.gap_s,
         **setup_of(point.bound.technology),
     }
     return replace(
-        point, measure=measure, find=measure.found(point.find), also={"connections": said}
+        point, measure=measure, find=measure.finder(point.find), also={"connections": conditions}
     )
 
 
 def with_phase_one(point: Point, cost: Cost) -> Cost:
     """The cost of trials that get connections first; kept ones are made once."""
     c = point.procedure.connections
-    made = replace(phase_one_settings(point.procedure), alpha=None)
-    asked = made.connections(c.count, assumed_rate(point))
-    own_s, beyond_s = asked.lasting_s + c.gap_ms / 1000, emptying_s(point, c.count)
+    settings = replace(phase_one_settings(point.procedure), alpha=None)
+    connections = settings.connections(c.count, assumed_rate(point))
+    own_s, beyond_s = connections.lasting_s + c.gap_ms / 1000, emptying_s(point, c.count)
     if c.keep:
         once_s = own_s + beyond_s
         return cost + Cost(0, once_s, beyond_s=once_s, once_s=once_s)
@@ -143,10 +145,10 @@ def with_phase_one(point: Point, cost: Cost) -> Cost:
 
 def filling_cost(point: Point, pause_s: float, connections: Iterable[Connections]) -> Cost:
     """Trials that are phase 1 and nothing else, each after the table was emptied."""
-    asked = list(connections)
-    beyond_s = sum(emptying_s(point, one.count) for one in asked)
-    own_s = sum(pause_s + one.lasting_s for one in asked)
-    return Cost(len(asked), own_s + beyond_s, beyond_s=beyond_s)
+    fillings = list(connections)
+    beyond_s = sum(emptying_s(point, one.count) for one in fillings)
+    own_s = sum(pause_s + one.lasting_s for one in fillings)
+    return Cost(len(fillings), own_s + beyond_s, beyond_s=beyond_s)
 
 
 def emptying_s(point: Point, connections: int) -> float:
@@ -156,14 +158,14 @@ def emptying_s(point: Point, connections: int) -> float:
 
 def setup_of(plugin: Technology) -> dict[str, Any]:
     """Ranges of the connections and which device is stateful, for the report (ST-14, DD-04)."""
-    found: Any = plugin
+    technology: Any = plugin
     names = ("initiator_ports", "responder_ports", "initiator_count", "responder_count")
-    dumped: Mapping[str, Any] = found.params.model_dump(mode="json")
+    dumped: Mapping[str, Any] = technology.params.model_dump(mode="json")
     return {
         **{name: dumped[name] for name in names if name in dumped},
-        "combinations": found.combinations,
-        "initiator_endpoints": found.endpoints,
-        "usual_timeout_s": found.usual_timeout_s,
-        "mapping": found.mapping,
-        "devices": [{"name": r.name, "stateful": r.stateful} for r in found.roles],
+        "combinations": technology.combinations,
+        "initiator_endpoints": technology.endpoints,
+        "usual_timeout_s": technology.usual_timeout_s,
+        "mapping": technology.mapping,
+        "devices": [{"name": r.name, "stateful": r.stateful} for r in technology.roles],
     }

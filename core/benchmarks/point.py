@@ -145,7 +145,7 @@ class Point:
     def conditions(self, **changes: Any) -> Conditions:
         """What holds for every trial of the point, and what one benchmark changes of it."""
         p = self.procedure
-        given = Conditions(
+        conditions = Conditions(
             ipv6_frame_size=self.sizes.ipv6,
             ipv4_frame_size=self.sizes.ipv4,
             mix=self.sizes.mix,
@@ -156,7 +156,7 @@ class Point:
             sending_time_tolerance=p.sending_time_tolerance,
             invalid_retries=p.invalid_retries,
         )
-        return replace(given, **{**self.within, **changes})
+        return replace(conditions, **{**self.within, **changes})
 
 
 @dataclass(frozen=True)

@@ -131,18 +131,18 @@ class Resolution(ResolutionPresentation, Benchmark[ResolutionRecord, ResolutionS
         own, p = self.own(point.bound), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
-        asked = Queries(cached / 100, aaaa / 100, own.timeout_s, own.cached_names)
+        queries = Queries(cached / 100, aaaa / 100, own.timeout_s, own.cached_names)
         conditions = point.conditions(
-            queries=asked,
+            queries=queries,
             residual_wait_s=max(own.timeout_s, p.residual_wait_s),
             # a device that was asked too much goes on working on it for a while
             pause_s=max(own.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
         usual = search_spec(point, conditions)
-        given: dict[str, Any] = {f.name: getattr(usual, f.name) for f in fields(usual)}
+        values: dict[str, Any] = {f.name: getattr(usual, f.name) for f in fields(usual)}
         return ResolutionSpec(
-            **given
+            **values
             | {
                 "conditions": replace(usual.conditions, bound_fps=upper),
                 "upper_bound_fps": upper,

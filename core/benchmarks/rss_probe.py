@@ -62,7 +62,7 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
 
     def run(self, point: MeasurementPoint) -> Measured:
         """All cases, then what follows from them."""
-        found: dict[Case, ThroughputRecord] = {}
+        by_case: dict[Case, ThroughputRecord] = {}
         rows = []
         at = point
         for case in CASES:
@@ -71,8 +71,8 @@ class RssProbe(ProbePresentation, Benchmark[ProbeRecord, StrictModel]):
             at.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
             spec = search_spec(at, at.conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)
-            found[case] = search_record(at, result)
+            by_case[case] = search_record(at, result)
             rows += probe_rows(case, result)
-        limited = [case for case, record in found.items() if record.tester_limited]
-        advice = advise({case: record.median for case, record in found.items()}, limited)
-        return Measured(probe_record(found, advice, conditions=at.said), rows)
+        limited = [case for case, record in by_case.items() if record.tester_limited]
+        advice = advise({case: record.median for case, record in by_case.items()}, limited)
+        return Measured(probe_record(by_case, advice, conditions=at.said), rows)

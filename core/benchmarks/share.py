@@ -33,8 +33,8 @@ class AtShare(Benchmark[R, S]):
 
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """The throughput, unless the rate is given."""
-        given = self.own(bound).rate_fps is not None
-        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not given)
+        has_rate = self.own(bound).rate_fps is not None
+        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
 
     def rate(self, point: MeasurementPoint) -> tuple[float, str]:
         """Frames per second per direction, and where that is from; 0.0 if no rate passed."""

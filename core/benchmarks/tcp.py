@@ -75,7 +75,7 @@ class TcpSettings(StrictModel):
     """That rate as a share of P1 of the measured maximum."""
 
     @property
-    def asked(self) -> Tcp:
+    def for_trials(self) -> Tcp:
         """What trials are told."""
         return Tcp(self.object_octets, self.timeout_s, self.retransmissions, self.closing)
 
@@ -90,8 +90,8 @@ class OfTcp(OfConnections[R, S]):
 
     def tcp(self, bound: BoundRun) -> TcpSettings:
         """How connections are made."""
-        found: TcpSettings = self.shared(bound, "tcp")
-        return found
+        settings: TcpSettings = self.shared(bound, "tcp")
+        return settings
 
     def follows(self, bound: BoundRun) -> tuple[str, ...]:
         """Nothing with UDP."""
@@ -114,8 +114,8 @@ class OfTcp(OfConnections[R, S]):
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
 
     def _phase_one(self, point: Point) -> PhaseOneSettings:
-        asked = self.tcp(point.bound).asked
-        return replace(phase_one_settings(point.procedure), wait_s=asked.waited_s, tcp=asked)
+        tcp = self.tcp(point.bound).for_trials
+        return replace(phase_one_settings(point.procedure), wait_s=tcp.waited_s, tcp=tcp)
 
 
 class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
@@ -137,7 +137,7 @@ class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
         record = tcp_rate_record(
             result,
             point.find,
-            tcp=self.tcp(point.bound).asked,
+            tcp=self.tcp(point.bound).for_trials,
             setup=setup_of(point.bound.technology),
             conditions=point.said,
             capacity_cps=point.tester_capacity.rate_fps,
@@ -181,8 +181,8 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
 
     def most_connections(self, bound: BoundRun) -> int:
         """As many as the search may ask for."""
-        given, there = self.own(bound).most, bound.technology.combinations
-        return there if given is None else min(there, given)
+        most, there = self.own(bound).most, bound.technology.combinations
+        return there if most is None else min(there, most)
 
     def check(self, bound: BoundRun) -> None:
         """Refuse more connections than there can be."""
@@ -205,12 +205,12 @@ class TcpCapacity(TcpCapacityPresentation, OfTcp[TcpCapacityRecord, TcpCapacityS
             counts.append(min(2 * counts[-1], search.most))
         width = max(1, counts[-1] - (counts[-2] if len(counts) > 1 else 0))
         counts += [search.most] * math.ceil(math.log2(max(1.0, width / search.error)))
-        asked = [search.phase_one.connections(n, search.upper_bound_cps) for n in counts]
+        connections = [search.phase_one.connections(n, search.upper_bound_cps) for n in counts]
         aging = replace(spec.tcp, aging_s=spec.aging_s)
-        last = [replace(asked[-1], tcp=aging)] * 2
+        last = [replace(connections[-1], tcp=aging)] * 2
         pause_s = search.conditions.pause_s
         # every other number is tried a second time
-        return filling_cost(point, pause_s, asked) * _STEPS_PER_FAILURE + filling_cost(
+        return filling_cost(point, pause_s, connections) * _STEPS_PER_FAILURE + filling_cost(
             point, pause_s, last
         )
 

@@ -47,10 +47,10 @@ def syn_medium(bound: BoundRun) -> tuple[FramePair, int]:
 def opening(bound: BoundRun, measure: Measure) -> Measure:
     """In loopback, for the tester's own capacity: it opens connections and asks for objects in them."""
     settings: Any = bound.settings.procedure
-    tcp = settings.tcp.asked
+    tcp = settings.tcp.for_trials
 
     def measured(trial: Trial) -> TrialResult:
-        asked = Connections(
+        connections = Connections(
             trial.frames,
             trial.rate_fps,
             wait_s=tcp.waited_s,
@@ -58,7 +58,7 @@ def opening(bound: BoundRun, measure: Measure) -> Measure:
             purpose="establish",
             tcp=tcp,
         )
-        return _worse(measure(_with(trial, asked)))
+        return _worse(measure(_with(trial, connections)))
 
     return measured
 
@@ -71,8 +71,8 @@ def _worse(result: TrialResult) -> TrialResult:
     """Both phases are judged as one direction: the one that lost more, or took longer."""
 
     def missing(way: str) -> tuple[int, float]:
-        found = result.directions[way]
-        return found.total("required") - found.total("received"), found.sending_time_s
+        direction = result.directions[way]
+        return direction.total("required") - direction.total("received"), direction.sending_time_s
 
     worst = max(result.directions, key=missing)
     return replace(result, directions={"forward": result.directions[worst]})

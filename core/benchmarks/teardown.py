@@ -45,8 +45,8 @@ class Teardown(TeardownPresentation, Benchmark[TeardownRecord, TeardownSettings]
     def cost(self, point: Point) -> Cost:
         """Filling the table, and emptying it."""
         spec = self._spec(point, assumed_rate(point), "assumed")
-        asked = spec.phase_one.connections(spec.connections, spec.rate_cps)
-        return filling_cost(point, spec.conditions.pause_s, [asked]) * spec.repetitions
+        connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
+        return filling_cost(point, spec.conditions.pause_s, [connections]) * spec.repetitions
 
     def run(self, point: MeasurementPoint) -> Measured:
         """Fill and empty, as often as asked."""

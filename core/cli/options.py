@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds, registry
 from v6t.core.cli import shell_completion
 from v6t.core.cli.shell_completion import plugin_names
 from v6t.core.modifiers.base import MODIFIERS
@@ -134,7 +134,7 @@ def run_flags(command: F) -> F:
             callback=names,
             metavar="NAMES",
             shell_complete=shell_completion.benchmarks,
-            help=f"What to measure, separated by commas: {', '.join(registry.names())}; "
+            help=f"What to measure, separated by commas: {', '.join(kinds.names())}; "
             f"{registry.ALL}: everything that suits the technology.",
         ),
         click.option(
@@ -216,7 +216,7 @@ def _of_settings(taken: Collection[str]) -> Iterator[Callable[[Any], Any]]:
     from v6t.core.config.settings import ProcedureSettings
     from v6t.profiles.described import descriptions
 
-    models: dict[str, type[BaseModel]] = {"": ProcedureSettings, **registry.sections()}
+    models: dict[str, type[BaseModel]] = {"": ProcedureSettings, **kinds.sections()}
     for flag, settings in _flags().items():
         section, _, name = settings[0].rpartition(".")
         if flag not in taken:
@@ -229,7 +229,7 @@ def _flags() -> dict[str, list[str]]:
     from v6t.core.config.settings import ProcedureSettings
 
     own = {flag: [name] for flag, name in flags_in(ProcedureSettings)}
-    return {**own, **registry.flags()}
+    return {**own, **kinds.flags()}
 
 
 def _opts(decorators: Iterable[Callable[[Any], Any]]) -> set[str]:

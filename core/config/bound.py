@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.technology import links_of, on_device, params_of
@@ -75,7 +75,7 @@ class BoundRun:
             intent = replace(intent, settings={**intent.settings, "reconfigures": True})
         if self.modifier is not None and self.modifier.settings:
             intent = replace(intent, settings={**intent.settings, **self.modifier.settings})
-        if not any(registry.load(name).fills_table for name in run.benchmarks) or not run.connects:
+        if not any(kinds.load(name).fills_table for name in run.benchmarks) or not run.connects:
             return intent
         sessions = {"sessions": run.procedure.connections.count}
         return replace(intent, settings={**intent.settings, **sessions})
@@ -83,7 +83,7 @@ class BoundRun:
     @property
     def reconfigures(self) -> bool:
         """Something of the device is added, changed and removed under traffic."""
-        return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
+        return any(kinds.load(name).reconfigures for name in self.settings.benchmarks)
 
     @cached_property
     def oracle(self) -> Oracle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds, registry
 from v6t.core.config.connection_checks import on_tester
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
@@ -35,13 +35,13 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
         run: the run.
         tester: what the tester says of itself.
     """
-    found = [
+    cautions = [
         f"port {port} was taken by force from {owner}"
         for port, owner in ((tester or {}).get("displaced") or {}).items()
     ]
     ports = (tester or {}).get("ports") or []
-    found += _of_hosts(run, ports, (tester or {}).get("clock_source"))
-    found += [
+    cautions += _of_hosts(run, ports, (tester or {}).get("clock_source"))
+    cautions += [
         f"port {p['index']} of the tester has the MAC address {p['hw_mac']}, but links say tester_mac "
         f"{p['tester_mac']}: a NIC may drop frames to another address than its own"
         for p in ports
@@ -54,11 +54,11 @@ def of_medium(run: ResolvedRun, tester: Mapping[str, Any] | None) -> list[str]:
     slowest = min(speeds, default=run.line_rate_bps)
     if slowest < run.line_rate_bps:
         return [
-            *found,
+            *cautions,
             f"line_rate is {run.line_rate_bps / 1e9:g} Gbit/s, but a port of the tester has "
             f"{slowest / 1e9:g} Gbit/s: set line_rate to the slowest medium",
         ]
-    return found
+    return cautions
 
 
 def _of_hosts(run: ResolvedRun, ports: Sequence[Mapping[str, Any]], clock: object) -> Iterator[str]:
@@ -101,11 +101,11 @@ def _settings(bound: BoundRun) -> Iterator[str]:
     preset = procedure_model().model_validate(procedure_of(run.preset))
     measured = registry.wanted(bound)
     wanted = [*measured, *(part for b in measured for part in b.carries_out(bound))]
-    for name in registry.sections():
+    for name in kinds.sections():
         if getattr(p, name) != getattr(preset, name) and all(
             name not in b.sections() for b in wanted
         ):
-            whose = registry.of_section(name)
+            whose = kinds.of_section(name)
             yield (
                 f"procedure.{name} is set, but has no effect: {' and '.join(whose)} "
                 f"{'is' if len(whose) == 1 else 'are'} not measured (--measure)"

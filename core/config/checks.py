@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from v6t.core.benchmarks import registry
+from v6t.core.benchmarks.kind import Phase
 from v6t.core.config.connection_checks import check_connections
 from v6t.procedures.search import mlr
 from v6t.procedures.trial import ABILITIES
@@ -12,6 +13,7 @@ from v6t.profiles.errors import EnvironmentLacking, UsageError
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
+    from v6t.core.modifiers.base import Modifier
     from v6t.drivers.tester import Tester
 
 
@@ -22,10 +24,10 @@ def check_measures(bound: BoundRun) -> None:
         UsageError: the first that cannot.
     """
     p = bound.settings.procedure
-    asked = [registry.load(name) for name in bound.settings.benchmarks]
-    check_connections(bound, asked)
-    for benchmark in asked:
-        if benchmark.alone and len(asked) > 1:
+    benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
+    check_connections(bound, benchmarks)
+    for benchmark in benchmarks:
+        if benchmark.alone and len(benchmarks) > 1:
             raise UsageError(
                 f"{benchmark.name} has a run of its own: its traffic varies more than that of "
                 "others",
@@ -40,6 +42,34 @@ def check_measures(bound: BoundRun) -> None:
         benchmark.check(bound)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
         raise UsageError("adaptive repetition: the most repetitions are below the fewest")
+
+
+def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
+    """Refuse a modifier that cannot go on beside this run.
+
+    Raises:
+        UsageError: saying why.
+    """
+    if bound.technology.exchange != "frames":
+        raise UsageError(
+            f"modifiers go on beside test frames, and {bound.technology.name} is a technology of "
+            f"{bound.technology.exchange}",
+            "leave the modifier out",
+        )
+    if not modifier.driven or bound.tester.simulates:
+        return
+    if not bound.driven:
+        raise UsageError(
+            f"the modifier {modifier.name} needs a device driver that carries it out",
+            "name one with --dut or in the testbed file",
+        )
+    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
+        if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
+            raise UsageError(
+                f"the modifier {modifier.name} goes on beside a stream, and {benchmark.name} sends none",
+                "leave one of them out",
+            )
+    modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
 
 def check_abilities(bound: BoundRun, tester: Tester) -> None:
@@ -58,10 +88,10 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
             f"the search 'mlrsearch' needs {mlr.wanted()}",
             "pip install 'v6t[mlrsearch]', or --search binary or fast",
         )
-    asked = [registry.load(name) for name in run.benchmarks]
-    for missing in filter(None, (benchmark.lacks() for benchmark in asked)):
+    benchmarks = [registry.load(name) for name in run.benchmarks]
+    for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):
         raise EnvironmentLacking(*missing)
-    if not run.connects and not any(b.needs(bound) for b in asked):
+    if not run.connects and not any(b.needs(bound) for b in benchmarks):
         return
     able = tester.abilities
     if run.connects and "connections" not in able:
@@ -69,7 +99,7 @@ def check_abilities(bound: BoundRun, tester: Tester) -> None:
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",
             "use --tester embedded or sim",
         )
-    for benchmark in asked:
+    for benchmark in benchmarks:
         lacking = sorted(benchmark.needs(bound) - able)
         if lacking:
             raise EnvironmentLacking(

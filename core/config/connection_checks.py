@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.benchmarks.base import Benchmark, Phase
 from v6t.core.benchmarks.phase_one import phase_one_settings
 from v6t.profiles.errors import UsageError
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> None:
+def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Refuse what cannot work with or without connections.
 
     Raises:
         UsageError: the first thing that cannot.
     """
     run, plugin = bound.settings, bound.technology
-    for benchmark in asked:
+    for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
-            fit = [b.name for b in registry.installed() if b.exchange == plugin.exchange]
+            fit = [b.name for b in kinds.installed() if b.exchange == plugin.exchange]
             raise UsageError(
                 f"{benchmark.name} is measured with {benchmark.exchange}, and {run.plugin} is a "
                 f"technology of {plugin.exchange}",
@@ -37,7 +37,7 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> 
                 "leave it out of --measure, or choose a stateful technology such as nat44",
             )
         if run.connects and benchmark.connections == "never":
-            others = [b.name for b in registry.installed() if b.connections != "never"]
+            others = [b.name for b in kinds.installed() if b.connections != "never"]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections", "one of " + ", ".join(others)
             )
@@ -45,7 +45,7 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> 
         return
     c = run.procedure.connections
     combinations = plugin.combinations
-    if any(b.fills_table for b in asked) and c.count > combinations:
+    if any(b.fills_table for b in benchmarks) and c.count > combinations:
         raise UsageError(
             f"phase 1 of {c.count} connections needs as many four-tuples, but the ranges give "
             f"{combinations}",
@@ -61,24 +61,24 @@ def check_connections(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> 
         raise UsageError(
             "one table entry has no order to be read in", "set connections.reading to fixed"
         )
-    for _ in on_tester(bound, asked):
+    for _ in on_tester(bound, benchmarks):
         pass
     _check_device(bound)
-    _check_timeout(bound, asked)
+    _check_timeout(bound, benchmarks)
 
 
-def on_tester(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> Iterator[str]:
+def on_tester(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> Iterator[str]:
     """What so many connections take on this tester.
 
     Raises:
         UsageError: it cannot have them.
     """
-    most = max((b.most_connections(bound) for b in asked), default=0)
-    needs = frozenset(n for b in asked if b.fills_table for n in b.needs(bound))
+    most = max((b.most_connections(bound) for b in benchmarks), default=0)
+    needs = frozenset(n for b in benchmarks if b.fills_table for n in b.needs(bound))
     yield from bound.tester.connections(most, needs)
 
 
-def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> None:
+def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """A device that is known to forget connections sooner than the shortest test can end.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
@@ -93,7 +93,7 @@ def _check_timeout(bound: BoundRun, asked: Sequence[Benchmark[Any, Any]]) -> Non
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = phase_one_settings(run.procedure).connections(c.count, rate_cps)
     needed_s = first.filling_s + first.wait_s + first.gap_s
-    if any(b.phase == Phase.STREAMS for b in asked):
+    if any(b.phase == Phase.STREAMS for b in benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
     if needed_s >= limit_s:
         raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.config.flags import laid_over
 
 Path = tuple[str, ...]
@@ -13,36 +13,36 @@ Path = tuple[str, ...]
 
 def moves() -> Iterator[tuple[Path, Path]]:
     """Where settings stood, and where they stand now."""
-    for benchmark in registry.installed():
+    for benchmark in kinds.installed():
         for former, now in benchmark.former_settings.items():
             yield tuple(former.split(".")), tuple(now.split("."))
 
 
-def moved(given: Mapping[str, Any]) -> dict[str, Any]:
+def moved(document: Mapping[str, Any]) -> dict[str, Any]:
     """The settings where they stand now; what is given there already wins.
 
     Args:
-        given: below ``procedure``, of whichever version.
+        document: below ``procedure``, of whichever version.
     """
-    values, found = dict(given), dict[str, Any]()
+    values, renamed = dict(document), dict[str, Any]()
     for former, now in moves():
         above, name = former[:-1], former[-1]
-        holder = _at(given, above)
+        holder = _at(document, above)
         if isinstance(holder, Mapping) and name in holder:
-            found = laid_over(found, _nested(now, holder[name]))
+            renamed = laid_over(renamed, _nested(now, holder[name]))
             values = _without(values, former)
-    return laid_over(found, values)
+    return laid_over(renamed, values)
 
 
-def as_written(given: Mapping[str, Any], path: Sequence[str | int]) -> tuple[str | int, ...]:
+def as_written(document: Mapping[str, Any], path: Sequence[str | int]) -> tuple[str | int, ...]:
     """Where a setting stands in what the user wrote.
 
     Args:
-        given: below ``procedure``, as written.
+        document: below ``procedure``, as written.
         path: of the setting today.
     """
     for former, now in moves():
-        if tuple(path[: len(now)]) == now and _at(given, former) is not None:
+        if tuple(path[: len(now)]) == now and _at(document, former) is not None:
             return (*former, *path[len(now) :])
     return tuple(path)
 
@@ -58,7 +58,7 @@ def _nested(path: Path, value: Any) -> dict[str, Any]:
 
 
 def _without(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    kept = {k: v for k, v in values.items() if k != path[0]}
+    rest = {k: v for k, v in values.items() if k != path[0]}
     if len(path) > 1 and path[0] in values:
-        kept[path[0]] = _without(values[path[0]], path[1:])
-    return kept
+        rest[path[0]] = _without(values[path[0]], path[1:])
+    return rest

@@ -26,30 +26,32 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     exact = [row for row in known if _parts(row) == wanted]
     if not wanted:
         return list(every_setting(plugin))
-    found = [row for row in known if _holds(_parts(row), wanted)]
-    if not found:
+    matches = [row for row in known if _holds(_parts(row), wanted)]
+    if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, _parts(row)[-1])))
         raise UsageError(
             f"there is no setting, benchmark or term '{name}'",
             meant(name, names)
             or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
         )
-    inner = [row for row in found if row.name.startswith((f"{name}.", f"{name}[]"))]
-    return exact[:1] + inner if exact and inner else exact or found
+    inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
+    return exact[:1] + inner if exact and inner else exact or matches
 
 
 def _benchmarks() -> Iterator[Setting]:
-    from v6t.core.benchmarks import registry
+    from v6t.core.benchmarks import kinds
 
-    for benchmark in registry.installed():
+    for benchmark in kinds.installed():
         keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
         settings = f" Its settings: {keys}." if keys else ""
         yield Setting(benchmark.name, "benchmark", "", f"{benchmark.summary}{settings}")
 
 
 def _terms() -> Iterator[Setting]:
-    for term, said in {**TERMS, **COMMON}.items():
-        yield Setting(term, "word of tables and figures", "", said[0].upper() + said[1:] + ".")
+    for term, meaning in {**TERMS, **COMMON}.items():
+        yield Setting(
+            term, "word of tables and figures", "", meaning[0].upper() + meaning[1:] + "."
+        )
 
 
 def every_setting(plugin: str | None = None) -> Iterator[Setting]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.explain import as_yaml
 from v6t.core.config.settings import Preset, ProcedureSettings, ResolvedRun
@@ -53,7 +53,7 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 
 def procedure_of(preset: Preset) -> dict[str, Any]:
     """Settings of a preset, with those of every installed benchmark."""
-    return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
+    return {**_COMMON[preset], **(kinds.quick() if preset == "quick" else {})}
 
 
 MODES: tuple[str, ...] = ("bidirectional", "forward", "reverse")
@@ -69,52 +69,52 @@ def caveats(bound: BoundRun) -> list[str]:
     """What must be said beside every number of this run."""
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.wanted(bound)
-    said = list(bound.tester.caveats())
+    texts = list(bound.tester.caveats())
     if bound.driver.absent:
-        said.append(
+        texts.append(
             "there is no device: the tester's ports are joined, and the numbers are its own"
         )
     if is_demonstration(run):
-        said.append(
+        texts.append(
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
             f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
         )
     if bound.technology.params.only_background:
-        said.append(
+        texts.append(
             "0 % foreground: native IPv6 through the device, the reference of a series of "
             "mixtures; nothing of the technology itself is measured"
         )
     if bound.modifier is not None:
         undone = bound.modifier.driven and bound.tester.simulates
-        said.append(
+        texts.append(
             f"under a modifier: {bound.modifier.words} ({bound.modifier.source})"
             + (": not carried out: the device is simulated" if undone else "")
         )
-    said += _of_mixes(bound)
-    said += bound.technology.cautions
-    said += _of_the_device(bound)
-    said += _of_searches(p)
-    said += dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))
+    texts += _of_mixes(bound)
+    texts += bound.technology.cautions
+    texts += _of_the_device(bound)
+    texts += _of_searches(p)
+    texts += dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
-        said.append(
+        texts.append(
             "connections of one trial serve the next while they are whole: phase 1 is not "
             "repeated for each"
         )
     adaptive = p.adaptive is not None and all("adaptive" in b.heeds for b in benchmarks)
     if p.repetitions < RFC_REPETITIONS and not adaptive:
-        said.append(
+        texts.append(
             f"{p.repetitions} repetition{'s' * (p.repetitions > 1)}, not the "
             f"{RFC_REPETITIONS} that RFC 8219 asks for"
         )
     if p.loss_tolerance:
-        said.append(f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero")
+        texts.append(f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero")
     if p.sending_time_tolerance > 1.001:
-        said.append(
+        texts.append(
             f"sending may take {p.sending_time_tolerance:g} times the trial (GEN-23: 1.00001)"
         )
     if not bound.tester.loops_back:
-        said.append("the tester's own capacity is not measured in this run; see `v6t selftest`")
-    return said
+        texts.append("the tester's own capacity is not measured in this run; see `v6t selftest`")
+    return texts
 
 
 def _of_the_device(bound: BoundRun) -> Iterator[str]:

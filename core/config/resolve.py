@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds, registry
 from v6t.core.benchmarks.settings import flags_in
 from v6t.core.config.bound import BoundRun
-from v6t.core.config.checks import check_measures
+from v6t.core.config.checks import check_measures, check_modifier
 from v6t.core.config.files import Flags, LinkFile, RunFile, TestbedFile
 from v6t.core.config.flags import expanded, laid_over
 from v6t.core.config.former_settings import as_written, moved
@@ -97,7 +97,7 @@ def resolve_and_bind(
         )
     benchmarks = listed(
         run_doc, "benchmarks", flags.benchmarks, run.benchmarks, plugin_type.default_benchmarks,
-        (*registry.names(), registry.ALL),
+        (*kinds.names(), registry.ALL),
     )  # fmt: skip
     notes: tuple[str, ...] = ()
     if registry.ALL in benchmarks:
@@ -109,11 +109,11 @@ def resolve_and_bind(
         testbed, flags, testbed_doc, own or REFERENCE, turned=initiator == "right"
     )
     suited = {k: v.value for k, v in driver.suited(name).items()}
-    given = overridden(plugin_type, suited, run.params)
+    own_params = overridden(plugin_type, suited, run.params)
     for benchmark in map(registry.load, benchmarks):
-        given = overridden(plugin_type, benchmark.parameters(plugin_type), given)
+        own_params = overridden(plugin_type, benchmark.parameters(plugin_type), own_params)
     try:
-        params = params_of(plugin_type, given, flags.params, run_doc)
+        params = params_of(plugin_type, own_params, flags.params, run_doc)
     except UsageError as exc:
         if run.plugin in (None, name) or not run.params:
             raise
@@ -123,7 +123,7 @@ def resolve_and_bind(
     sizes = _sizes(plugin, preset, flags.frame_sizes, run, run_doc)
     resolved = {
         "plugin": name,
-        "params": overridden(plugin_type, given, expanded(flags.params)),
+        "params": overridden(plugin_type, own_params, expanded(flags.params)),
         "suited": not_among(plugin_type, suited, [*run.params, *expanded(flags.params)]),
         "links_left": links["left"],
         "links_right": links["right"],
@@ -148,13 +148,8 @@ def resolve_and_bind(
         driver.check_intent(plugin.dut_intent())
     bound = BoundRun(checked, plugin, device, driver, tester, notes=notes)
     with within(None if flags.modifier else run_doc, ("modifier",)):
-        if bound.modifier is not None and plugin.exchange != "frames":
-            raise UsageError(
-                f"modifiers go on beside test frames, and {name} is a technology of {plugin.exchange}",
-                "leave the modifier out",
-            )
         if bound.modifier is not None:
-            bound.modifier.check(bound)
+            check_modifier(bound, bound.modifier)
     with within(None if flags.procedure or flags.procedure_texts else run_doc, ("procedure",)):
         check_measures(bound)
     return bound
@@ -189,23 +184,23 @@ def driver_named(testbed: Path | Document | None) -> str:
 def _read(model: type[Any], document: Document | None) -> Any:
     if document is None:
         return model()
-    given = set(document.data)
-    if given and model is RunFile and given <= set(TestbedFile.model_fields):
+    keys = set(document.data)
+    if keys and model is RunFile and keys <= set(TestbedFile.model_fields):
         raise UsageError(f"{document.path} is a testbed file", "give it as --testbed FILE")
-    if given and model is TestbedFile and given <= set(RunFile.model_fields):
+    if keys and model is TestbedFile and keys <= set(RunFile.model_fields):
         raise UsageError(f"{document.path} is a run file", "give it without --testbed")
     return validated(model, document.data, document)
 
 
-def _link(document: Document | None, side: str, given: LinkFile, default: Link) -> LinkSettings:
+def _link(document: Document | None, side: str, link: LinkFile, default: Link) -> LinkSettings:
     values = {
-        "tester_mac": given.tester_mac or default.tester_mac,
-        "dut_mac": given.dut_mac or default.dut_mac,
-        "vlan": given.vlan,
-        "mtu": default.mtu if given.mtu is None else given.mtu,
-        "answers": given.answers,
-        "learning": given.learning,
-        "background": _aside(document, side, given),
+        "tester_mac": link.tester_mac or default.tester_mac,
+        "dut_mac": link.dut_mac or default.dut_mac,
+        "vlan": link.vlan,
+        "mtu": default.mtu if link.mtu is None else link.mtu,
+        "answers": link.answers,
+        "learning": link.learning,
+        "background": _aside(document, side, link),
     }
     for name in ("tester_mac", "dut_mac"):
         octets = str(values[name]).split(":")
@@ -217,11 +212,11 @@ def _link(document: Document | None, side: str, given: LinkFile, default: Link) 
     return validated(LinkSettings, values, document, ("links", side))  # type: ignore[no-any-return]
 
 
-def _aside(document: Document | None, side: str, given: LinkFile) -> dict[str, Any] | None:
-    aside = given.background
+def _aside(document: Document | None, side: str, link: LinkFile) -> dict[str, Any] | None:
+    aside = link.background
     if aside is None:
         return None
-    if given.vlan is None or given.vlan == aside.vlan:
+    if link.vlan is None or link.vlan == aside.vlan:
         raise UsageError(
             f"{place_of(document, ('links', side, 'background'))}the {side} link needs a VLAN of its own "
             "beside that of the background",
@@ -306,16 +301,16 @@ def _dut(
     *,
     turned: bool = False,
 ) -> tuple[DutSettings, Driver]:
-    given = testbed.dut.driver or default
+    driver_name = testbed.dut.driver or default
     with within(None if flags.dut else document, ("dut", "driver")):
         known = (REFERENCE, *(n for n in driver_names() if n != REFERENCE))
-        (name,) = among(known, [flags.dut or given], "device driver")
+        (name,) = among(known, [flags.dut or driver_name], "device driver")
         kind = driver_type(name)
-    options = dict(testbed.dut.options) if name == given else {}
+    options = dict(testbed.dut.options) if name == driver_name else {}
     options = laid_over(options, kind.from_flags(options, expanded(flags.dut_params)))
     with within(None if flags.dut_params else document, ("dut", "options")):
-        made = make_driver(name, options, turned=turned)
-        return DutSettings(driver=name, options=options), made
+        driver = make_driver(name, options, turned=turned)
+        return DutSettings(driver=name, options=options), driver
 
 
 def _procedure(
@@ -339,19 +334,19 @@ def _procedure(
     )
 
 
-def _named(given: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
+def _named(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
     """Flags as the settings they stand for; those of benchmarks: of what is measured."""
     measured = {key for name in benchmarks for key in registry.load(name).sections()}
     own = dict(flags_in(ProcedureSettings))
     texts: dict[str, str] = {}
-    for flag, text in given.items():
+    for flag, text in flags.items():
         if flag in own:
             texts[own[flag]] = text
             continue
-        known = registry.flags()[flag]
+        known = kinds.flags()[flag]
         meant = [setting for setting in known if setting.partition(".")[0] in measured]
         if not meant:
-            whose = [name for s in known for name in registry.of_section(s.partition(".")[0])]
+            whose = [name for s in known for name in kinds.of_section(s.partition(".")[0])]
             raise UsageError(f"{flag} is for {', '.join(whose)}", "add one of them to --measure")
         if is_bit_rate(text):
             meant = [re.sub("_fps$", "_bps", setting) for setting in meant]

@@ -13,7 +13,7 @@ from ipaddress import IPv6Address, IPv6Interface
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.benchmarks.settings import AdaptiveSettings, ConnectionSettings, Flag
 from v6t.core.config.former_settings import moved
 from v6t.core.config.frame_sizes import FrameSize
@@ -110,9 +110,9 @@ class ProcedureSettings(StrictModel):
 
 def procedure_model() -> type[ProcedureSettings]:
     """The settings with those of every installed benchmark, each under its own key."""
-    sections = registry.sections()
+    sections = kinds.sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
-        whose = " and ".join(registry.of_section(name))
+        whose = " and ".join(kinds.of_section(name))
         raise ExtensionError(
             f"the settings of {whose} stand below procedure.{name}, where v6t's own are",
             "its author must choose another section",
@@ -125,10 +125,10 @@ def _composed(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[Proce
     fields: dict[str, Any] = {
         name: (model, Field(model(), description=summary(model))) for name, model in sections
     }
-    made: type[ProcedureSettings] = create_model(
+    model: type[ProcedureSettings] = create_model(
         "ProcedureSettings", __base__=ProcedureSettings, __doc__=ProcedureSettings.__doc__, **fields
     )
-    return made
+    return model
 
 
 def summary(model: type[StrictModel]) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def params_of(
     plugin: type[Technology],
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     flags: Mapping[str, str] | None = None,
     document: Document | None = None,
 ) -> PluginParams:
@@ -25,7 +25,7 @@ def params_of(
 
     Args:
         plugin: whose.
-        given: of the run file, or of an earlier run.
+        values: of the run file, or of an earlier run.
         flags: of the command line.
         document: the run file.
 
@@ -35,29 +35,29 @@ def params_of(
     flagged = expanded(flags or {})
     with within(None if flagged else document, ("params",)):
         checked = validated(
-            plugin.params_model, overridden(plugin, given, flagged), document, ("params",), flagged
+            plugin.params_model, overridden(plugin, values, flagged), document, ("params",), flagged
         )
     return checked  # type: ignore[no-any-return]
 
 
 def overridden(
-    plugin: type[Technology], given: Mapping[str, Any], above: Mapping[str, Any]
+    plugin: type[Technology], values: Mapping[str, Any], above: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Parameters with others in their place; one may stand there under its former name.
 
     Args:
         plugin: whose.
-        given: of the run file, or of an earlier run.
+        values: of the run file, or of an earlier run.
         above: what wins.
     """
-    kept = not_among(plugin, given, above)
-    return {**{k: v for k, v in given.items() if k in kept}, **above}
+    names = not_among(plugin, values, above)
+    return {**{k: v for k, v in values.items() if k in names}, **above}
 
 
-def not_among(plugin: type[Technology], names: Iterable[str], given: Iterable[str]) -> list[str]:
+def not_among(plugin: type[Technology], names: Iterable[str], above: Iterable[str]) -> list[str]:
     """Names of parameters that are not given, under their former name neither."""
     now = plugin.params_model.former_names
-    others = {now.get(name, name) for name in given}
+    others = {now.get(name, name) for name in above}
     return [name for name in names if now.get(name, name) not in others]
 
 
@@ -76,13 +76,13 @@ def links_of(
 
 
 def _link(settings: LinkSettings) -> Link:
-    given = settings.model_dump(mode="json")
-    aside = given.pop("background")
-    return Link(**given, background=Aside(**aside) if aside else None)
+    values = settings.model_dump(mode="json")
+    aside = values.pop("background")
+    return Link(**values, background=Aside(**aside) if aside else None)
 
 
 def on_device(
-    technology: Technology, given: Mapping[str, Any], overrides: Mapping[str, Any]
+    technology: Technology, values: Mapping[str, Any], overrides: Mapping[str, Any]
 ) -> Technology:
     """The same technology, but for parameters that the device alone believes.
 
@@ -92,4 +92,4 @@ def on_device(
     if not overrides:
         return technology
     kind = type(technology)
-    return kind(params_of(kind, overridden(kind, given, overrides)), technology.links)
+    return kind(params_of(kind, overridden(kind, values, overrides)), technology.links)

@@ -17,24 +17,24 @@ def listed(
     document: Document | None,
     name: str,
     flagged: Sequence[str],
-    given: Sequence[str] | None,
+    values: Sequence[str] | None,
     default: Sequence[str],
     known: Sequence[str],
 ) -> tuple[str, ...]:
     """A list of known names from flag, file or default; ``name`` is the file's key for it."""
     with within(None if flagged else document, (name,)):
         if not flagged:
-            refuse_empty(name, given, known)
-        return among(known, flagged or given or default, name.removesuffix("s"))
+            refuse_empty(name, values, known)
+        return among(known, flagged or values or default, name.removesuffix("s"))
 
 
-def refuse_empty(name: str, given: Sequence[Any] | None, known: Sequence[str] = ()) -> None:
+def refuse_empty(name: str, values: Sequence[Any] | None, known: Sequence[str] = ()) -> None:
     """An empty list in a file is no wish for the default.
 
     Raises:
         UsageError: it is empty.
     """
-    if given is not None and not given:
+    if values is not None and not values:
         raise UsageError(
             f"{name} is an empty list: nothing would be measured",
             "leave it out for the default"
@@ -42,20 +42,20 @@ def refuse_empty(name: str, given: Sequence[Any] | None, known: Sequence[str] = 
         )
 
 
-def among(known: Sequence[str], given: Sequence[str], what: str) -> tuple[str, ...]:
+def among(known: Sequence[str], names: Sequence[str], what: str) -> tuple[str, ...]:
     """The given names, if they are known and none is there twice.
 
     Raises:
         UsageError: with the nearest known name.
     """
-    for number, name in enumerate(given):
+    for number, name in enumerate(names):
         if name not in known:
             raise UsageError(
                 f"there is no {what} '{name}'", nearest(str(name), known), path=(number,)
             )
-    if len(set(given)) != len(given):
+    if len(set(names)) != len(names):
         raise UsageError(f"a {what} is given twice")
-    return tuple(given)
+    return tuple(names)
 
 
 def validated(

@@ -44,9 +44,9 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Imported:
     if plugin not in (None, *PLUGINS):
         raise UsageError(f"this file is not for {plugin}", "--plugin " + " or ".join(PLUGINS))
     chosen = plugin or ("mape-br" if p.has("DUT-L-IPv6") else "mapt-br")
-    found = Imported()
-    params = _addresses(p, found, chosen) | _rule(p, chosen) | _ports(p)
-    found.run = {
+    imported = Imported()
+    params = _addresses(p, imported, chosen) | _rule(p, chosen) | _ports(p)
+    imported.run = {
         "plugin": chosen,
         "params": params,
         "preset": "rfc",
@@ -55,7 +55,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Imported:
         "frame_sizes": [104 if chosen == "mape-br" else 84],
         "procedure": {"resolution_fps": 1000},
     }
-    found.testbed = {
+    imported.testbed = {
         "tester": {"kind": "trex"},
         "links": {side: _link(p, side) for side in ("left", "right")},
         "line_rate": "10G",
@@ -64,7 +64,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Imported:
     p.explain(cores, "none: tester.options.core_list in the testbed file")
     p.explain(["Mem-Channels"], "none: TRex configures its memory itself")
     p.explain(["Promisc"], "none: the tester always receives promiscuously")
-    found.remarks += [
+    imported.remarks += [
         f"{chosen} because "
         + (
             "--plugin says so"
@@ -80,11 +80,11 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Imported:
         "Foreground and background are spread evenly here; the peer sends them in bursts (GEN-14).",
         "Frame sizes are of the IPv6 frame; the peer's argument differs by operation mode.",
     ]
-    found.became = p.became()
-    return found
+    imported.became = p.became()
+    return imported
 
 
-def _addresses(p: Parameters, found: Imported, plugin: str) -> dict[str, Any]:
+def _addresses(p: Parameters, imported: Imported, plugin: str) -> dict[str, Any]:
     left = p.text("Tester-L-IPv6", "2001:db8:6::2", "params.tester_left_ipv6")
     right = p.text("Tester-R-IPv6", "2001:db8:7::2", "params.tester_right_ipv6")
     server = p.text("Tester-R-IPv4", "203.0.113.56", "params.server_ipv4")
@@ -96,7 +96,7 @@ def _addresses(p: Parameters, found: Imported, plugin: str) -> dict[str, Any]:
         own = str(_beside6(left))
     except ValueError as exc:
         raise UsageError(f"{p.path}: {exc}") from exc
-    found.remarks.append(
+    imported.remarks.append(
         "The device's own addresses are not in the file; chosen beside the tester's: "
         + ", ".join(f"{k} {v}" for k, v in beside.items())
     )

@@ -50,25 +50,25 @@ def read_siitperf(path: Path) -> Imported:
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
         p, letters = p.turned({name: _other(name) for name in KNOWN}), "RL"
         versions = versions[::-1]
-    found = Imported()
+    imported = Imported()
     if kind != "0":
-        plugin = stateful(p, versions, found)
-        device = emptied(plugin, found)
+        plugin = stateful(p, versions, imported)
+        device = emptied(plugin, imported)
     else:
         device = {}
         if versions in _SIITS:
-            plugin, params = "siit", _siit(p, found, _SIITS[versions])
+            plugin, params = "siit", _siit(p, imported, _SIITS[versions])
         else:
             plugin, params = f"ipv{versions[0]}-router", _router(p, versions[0])
-        found.run = {
+        imported.run = {
             "plugin": plugin,
             "params": {**params, **{h: ports(p, k, n, h, b) for k, n, h, b in PORTS}},
             "benchmarks": ["throughput"],
             "frame_sizes": [64 if plugin == "ipv4-router" else 84],
             "procedure": {"resolution_fps": 1000},
         }
-    found.run |= {"preset": "rfc", "modes": modes(p, "Forward", "Reverse")}
-    found.testbed = {
+    imported.run |= {"preset": "rfc", "modes": modes(p, "Forward", "Reverse")}
+    imported.testbed = {
         "tester": {"kind": "trex"},
         "links": {
             side: _link(p, letter, side)
@@ -81,11 +81,11 @@ def read_siitperf(path: Path) -> Imported:
     _explain(p, versions)
     absent = [policy for policy, _, _, _ in PORTS if not p.has(policy)]
     if absent and plugin not in PLUGINS.values():
-        found.remarks.append(
+        imported.remarks.append(
             f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 asks "
             "for pseudorandom ports (policy: random)."
         )
-    found.remarks += [
+    imported.remarks += [
         "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
         "arguments of siitperf's scripts, not in the file: preset and procedure have the scripts' "
         "defaults, and there is no background.",
@@ -94,8 +94,8 @@ def read_siitperf(path: Path) -> Imported:
         "Neighbours of the device are the tester's two link addresses; siitperf needs a static "
         "entry for every host (GEN-27).",
     ]
-    found.became = p.became()
-    return found
+    imported.became = p.became()
+    return imported
 
 
 def _other(name: str) -> str:
@@ -109,7 +109,7 @@ def _other(name: str) -> str:
     return name
 
 
-def _siit(p: Parameters, found: Imported, orientation: str) -> dict[str, Any]:
+def _siit(p: Parameters, imported: Imported, orientation: str) -> dict[str, Any]:
     """Addresses of a translation: real on one side, virtual on the other."""
     v6, v4 = ("L", "R") if orientation == "nat64" else ("R", "L")
     inside4 = p.text(f"IPv4-{v6}-Virt", "198.18.0.2", "params.ipv6_hosts, params.eam")
@@ -121,12 +121,12 @@ def _siit(p: Parameters, found: Imported, orientation: str) -> dict[str, Any]:
     p.explain(unused, f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}")
     for letter, side in SIDES:
         if p.number(f"Num-{letter}-Nets", 1, "none: one pair of hosts") > 1:
-            found.remarks.append(
+            imported.remarks.append(
                 f"Num-{letter}-Nets: several networks on the {side} of a translator are written as "
                 "a longer host range and mappings that hold it (params.ipv6_hosts, ipv4_hosts, eam)"
             )
         if p.choice(f"IP-{letter}-var", "0", "none: see the remarks", POLICIES) != "0":
-            found.remarks.append(
+            imported.remarks.append(
                 f"IP-{letter}-var: varying hosts of a translator are written as a range with first, "
                 "last and policy (params.ipv6_hosts, ipv4_hosts) within a mapping that holds it"
             )
@@ -157,12 +157,12 @@ def _router(p: Parameters, version: str) -> dict[str, Any]:
         params[networks] = p.number(f"Num-{letter}-Nets", 1, f"params.{networks}")
         hosts, (low, high, offset) = f"{side}_hosts", spans[version]
         kind = POLICIES[p.choice(f"IP-{letter}-var", "0", f"params.{hosts}.policy", POLICIES)]
-        given = {
+        values = {
             "min": p.number(f"IP-{letter}-min", low, f"params.{hosts}.min"),
             "max": p.number(f"IP-{letter}-max", high, f"params.{hosts}.max"),
             "offset": p.number(f"IPv{version}-{letter}-offset", offset, f"params.{hosts}.offset"),
         }
-        params[hosts] = {"policy": kind} if kind == "fixed" else {"policy": kind, **given}
+        params[hosts] = {"policy": kind} if kind == "fixed" else {"policy": kind, **values}
         other = "6" if version == "4" else "4"
         p.explain(
             [

@@ -16,13 +16,13 @@ LOWEST_PORT = 1024
 PUBLIC_PORTS = 65536 - LOWEST_PORT
 
 
-def stateful(p: Parameters, versions: tuple[str, str], found: Imported) -> str:
+def stateful(p: Parameters, versions: tuple[str, str], imported: Imported) -> str:
     """Fill in the run of a stateful test; returns its plugin.
 
     Args:
         p: the file, turned if the Initiator is on the right: here it is always the left.
         versions: of IP, the Initiator's and the Responder's.
-        found: gets ``run`` and remarks.
+        imported: gets ``run`` and remarks.
 
     Raises:
         UsageError: a test that v6t cannot make.
@@ -35,17 +35,17 @@ def stateful(p: Parameters, versions: tuple[str, str], found: Imported) -> str:
             "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
         )
     plugin = PLUGINS[versions]
-    params = _ports(p) | _addresses(p, versions[0], found)
+    params = _ports(p) | _addresses(p, versions[0], imported)
     ports, ips = params["enumerate_ports"], params["enumerate_ips"]
     if not ports and not ips:
         params["enumerate_ports"] = 3
-        found.remarks.append(
+        imported.remarks.append(
             "The file enumerates neither ports nor addresses, so that some frames would repeat a "
             "connection: enumerate_ports is 3 here."
         )
     sources = params["initiator_ports"]
     if sources["min"] < LOWEST_PORT and sources["max"] - sources["min"] < PUBLIC_PORTS:
-        found.remarks.append(
+        imported.remarks.append(
             f"Source ports {sources['min']}-{sources['max']} begin at {LOWEST_PORT} here, as many: "
             "a NAT maps lower ports to lower ports, of which there are few (RFC 6146)."
         )
@@ -56,7 +56,7 @@ def stateful(p: Parameters, versions: tuple[str, str], found: Imported) -> str:
     params |= _pool(params)
     reading = p.choice("Responder-tuples", "3", "procedure.connections.reading", READING)
     count = min(_tuples(params), USUAL_CONNECTIONS)
-    found.run = {
+    imported.run = {
         "plugin": plugin,
         "params": params,
         "benchmarks": ["connection-rate", "throughput"],
@@ -66,7 +66,7 @@ def stateful(p: Parameters, versions: tuple[str, str], found: Imported) -> str:
             "connections": {"count": count, "reading": READING[reading], "resolution_cps": 1000},
         },
     }
-    found.remarks += [
+    imported.remarks += [
         "N, M, R, T and D are arguments of siitperf's scripts, not in the file: "
         "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
         "The device's public addresses are not in the file; chosen: "
@@ -77,9 +77,9 @@ def stateful(p: Parameters, versions: tuple[str, str], found: Imported) -> str:
     return plugin
 
 
-def emptied(plugin: str, found: Imported) -> dict[str, Any]:
+def emptied(plugin: str, imported: Imported) -> dict[str, Any]:
     """The testbed's device, with an example of how its table is emptied before each trial."""
-    found.remarks.append(
+    imported.remarks.append(
         "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
         "table is emptied, or name its driver (dut.driver), which knows."
     )
@@ -88,28 +88,28 @@ def emptied(plugin: str, found: Imported) -> dict[str, Any]:
 
 def _ports(p: Parameters) -> dict[str, Any]:
     """Ranges of ports; how they vary is the enumeration's business."""
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     for here, name, low, high in (
         ("initiator_ports", "Fwd-sport", 1024, 65535),
         ("responder_ports", "Fwd-dport", 1, 49151),
     ):
-        found[here] = {
+        params[here] = {
             "min": p.number(f"{name}-min", low, f"params.{here}.min"),
             "max": p.number(f"{name}-max", high, f"params.{here}.max"),
         }
     for name in ("ports", "ips"):
         kinds = p.choice(f"Enumerate-{name}", "0", f"params.enumerate_{name}", POLICIES)
-        found[f"enumerate_{name}"] = int(kinds)
+        params[f"enumerate_{name}"] = int(kinds)
     p.explain(
         ["Fwd-var-sport", "Fwd-var-dport"], "none: params.enumerate_ports says how ports vary"
     )
     reverse = [f"Rev-{what}" for what in ("var-sport", "var-dport")]
     reverse += [f"Rev-{port}-{end}" for port in ("sport", "dport") for end in ("min", "max")]
     p.explain(reverse, "none: the Responder's ports are those it has learned")
-    return found
+    return params
 
 
-def _addresses(p: Parameters, version: str, found: Imported) -> dict[str, Any]:
+def _addresses(p: Parameters, version: str, imported: Imported) -> dict[str, Any]:
     """First addresses of Initiator and Responder, and how many there are of each."""
     initiator = p.address(
         f"IPv{version}-L-Real",
@@ -120,10 +120,10 @@ def _addresses(p: Parameters, version: str, found: Imported) -> dict[str, Any]:
     responder = p.address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
     params: dict[str, Any] = {}
     if version == "6":
-        params["prefix"] = _prefix(p, responder, found)
+        params["prefix"] = _prefix(p, responder, imported)
     counts = {}
     for letter, name in (("L", "initiator"), ("R", "responder")):
-        low, count = _varying(p, letter, name, version if letter == "L" else "4", found)
+        low, count = _varying(p, letter, name, version if letter == "L" else "4", imported)
         counts[f"{name}_count"] = count
         if count > 1 and letter == "L":
             initiator = _lowest(initiator, low)
@@ -139,7 +139,7 @@ def _addresses(p: Parameters, version: str, found: Imported) -> dict[str, Any]:
 
 
 def _varying(
-    p: Parameters, letter: str, name: str, version: str, found: Imported
+    p: Parameters, letter: str, name: str, version: str, imported: Imported
 ) -> tuple[int, int]:
     """Smallest value of the varying 16 bits of a side, and how many values there are."""
     what = f"params.{name}_count"
@@ -151,7 +151,7 @@ def _varying(
     if kind == "0":
         return 0, 1
     if offset != last:
-        found.remarks.append(
+        imported.remarks.append(
             f"IPv{version}-{letter}-offset {offset}: addresses vary in their last 16 bits here; "
             "the device needs a route to them all (--dry-run prints it)."
         )
@@ -165,14 +165,14 @@ def _lowest(address: str, low: int) -> str:
     return str(IPv4Address(int(IPv4Address(address)) >> 16 << 16 | low))
 
 
-def _prefix(p: Parameters, responder: str, found: Imported) -> str:
+def _prefix(p: Parameters, responder: str, imported: Imported) -> str:
     """The /96 that the Responder's virtual address begins with."""
-    given = p.address("IPv6-R-Virt", "6", f"64:ff9b::{responder}", "params.prefix")
-    address = IPv6Address(given)
+    prefix = p.address("IPv6-R-Virt", "6", f"64:ff9b::{responder}", "params.prefix")
+    address = IPv6Address(prefix)
     inside = IPv4Address(int(address) & 0xFFFFFFFF)
     if str(inside) != responder:
-        found.remarks.append(
-            f"IPv6-R-Virt {given} does not end in {responder}; its first 96 bits are the prefix."
+        imported.remarks.append(
+            f"IPv6-R-Virt {prefix} does not end in {responder}; its first 96 bits are the prefix."
         )
     return str(IPv6Network((int(address) >> 32 << 32, 96)))
 

@@ -6,13 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.profiles.errors import UsageError
 from v6t.profiles.extensions import Extensions
 from v6t.profiles.intent import Links
 from v6t.profiles.model import Traffic
 
 if TYPE_CHECKING:
-    from v6t.core.config.bound import BoundRun
     from v6t.core.modifiers.repeated import Repeated
     from v6t.drivers.device import DeviceSession
     from v6t.drivers.duts.plan import Plan
@@ -48,31 +46,6 @@ class Modifier(ABC):
         """
         del links
         return traffic
-
-    def check(self, bound: BoundRun) -> None:
-        """Refuse a device to which it cannot be done.
-
-        Raises:
-            UsageError: saying why.
-        """
-        if not self.driven or bound.tester.simulates:
-            return
-        if not bound.driven:
-            raise UsageError(
-                f"the modifier {self.name} needs a device driver that carries it out",
-                "name one with --dut or in the testbed file",
-            )
-        # whoever only lists modifiers, as --help does, need not wait for pydantic
-        from v6t.core.benchmarks import registry
-        from v6t.core.benchmarks.base import Phase
-
-        for benchmark in map(registry.load, bound.settings.benchmarks if self.in_streams else ()):
-            if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
-                raise UsageError(
-                    f"the modifier {self.name} goes on beside a stream, and {benchmark.name} sends none",
-                    "leave one of them out",
-                )
-        self.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
     def suits(self, plan: Plan) -> None:  # noqa: B027  (most need nothing else)
         """Refuse a device whose plan lacks what the modifier needs.

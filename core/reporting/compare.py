@@ -23,20 +23,20 @@ def comparison_of(directories: Sequence[Path], anyway: bool) -> Comparison:
         UsageError: no run, or nothing in them is like.
     """
     runs = [_loaded(path) for path in directories]
-    found = compare(runs[0], runs[1:], presentations(), anyway=anyway)
-    if found.unlike and not anyway:
-        name, differing = next(iter(found.unlike.items()))
+    comparison = compare(runs[0], runs[1:], presentations(), anyway=anyway)
+    if comparison.unlike and not anyway:
+        name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
         raise UsageError(
-            f"{found.runs[0]} and {name} are not alike: {'; '.join(differing[:3])}{more}",
+            f"{comparison.runs[0]} and {name} are not alike: {'; '.join(differing[:3])}{more}",
             "--anyway compares them all the same",
         )
-    if not found.lines:
-        why = found.left_out[0] if found.left_out else "nothing was measured"
+    if not comparison.lines:
+        why = comparison.left_out[0] if comparison.left_out else "nothing was measured"
         raise UsageError(
             f"nothing in these runs can be compared: {why}", "--anyway compares what it can"
         )
-    return found
+    return comparison
 
 
 def _loaded(path: Path) -> RunData:
@@ -44,20 +44,22 @@ def _loaded(path: Path) -> RunData:
         return load(path)
 
 
-def comparison_document(found: Comparison) -> Document:
+def comparison_document(comparison: Comparison) -> Document:
     """What can be said, tables, what was left out and why."""
-    blocks: list[Block] = [Text(lead(found))]
-    for name, differing in found.unlike.items():
-        blocks.append(Text(f"{name} was measured under other conditions than {found.runs[0]}:"))
+    blocks: list[Block] = [Text(lead(comparison))]
+    for name, differing in comparison.unlike.items():
+        blocks.append(
+            Text(f"{name} was measured under other conditions than {comparison.runs[0]}:")
+        )
         blocks.append(Items(differing, "warning"))
-    odd = sorted({text for line in found.lines for text in line.unlike})
+    odd = sorted({text for line in comparison.lines for text in line.unlike})
     if odd:
         blocks.append(Text("Conditions that differ within these runs:"))
         blocks.append(Items(odd, "warning"))
-    blocks += comparison_sheets(found)
-    if found.left_out:
+    blocks += comparison_sheets(comparison)
+    if comparison.left_out:
         blocks.append(Text("Not compared:"))
-        blocks.append(Items(found.left_out))
+        blocks.append(Items(comparison.left_out))
     blocks.append(
         Text(
             "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
@@ -66,7 +68,9 @@ def comparison_document(found: Comparison) -> Document:
         )
     )
     return Document(
-        "Comparison", " against ".join(found.runs), [Section("Differences", "differences", blocks)]
+        "Comparison",
+        " against ".join(comparison.runs),
+        [Section("Differences", "differences", blocks)],
     )
 
 
@@ -76,8 +80,8 @@ def published_document(directories: Sequence[Path]) -> Document:
     for number, path in enumerate(directories, 1):
         data = _loaded(path)
         facts = facts_of(data.config, data.params, simulated=data.simulated)
-        found = [(r, ref) for r in data.records for ref in references(r, facts, known)]
-        alike = [(r, ref) for r, ref in found if ref.alike]
+        pairs = [(r, ref) for r in data.records for ref in references(r, facts, known)]
+        alike = [(r, ref) for r, ref in pairs if ref.alike]
         blocks: list[Block] = []
         if alike:
             blocks += reproduction(alike)
@@ -85,13 +89,13 @@ def published_document(directories: Sequence[Path]) -> Document:
             blocks.append(Text("No published result was made under the conditions of this run."))
         near = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
-            for r, ref in found
+            for r, ref in pairs
             if not ref.alike
         ]
         if near:
             blocks.append(Text("Published under other conditions, so no reference:"))
             blocks.append(Items(near))
-        cited = sorted({ref.entry["seed"] for _, ref in found})
+        cited = sorted({ref.entry["seed"] for _, ref in pairs})
         blocks.append(Items([f"{name}: {sources()[name]}" for name in cited]))
         sections.append(Section(data.name, f"run-{number}", blocks))
     return Document("Beside published results", "", sections)

@@ -57,8 +57,8 @@ def address_of(text: str) -> tuple[str, int]:
         host, closed, rest = text[1:].partition("]")
         port = rest.removeprefix(":") or port if closed else ""
     elif text.count(":") <= 1:
-        host, _, given = text.partition(":")
-        port = given or port
+        host, _, port_text = text.partition(":")
+        port = port_text or port
     try:
         where = ipaddress.ip_address(host or "127.0.0.1")
         number = int(port)
@@ -99,7 +99,7 @@ class LiveView:
         self._version = 0
         self._progress: Any = None
         self._trials: deque[str] = deque(maxlen=TRIALS)
-        self._state = self._told("It begins.")
+        self._state = self._state_json("It begins.")
         self._report = _WAITING
         self._looked = -LOOKED_S
         self._next = 0.0
@@ -177,17 +177,17 @@ class LiveView:
         if ended > self._ended:
             self._ended = ended
             self._make()
-        self._state = self._told(visible(now))
+        self._state = self._state_json(visible(now))
 
     def answer(self, path: str) -> tuple[str, str] | None:
         """Type and text of what is asked for; None: there is no such thing."""
         self._looked = time.monotonic()
-        found: Mapping[str, tuple[str, str]] = {
+        pages: Mapping[str, tuple[str, str]] = {
             "/": ("text/html", PAGE),
             "/now": ("application/json", self._state),
             "/report": ("text/html", self._report),
         }
-        return found.get(path)
+        return pages.get(path)
 
     def _tell(self, now: str) -> None:
         began = time.monotonic()
@@ -195,20 +195,20 @@ class LiveView:
             self._make()
             ended = time.monotonic()
             self._next = ended + (SHARE - 1) * (ended - began)
-        self._state = self._told(self._about + now)
+        self._state = self._state_json(self._about + now)
 
-    def _told(self, now: str) -> str:
+    def _state_json(self, now: str) -> str:
         title = f"v6t: {self._path.resolve().name}"
         state = {"title": title, "now": now, "trials": [*self._trials], "version": self._version}
         return json.dumps(state)
 
     def _make(self) -> None:
         try:
-            made = self._page(self._path)
+            report = self._page(self._path)
         except UNREPORTED:  # it is not there yet, or cannot be made: that costs no run
-            made = _WAITING
-        if made != self._report:
-            self._report = made
+            report = _WAITING
+        if report != self._report:
+            self._report = report
             self._version += 1
 
 
@@ -268,11 +268,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not is_own(self.headers.get("Host", ""), int(server.server_address[1])):
             self.send_error(421, "Misdirected Request")  # a name that leads here is not ours
             return
-        found = server.view.answer(self.path)
-        if found is None:
+        page = server.view.answer(self.path)
+        if page is None:
             self.send_error(404)
             return
-        kind, text = found
+        kind, text = page
         data = text.encode()
         self.send_response(200)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
@@ -297,8 +297,8 @@ def is_own(host: str, port: int) -> bool:
     A page from elsewhere can make its own name lead to this address and then read what is served
     here; it cannot make a browser send another name than its own.
     """
-    name, _, given = host.rpartition(":")
-    if given != str(port):
+    name, _, port_text = host.rpartition(":")
+    if port_text != str(port):
         return False
     if name.lower() == "localhost":
         return True

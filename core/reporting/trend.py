@@ -43,15 +43,15 @@ def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> T
         runs.sort(key=lambda run: _natural(when(run)))
     last, known = runs[-1], presentations()
     left_out: list[str] = []
-    kept = []
+    comparable = []
     for run in runs:
         differing = unlike_runs(last, run)
         if differing:
             left_out.append(f"{run.name}: {'; '.join(map(str, differing[:3]))}")
         else:
-            kept.append(run)
-    series = _series(kept, known, when, left_out)
-    found = tuple(
+            comparable.append(run)
+    series = _series(comparable, known, when, left_out)
+    lines = tuple(
         replace(
             s,
             changes=changes_of(s.values, s.more_is_better, least_percent),
@@ -59,10 +59,10 @@ def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> T
         )
         for s in series
     )
-    if not found:
+    if not lines:
         raise UsageError(f"nothing in {last.name} was measured that has a trend")
     left_out += known.failures
-    return Trend(tuple(run.name for run in kept), order, found, tuple(left_out))
+    return Trend(tuple(run.name for run in comparable), order, lines, tuple(left_out))
 
 
 def document(trend: Trend, *, figures: bool) -> Document:
@@ -148,13 +148,13 @@ def _series(
     left_out: list[str],
 ) -> list[Series]:
     """One for each quantity of each point of the last run."""
-    asked = points(runs[-1])
-    found: dict[tuple[Key, str], Series] = {}
+    last_points = points(runs[-1])
+    series: dict[tuple[Key, str], Series] = {}
     for run in runs:
         for key, record in points(run).items():
-            if key not in asked or not known.knows(record):
+            if key not in last_points or not known.knows(record):
                 continue
-            odd = unlike_records(asked[key], record)
+            odd = unlike_records(last_points[key], record)
             if odd:
                 left_out.append(f"{run.name}, {' '.join(key)}: {'; '.join(map(str, odd))}")
                 continue
@@ -165,13 +165,13 @@ def _series(
                         *(" ".join(key), quantity.name, quantity.unit, quantity.more_is_better),
                         *((), ()),
                     )
-                    former = found.get((key, quantity.name), new)
-                    found[key, quantity.name] = replace(
+                    former = series.get((key, quantity.name), new)
+                    series[key, quantity.name] = replace(
                         former,
                         values=(*former.values, value),
                         resolution=max(former.resolution, quantity.resolution),
                     )
-    return list(found.values())
+    return list(series.values())
 
 
 def _figure(value: float) -> str:

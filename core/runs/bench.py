@@ -215,8 +215,12 @@ class Bench:
         """Facts about the tester and a device it drives; None if none was needed."""
         if self._tester is None:
             return None
-        found = self._tester.describe()
-        return found if self._device is None else {**found, "device": self._device.describe()}
+        description = self._tester.describe()
+        return (
+            description
+            if self._device is None
+            else {**description, "device": self._device.describe()}
+        )
 
     @property
     def session(self) -> DeviceSession | None:

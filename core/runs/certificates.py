@@ -44,8 +44,8 @@ def kept(bound: BoundRun) -> Certificate | None:
     if bound.tester.simulates or not bound.tester.in_lab:
         return None
     try:
-        found: Any = read_json(_path(bound))
-        return Certificate.model_validate(found)
+        document: Any = read_json(_path(bound))
+        return Certificate.model_validate(document)
     except (OSError, UsageError, ValueError):
         return None
 
@@ -55,10 +55,10 @@ def of_run(bound: BoundRun, directory: RunDir) -> Certificate | None:
     held = directory.read_json(FILE)
     if held is not None:
         return Certificate.model_validate(held)
-    found = kept(bound)
-    if found is not None:
-        directory.write_json(FILE, found.to_json())
-    return found
+    certificate = kept(bound)
+    if certificate is not None:
+        directory.write_json(FILE, certificate.to_json())
+    return certificate
 
 
 def write(path: Path, text: str) -> None:

@@ -29,7 +29,7 @@ def finished(directory: RunDir) -> tuple[dict[str, Any], int] | None:
     path = directory.path / JOURNAL
     check_there(path, results)
     keys = [
-        str(asked["key"]) for asked, _ in read_journal(path, mark_of(directory.read_json(MANIFEST)))
+        str(trial["key"]) for trial, _ in read_journal(path, mark_of(directory.read_json(MANIFEST)))
     ]
     check_trials(path, results, set(keys))
     return results, len(keys)
@@ -70,7 +70,7 @@ def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
     path = directory.path / JOURNAL
     manifest = directory.read_json(MANIFEST)
     known = manifest.get("order", 1) if isinstance(manifest, dict) else 1
-    changed = any(s.order > known for made in streams for s in made.streams)
+    changed = any(s.order > known for stream_set in streams for s in stream_set.streams)
     if changed and read_journal(path):
         raise UsageError(
             f"{path}: these trials sent the enumerated addresses and ports in the order of an "

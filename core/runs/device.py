@@ -53,9 +53,9 @@ def state_of(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> 
     Raises:
         UsageError: nothing empties them.
     """
-    found = tester.device_state() if session is None else session.state()
-    if found is not None:
-        return found
+    state = tester.device_state() if session is None else session.state()
+    if state is not None:
+        return state
     hooks = bound.driver.hooks
     if "flush" not in hooks:
         raise UsageError(

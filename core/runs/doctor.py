@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.drivers.duts.registry import DRIVERS
 from v6t.drivers.testers import DEFAULT, TESTERS
@@ -90,19 +90,19 @@ def _results() -> Finding:
 
 
 def _extensions() -> Iterator[Finding]:
-    kinds: tuple[tuple[str, Extensions[Any]], ...] = (
+    groups: tuple[tuple[str, Extensions[Any]], ...] = (
         ("technologies", TECHNOLOGIES),
         ("device drivers", DRIVERS),
-        ("benchmarks", registry.BENCHMARKS),
+        ("benchmarks", kinds.BENCHMARKS),
         ("testers", TESTERS),
     )
-    for title, found in kinds:
-        rows = registry.listing() if found is registry.BENCHMARKS else found.listing()
+    for title, group in groups:
+        rows = kinds.listing() if group is kinds.BENCHMARKS else group.listing()
         good = sum(not row.error for row in rows)
-        yield Finding(title, "ok" if good else "missing", f"{good} {found.what}s")
+        yield Finding(title, "ok" if good else "missing", f"{good} {group.what}s")
         for row in rows:
             if row.error:
-                yield Finding(f"{found.what} {row.name}", "note", row.error)
+                yield Finding(f"{group.what} {row.name}", "note", row.error)
 
 
 def _testers(named: TesterKind | None) -> Iterator[Finding]:

@@ -185,9 +185,9 @@ def verify(bound: BoundRun, say: Say) -> str:
 def status(bound: BoundRun, say: Say) -> dict[str, Any]:
     """Who configured it, and what it says of itself now."""
     with session(bound, say) as device:
-        found = device.status()
+        answer = device.status()
         now = device.figures()
-        return {**found, "now": now} if now else found
+        return {**answer, "now": now} if now else answer
 
 
 def flush(bound: BoundRun, say: Say) -> str:
@@ -274,10 +274,10 @@ def _session(bound: BoundRun, say: Say, keep: Path | None, *, partly: bool) -> D
         raise UsageError(
             f"the lab device {' and '.join(gone)} does not stand", "it stands while a run uses it"
         )
-    found = driver.session(bound.intent, keep, say, bound.again, standing)
-    if found is None:
+    session = driver.session(bound.intent, keep, say, bound.again, standing)
+    if session is None:
         raise UsageError("nobody drives this device", "name a driver with --driver")
-    return found
+    return session
 
 
 def as_json(value: Any) -> str:

@@ -95,16 +95,16 @@ def _rate(rate_bps: float) -> str:
 
 def _differing(own: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
     """Settings whose value is another one, however deep."""
-    found: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
     for name, value in own.items():
         known = preset.get(name)
         if isinstance(value, Mapping) and isinstance(known, Mapping):
             inner = _differing(value, known)
             if inner:
-                found[name] = inner
+                differences[name] = inner
         elif value != known:
-            found[name] = value
-    return found
+            differences[name] = value
+    return differences
 
 
 def _yaml(values: Mapping[str, Any]) -> str:

@@ -155,7 +155,7 @@ class Forecast:
                 self._to_come[planned.stage] = planned
         self._rest = None
 
-    def found(self, rate_fps: float) -> None:
+    def set_rate(self, rate_fps: float) -> None:
         """The rate that the stage found."""
         self._bracket = rate_fps, rate_fps * _ERROR
 
@@ -442,12 +442,12 @@ def _attempt(trial: Trial) -> int:
 
 
 def _own_s(trial: Trial) -> float:
-    asked = trial.connections
+    connections = trial.connections
     sent_s = trial.sending_s + trial.residual_wait_s
-    if asked is None or asked.keep:
+    if connections is None or connections.keep:
         return trial.pause_s + sent_s
-    filled_s = trial.pause_s + asked.lasting_s
-    return filled_s + asked.gap_s + sent_s if asked.purpose == "prepare" else filled_s
+    filled_s = trial.pause_s + connections.lasting_s
+    return filled_s + connections.gap_s + sent_s if connections.purpose == "prepare" else filled_s
 
 
 def _mean(planned_s: float, took_s: Sequence[float]) -> float:

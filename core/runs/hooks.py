@@ -51,10 +51,10 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
     except subprocess.TimeoutExpired as exc:
         raise DutError(f"the hook {name} took longer than {timeout_s:g} s") from exc
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
+        output = (done.stderr or done.stdout).strip().splitlines()
         raise DutError(
             f"the hook {name} failed with status {done.returncode}"
-            + (f": {said[-1]:.200}" if said else "")
+            + (f": {output[-1]:.200}" if output else "")
         )
     return done.stdout
 
@@ -94,10 +94,10 @@ class DuringTrial:
         """
         self._trial = trial
         name = trial.event.hook if trial.event else ""
-        found = (actions or {}).get(name)
-        if found is None and name in hooks:
-            found = Action(partial(run_hook, name, hooks[name]))
-        self._action = found
+        action = (actions or {}).get(name)
+        if action is None and name in hooks:
+            action = Action(partial(run_hook, name, hooks[name]))
+        self._action = action
         self._timer: threading.Timer | None = None
         self._failure: DutError | None = None
 

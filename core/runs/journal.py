@@ -114,9 +114,9 @@ class Journal:
             self._whole += len(line) + 1
         self.torn = self._whole != len(data)
 
-    def _remember(self, asked: dict[str, Any], result: TrialResult) -> None:
-        self.trials[asked["key"]] = asked
-        self.entries[asked["key"]] = result
+    def _remember(self, trial: dict[str, Any], result: TrialResult) -> None:
+        self.trials[trial["key"]] = trial
+        self.entries[trial["key"]] = result
 
 
 def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any], TrialResult]]:

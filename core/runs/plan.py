@@ -270,8 +270,8 @@ def selftests(bound: BoundRun, capacity_fps: float) -> Iterator[PlannedStage]:
         for mode in run.modes:
             spec = capacity_spec(run, sizes, mode, media)
             trials = trials_until(spec, capacity_fps)
-            found = _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, trials, 1)
-            yield _with_connections(found, bound) if mode == run.modes[0] else found
+            stage = _selftest(Stage(SELFTEST, sizes.label, mode), bound, spec, trials, 1)
+            yield _with_connections(stage, bound) if mode == run.modes[0] else stage
 
 
 def _costs(
@@ -344,6 +344,6 @@ def _selftest(
     confirmations *= spec.confirmation_s > 0
     own_s = trials * (spec.pause_s + spec.duration_s + spec.residual_wait_s)
     own_s += confirmations * spec.confirmation_s
-    made = trials + confirmations
-    beyond_s = made * bound.tester.overhead_s
-    return PlannedStage(stage, own_s + beyond_s, made, beyond_s=beyond_s)
+    all_trials = trials + confirmations
+    beyond_s = all_trials * bound.tester.overhead_s
+    return PlannedStage(stage, own_s + beyond_s, all_trials, beyond_s=beyond_s)

@@ -28,20 +28,22 @@ def read_results(directory: Path) -> dict[str, Any]:
     """
     path = directory / RESULTS
     try:
-        found = read_json(path)
+        document = read_json(path)
     except FileNotFoundError:
         return {}
     except NotADirectoryError as exc:
         raise UsageError(f"{directory} is no directory") from exc
     except (OSError, UsageError) as exc:
-        said = exc.message if isinstance(exc, UsageError) else f"{path} cannot be read: {exc}"
-        raise UsageError(said, "put it aside: `v6t resume` makes it anew from the journal") from exc
-    content: dict[str, Any] = found if isinstance(found, dict) else {}
+        words = exc.message if isinstance(exc, UsageError) else f"{path} cannot be read: {exc}"
+        raise UsageError(
+            words, "put it aside: `v6t resume` makes it anew from the journal"
+        ) from exc
+    content: dict[str, Any] = document if isinstance(document, dict) else {}
     schema = content.get("schema")
     if schema != SCHEMA:
-        said = f"{schema!r}" if isinstance(schema, str) else "none"
+        words = f"{schema!r}" if isinstance(schema, str) else "none"
         raise UsageError(
-            f"{path} is of another version: its schema is {said}, this v6t reads '{SCHEMA}'",
+            f"{path} is of another version: its schema is {words}, this v6t reads '{SCHEMA}'",
             OTHER_VERSION,
         )
     return content
@@ -54,10 +56,10 @@ def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
         UsageError: one of them has not even what all records share.
     """
     known = registry.presentations()
-    found = []
+    records = []
     for number, values in enumerate(results.get("results", ()), 1):
         try:
-            found.append(known.read(values))
+            records.append(known.read(values))
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "all of it"
@@ -65,7 +67,7 @@ def records_of(directory: Path, results: Mapping[str, Any]) -> list[Record]:
                 f"record {number} of {directory / RESULTS} is none: {key}: {first['msg']}",
                 OTHER_VERSION,
             ) from exc
-    return found
+    return records
 
 
 class ResultsFile:

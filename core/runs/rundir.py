@@ -128,14 +128,14 @@ class RunDir:
 
     def _check_free(self) -> None:
         """Nothing is here, or a run that has measured nothing and left no device configured."""
-        found = {p.name: p for p in self.path.iterdir()}
-        begun = JOURNAL in found and found[JOURNAL].stat().st_size > 0
-        if CONFIG in found and (begun or not found.keys() <= _BEGINNINGS):
+        entries = {p.name: p for p in self.path.iterdir()}
+        begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
+        if CONFIG in entries and (begun or not entries.keys() <= _BEGINNINGS):
             raise UsageError(
                 f"{self.path} holds a run already",
                 f"v6t resume {shlex.quote(str(self.path))}, or choose another -o",
             )
-        if begun or not found.keys() <= _BEGINNINGS:
+        if begun or not entries.keys() <= _BEGINNINGS:
             raise UsageError(f"{self.path} is not empty", "choose another directory with -o")
 
     def _empty(self) -> None:
@@ -190,14 +190,14 @@ def latest_runs(count: int) -> list[Path]:
         UsageError: there are not so many in the current directory and below its ``runs``.
     """
     beside = [*Path("runs").glob("*"), *Path().glob("*")]
-    found = sorted((p for p in beside if (p / CONFIG).is_file()), key=_touched)
-    if len(found) < count:
+    runs = sorted((p for p in beside if (p / CONFIG).is_file()), key=_touched)
+    if len(runs) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
         raise UsageError(
             f"there {many} here or below ./runs",
             "`latest` looks nowhere else: give the directory, as you did with -o",
         )
-    return found[-count:]
+    return runs[-count:]
 
 
 def _touched(path: Path) -> tuple[float, str]:
@@ -214,8 +214,8 @@ def default_path(run: ResolvedRun) -> Path:
 
 def unused(path: Path) -> Path:
     """This directory if nothing is there, else the first one with a number after its name."""
-    found, again = path, 1
-    while found.exists():
+    candidate, again = path, 1
+    while candidate.exists():
         again += 1
-        found = path.with_name(f"{path.name}-{again}")
-    return found
+        candidate = path.with_name(f"{path.name}-{again}")
+    return candidate

@@ -157,8 +157,8 @@ def execute(bound: BoundRun, path: Path, watch: Watch) -> RunOutcome:
     check_abilities(bound, make_tester(bound))
     directory = RunDir(path, new=True)
     try:
-        made = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
-        directory.write_json(names.MANIFEST, made)
+        document = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
+        directory.write_json(names.MANIFEST, document)
         directory.write_json(names.CONFIG, bound.settings.model_dump(mode="json"))
         with logged(watch, path) as log:
             for caution in cautions(bound):
@@ -241,7 +241,7 @@ def _measure_all(state: _State) -> None:
     benchmarks = registry.wanted(state.bound)
     sized = [b for b in benchmarks if b.phase.sized]
     apart = [b for b in benchmarks if not b.phase.sized]
-    found: Mapping[str, Sequence[float]] = {}
+    rates: Mapping[str, Sequence[float]] = {}
     for size in run.frame_sizes:
         sizes = plugin.sizes_of(size)
         _begin(state, beginning(sizes.label, first=size == run.frame_sizes[0]))
@@ -261,8 +261,8 @@ def _measure_all(state: _State) -> None:
                 for caution in of_medium(run, state.bench.describe()):
                     state.watch.say(f"note: {caution}")
             if apart and size == run.frame_sizes[0]:  # others are measured at what these find
-                found = _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))
-            _measure_size(state, sized, sizes, streams, found)
+                rates = _measure_point(state, Phase.TCP, apart, _tcp_point(state, streams))
+            _measure_size(state, sized, sizes, streams, rates)
         except PhaseOneFailed as exc:
             if exc.tester:
                 raise TesterError(
@@ -288,12 +288,12 @@ def _measure_size(
     benchmarks: Sequence[Benchmark[Any, Any]],
     sizes: Sizes,
     streams: Mapping[Direction, StreamSet],
-    found: Mapping[str, Sequence[float]],
+    rates: Mapping[str, Sequence[float]],
 ) -> None:
-    """Phase after phase, each in every mode or once; ``found`` are rates that no frame size has."""
+    """Phase after phase, each in every mode or once; ``rates`` are those that no frame size has."""
     connects = state.run.connects
     in_no_direction = _point(state, sizes, "forward", streams, of_phase_one=connects)
-    in_no_direction = replace(in_no_direction, found=found)
+    in_no_direction = replace(in_no_direction, found=rates)
     for phase in Phase:
         chosen = [b for b in benchmarks if b.phase == phase]
         for mode in state.run.modes if phase.directed else ("forward",):
@@ -311,7 +311,7 @@ def _measure_point(
     state: _State, phase: Phase, chosen: Sequence[Benchmark[Any, Any]], point: MeasurementPoint
 ) -> dict[str, Sequence[float]]:
     """Benchmarks one after the other, results on disk as they come; the rates that were found."""
-    found: dict[str, Sequence[float]] = {}
+    rates: dict[str, Sequence[float]] = {}
     refused = None
     if phase != Phase.VARIANTS:
         point.capacity()  # the tester itself goes first
@@ -321,7 +321,7 @@ def _measure_point(
         point = filled or point
     where = f"{point.sizes.label} octets" + (f", {point.mode}" if phase.directed else "")
     for benchmark in chosen:
-        at = replace(point, found={**point.found, **found})
+        at = replace(point, found={**point.found, **rates})
         if refused:
             measured = benchmark.nothing(at, refused, at.said)
         else:
@@ -333,7 +333,7 @@ def _measure_point(
             _begin(state, planned.stage, planned)
             at, measured = _measured(state, benchmark, at)
             point = replace(at, found=point.found)
-        found[benchmark.name], record = measured.rates, measured.record
+        rates[benchmark.name], record = measured.rates, measured.record
         if record.offered and phase == Phase.STREAMS:  # SELF-02
             usable = usable_fps(at.tester_capacity.rate_fps, state.run.procedure.selftest_margin)
             record.usable_fps = usable
@@ -345,7 +345,7 @@ def _measure_point(
         for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
             state.tables.add(name, with_limit(rows, record))
         _write_meanwhile(state)
-    return found
+    return rates
 
 
 def _measured(
@@ -357,7 +357,7 @@ def _measured(
     for number in range(1, MOST_AGAIN + 1):
         if not measured.rates:
             break
-        state.forecast.found(median(measured.rates))
+        state.forecast.set_rate(median(measured.rates))
         own_fps = usable_fps(at.tester_capacity.rate_fps, margin)
         doubted = benchmark.phase == Phase.STREAMS and median(measured.rates) > own_fps
         better = at.better(at, number) if doubted else None
@@ -401,15 +401,15 @@ def _point(
     def better(at: MeasurementPoint, number: int) -> MeasurementPoint | None:
         octets = sizes.label
         _begin(state, Stage(SELFTEST, octets, mode))
-        found = found_again(
+        capacity = found_again(
             state.bound, streams, spec, loopback, at.tester_capacity, number,
             lambda text: _repeat(state, f"{octets} octets, {text}", search=True),
         )  # fmt: skip
-        if found is None:
+        if capacity is None:
             return None
-        state.capacities.setdefault(spec.variant + octets, {})[mode] = found.rate_fps
+        state.capacities.setdefault(spec.variant + octets, {})[mode] = capacity.rate_fps
         within = {**at.within, "variant": f"{variant}again{number}-"}
-        return replace(at, capacity=lambda: (found, THIS_RUN), within=within)
+        return replace(at, capacity=lambda: (capacity, THIS_RUN), within=within)
 
     def vary(name: str, change: Vary) -> MeasurementPoint:
         return _point(state, sizes, mode, _load(state, sizes, change), variant=name)
@@ -422,7 +422,7 @@ def _point(
         capacity=cache(find),
         measure=JournaledTester(state, state.bench),
         loopback=loopback,
-        watch=partial(_told, state),
+        watch=partial(_progressed, state),
         say=state.watch.say,
         find=state.journal.entries.__getitem__,
         describe=partial(_conditions, state.bound),
@@ -488,7 +488,7 @@ def _find_capacity(
     return capacity, source
 
 
-def _told(state: _State, progress: Progress) -> None:
+def _progressed(state: _State, progress: Progress) -> None:
     state.forecast.progress(progress)
     state.watch.trial(progress)
 
@@ -548,10 +548,10 @@ class JournaledTester:
         with (
             DuringTrial(trial, hooks, self._bench.actions) as during,
             Watching(trial, self._bench.session if wanted else None) as watching,
-            Stolen(state.bound.tester.in_lab) as kept,
+            Stolen(state.bound.tester.in_lab) as stolen,
         ):
             result = self._bench.measure(trial, during.sends)
-        state.before = watching.added_to(kept.added_to(result))
+        state.before = watching.added_to(stolen.added_to(result))
         return state.before
 
 

@@ -28,13 +28,13 @@ def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict
             streams = streams_of(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
-            found: dict[Mode, float] = {}
+            rates: dict[Mode, float] = {}
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = capacity_spec(run, sizes, mode, media)
-                least_fps = least_plausible_fps(mode, found)
+                least_fps = least_plausible_fps(mode, rates)
                 capacity = plausible_capacity(spec, measure, least_fps, say)
-                found[mode] = capacity.rate_fps
+                rates[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)
                 rows.append(
                     {

@@ -54,9 +54,9 @@ def establishing(measure: Measure) -> Measure:
     """In loopback, for the capacity of phase 1: its trials learn."""
 
     def measured(trial: Trial) -> TrialResult:
-        asked = Connections(
+        connections = Connections(
             trial.frames, trial.rate_fps, wait_s=trial.residual_wait_s, purpose="establish"
         )
-        return measure(replace(trial, key=f"phase1-{trial.key}", connections=asked))
+        return measure(replace(trial, key=f"phase1-{trial.key}", connections=connections))
 
     return measured

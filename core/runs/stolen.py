@@ -60,8 +60,8 @@ class Stolen:
 
 def share_of(result: TrialResult) -> float | None:
     """Of a trial; None: nobody looked."""
-    found = result.tester.get(FIGURE)
-    return float(found) if isinstance(found, (int, float)) else None
+    share = result.tester.get(FIGURE)
+    return float(share) if isinstance(share, (int, float)) else None
 
 
 def words_on(shares: Sequence[float]) -> list[str]:

@@ -121,12 +121,12 @@ def find_capacity(
     key = _key(bound, spec, streams)
     used = directory.read_json(FILE) or directory.read_json(FORMER_FILE) or {}
     if key not in used:
-        found, source = recall(bound, spec, streams)
-        if bound.tester.loops_back and (source == UNKNOWN or found.rate_fps < least_fps):
+        capacity, source = recall(bound, spec, streams)
+        if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < least_fps):
             measured = plausible_capacity(spec, measure, least_fps, say)
             remember(bound, spec, streams, measured)
             return measured, THIS_RUN
-        used[key] = {"fps": found.rate_fps, "source": source}
+        used[key] = {"fps": capacity.rate_fps, "source": source}
         directory.write_json(FILE, used)
     return TesterCapacity(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
 
@@ -162,12 +162,12 @@ def found_again(
         f"{spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester carries "
         "far more: self-test and search are repeated"
     )
-    found = tester_capacity(spec, measure, MOST_AGAIN + number)
-    if found.rate_fps <= before.rate_fps:
+    capacity = tester_capacity(spec, measure, MOST_AGAIN + number)
+    if capacity.rate_fps <= before.rate_fps:
         return None
     if _may_be_old(bound):
-        remember(bound, spec, streams, found)
-    return replace(found, keys=before.keys + found.keys)
+        remember(bound, spec, streams, capacity)
+    return replace(capacity, keys=before.keys + capacity.keys)
 
 
 def _may_be_old(bound: BoundRun) -> bool:
@@ -208,13 +208,13 @@ def recall(
 
     One that was found under laxer rules than those of the results is none: it would be too high.
     """
-    found = _read(_path()).get(_key(bound, spec, streams))
-    if found is None:
+    entry = _read(_path()).get(_key(bound, spec, streams))
+    if entry is None:
         return TesterCapacity(spec.mode, spec.media_fps, (), ()), UNKNOWN
-    held = found.get("rules")
+    held = entry.get("rules")
     if spec.rules is not None and not (held and Rules(**held).at_least(spec.rules)):
-        return TesterCapacity(spec.mode, spec.media_fps, (), ()), LAXER.format(**found)
-    return TesterCapacity(spec.mode, found["fps"], (), ()), f"self-test of {found['when']}"
+        return TesterCapacity(spec.mode, spec.media_fps, (), ()), LAXER.format(**entry)
+    return TesterCapacity(spec.mode, entry["fps"], (), ()), f"self-test of {entry['when']}"
 
 
 def _key(bound: BoundRun, spec: CapacitySpec, streams: Mapping[Direction, StreamSet]) -> str:

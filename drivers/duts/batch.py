@@ -31,7 +31,7 @@ def script(commands: Mapping[str, str]) -> str:
 
 def read(output: str) -> dict[str, Section]:
     """What the commands said, by name; those that never began are missing."""
-    found: dict[str, Section] = {}
+    sections: dict[str, Section] = {}
     name, lines = "", [""]
     for line in output.split("\n"):
         if line.startswith(MARK + " "):
@@ -39,10 +39,10 @@ def read(output: str) -> dict[str, Section]:
         elif line.startswith(MARK + "= ") and name:
             status = line.rpartition(" ")[2]
             text = "\n".join(lines).strip("\n")
-            found[name] = Section(text, int(status) if status.isdigit() else None)
+            sections[name] = Section(text, int(status) if status.isdigit() else None)
             name = ""
         else:
             lines.append(line)
     if name:
-        found[name] = Section("\n".join(lines).strip("\n"), None)
-    return found
+        sections[name] = Section("\n".join(lines).strip("\n"), None)
+    return sections

@@ -136,14 +136,14 @@ class Commands(ABC):
         self.check_technology(intent.technology)
         self.refuse(intent, facts)
         plan = self.steps(intent, facts)
-        asked = IntentSettings.of(intent)
-        if asked.filters:
-            plan = self._filtered(intent, facts, asked.filters, plan)
-        if asked.agent:
+        settings = IntentSettings.of(intent)
+        if settings.filters:
+            plan = self._filtered(intent, facts, settings.filters, plan)
+        if settings.agent:
             plan = self._answering(intent, facts, plan)
-        if asked.updates:
-            plan = self._updated(intent, facts, plan, spoken=asked.speaker)
-        if asked.reconfigures:
+        if settings.updates:
+            plan = self._updated(intent, facts, plan, spoken=settings.speaker)
+        if settings.reconfigures:
             plan = self._reconfigured(intent, facts, plan)
         if self.options.ssh is not None and facts.way is not None:
             check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
@@ -169,13 +169,13 @@ class Commands(ABC):
         return None
 
     def _answering(self, intent: Intent, facts: Facts, plan: Plan) -> Plan:
-        found = self.agent(intent, facts)
-        if found is None:
+        agent = self.agent(intent, facts)
+        if agent is None:
             raise UsageError(
                 f"the {self.name} driver starts no SNMP agent",
                 "take the modifier management, which asks over the driver's own connection",
             )
-        steps, query = found
+        steps, query = agent
         return replace(plan, steps=(*plan.steps, *steps), asked=query)
 
     def speaker(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Change] | None:

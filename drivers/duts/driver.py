@@ -127,10 +127,10 @@ class Driver(Commands):
         if not self.configures or self.of_parts:
             return one == other
 
-        def said(intent: Intent) -> list[tuple[str, str]]:
+        def commands(intent: Intent) -> list[tuple[str, str]]:
             return [(s.command, s.text) for s in self.plan(intent, self.example(intent)).steps]
 
-        return said(one) == said(other)
+        return commands(one) == commands(other)
 
     def emptying(self, intent: Intent) -> str:
         """How its connections are emptied, in commands (ST-10)."""

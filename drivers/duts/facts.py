@@ -79,24 +79,24 @@ class Facts:
 
     def untouchable(self) -> dict[str, str]:
         """Interfaces nothing may be done to, and why; with what they are made of."""
-        found = dict.fromkeys(self.management, "it carries this connection")
+        reasons = dict.fromkeys(self.management, "it carries this connection")
         for name in self.default_via:
-            found.setdefault(name, "a default route leads through it")
+            reasons.setdefault(name, "a default route leads through it")
         if self.way is not None:
-            found = {**self.way.devices, **found}
+            reasons = {**self.way.devices, **reasons}
         before = -1
-        while len(found) > before:  # bridges over VLANs over bonds over interfaces
-            before = len(found)
-            for name, why in list(found.items()):
+        while len(reasons) > before:  # bridges over VLANs over bonds over interfaces
+            before = len(reasons)
+            for name, why in list(reasons.items()):
                 interface = self.interfaces.get(name)
                 if interface and interface.lower:
-                    found.setdefault(interface.lower, f"{name} is made of it, and {why}")
+                    reasons.setdefault(interface.lower, f"{name} is made of it, and {why}")
             for name, interface in self.interfaces.items():
-                if interface.master in found:
-                    found.setdefault(
-                        name, f"it belongs to {interface.master}: {found[interface.master]}"
+                if interface.master in reasons:
+                    reasons.setdefault(
+                        name, f"it belongs to {interface.master}: {reasons[interface.master]}"
                     )
-        return found
+        return reasons
 
 
 def programs_section(names: Iterable[str]) -> str:
@@ -152,7 +152,7 @@ def _json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
     if not text:
         return []
     try:
-        found = json.loads(text)
+        entries = json.loads(text)
     except ValueError as exc:
         raise DutError(f"the device's {name} cannot be read: {text[:80]!r}") from exc
-    return [entry for entry in found if entry]
+    return [entry for entry in entries if entry]

@@ -158,7 +158,7 @@ class Beats:
         self._held = held
         self._period_s = period_s
         self._end = threading.Event()
-        self._asked = threading.Event()
+        self._wake = threading.Event()
         self._news = threading.Condition()
         self._sent: dict[str, float] = {}
         self._last = _now()
@@ -180,7 +180,7 @@ class Beats:
     def await_sign(self, patience_s: float) -> bool:
         """Have a line sent at once, and wait for the answer to what was sent since; whether it came."""
         began = _now()
-        self._asked.set()
+        self._wake.set()
         with self._news:
             self._news.wait_for(lambda: self._last >= began or self._held.ended, patience_s)
         return self._last >= began
@@ -188,14 +188,14 @@ class Beats:
     def stop(self) -> None:
         """No line is sent any more when this returns."""
         self._end.set()
-        self._asked.set()
+        self._wake.set()
         self._thread.join()
 
     def _beat(self) -> None:
         number = 0
         while True:
-            self._asked.wait(self._period_s)
-            self._asked.clear()
+            self._wake.wait(self._period_s)
+            self._wake.clear()
             if self._end.is_set():
                 return
             number += 1

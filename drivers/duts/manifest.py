@@ -27,16 +27,20 @@ def described(
         plan: what was done to it.
         read: its sections as they were while it was measured.
     """
-    found: dict[str, Any] = {"kind": driver.name}
+    description: dict[str, Any] = {"kind": driver.name}
     if facts is not None:
         before = facts.sections
-        found |= {"system": facts.system, "version": facts.version, "facts": dict(before)}
-        found["while_measured"] = {n: text for n, text in read.items() if text != before.get(n)}
+        description |= {"system": facts.system, "version": facts.version, "facts": dict(before)}
+        description["while_measured"] = {
+            n: text for n, text in read.items() if text != before.get(n)
+        }
     if plan is not None:
-        found["commands"] = [s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
-        found["notes"] = list(plan.notes)
-    found["profile"] = asdict(driver.profile(intent))
-    return found
+        description["commands"] = [
+            s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps
+        ]
+        description["notes"] = list(plan.notes)
+    description["profile"] = asdict(driver.profile(intent))
+    return description
 
 
 def standing(record: Record | None) -> dict[str, Any]:

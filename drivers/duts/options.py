@@ -26,8 +26,8 @@ class Hook(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _command_alone(cls, given: object) -> object:
-        return {"command": given} if isinstance(given, str) else given
+    def _command_alone(cls, value: object) -> object:
+        return {"command": value} if isinstance(value, str) else value
 
 
 class HookOptions(StrictModel):
@@ -39,11 +39,11 @@ class HookOptions(StrictModel):
 
     @field_validator("hooks")
     @classmethod
-    def _commands(cls, given: dict[str, Hook]) -> dict[str, Hook]:
-        for name, hook in given.items():
+    def _commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
+        for name, hook in hooks.items():
             if not hook.command.strip():
                 raise ValueError(f"the hook {name} is no command")
-        return given
+        return hooks
 
 
 class DutOptions(HookOptions):
@@ -77,11 +77,11 @@ class DutOptions(HookOptions):
 
     @field_validator("hooks")
     @classmethod
-    def _resets(cls, given: dict[str, Hook]) -> dict[str, Hook]:
-        for name in given:
+    def _resets(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
+        for name in hooks:
             if name not in RESETS:
                 raise ValueError(f"the driver does that itself; hooks are {' and '.join(RESETS)}")
-        return given
+        return hooks
 
     @field_validator("left", "right")
     @classmethod
@@ -136,8 +136,8 @@ class LinuxOptions(DutOptions):
     @property
     def machine(self) -> tuple[str, ...]:
         """See the base class."""
-        given = {"cores": self.cores, "governor": self.governor, "clock_khz": self.clock_khz}
-        return tuple(name for name, value in given.items() if value)
+        settings = {"cores": self.cores, "governor": self.governor, "clock_khz": self.clock_khz}
+        return tuple(name for name, value in settings.items() if value)
 
 
 def reached(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:

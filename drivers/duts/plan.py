@@ -191,8 +191,8 @@ def matches(command: str, pattern: str, says: str) -> Check:
     """The output must hold a match of the pattern."""
 
     def checker(output: str) -> str | None:
-        found = re.search(pattern, output, re.MULTILINE)
-        return None if found else f"not {says}; it says {shown(output)}"
+        match = re.search(pattern, output, re.MULTILINE)
+        return None if match else f"not {says}; it says {shown(output)}"
 
     return Check(command, checker, says)
 

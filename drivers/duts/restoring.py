@@ -95,7 +95,7 @@ def restore(session: Configured, store: Store, *, forget: bool, by_script: bool)
     session.close()
     guarded_s = session.guarded_s
     end = time.monotonic() + (guarded_s + TIMER_MARGIN_S if guarded_s else 0.0)
-    told = False
+    reported = False
     while True:
         try:
             session.open()
@@ -104,12 +104,12 @@ def restore(session: Configured, store: Store, *, forget: bool, by_script: bool)
             session.close()
             if time.monotonic() > end:
                 raise _lost(exc, session, guarded_s) from exc
-            if not told:
+            if not reported:
                 session.say(
                     f"{session.name}: {exc.message}; it undoes everything by itself {guarded_s:g} s "
                     "after it last heard of us: waiting for that"
                 )
-                told = True
+                reported = True
             time.sleep(RETRY_PAUSE_S)
         except StillChanged:
             raise
@@ -182,9 +182,9 @@ def _keep(session: Configured, store: Store, different: dict[Undo, str]) -> None
 def _by_script_alone(session: Configured, store: Store, forget: bool) -> list[str]:
     status, out, err = store.undo(UNDO_DEADLINE_S)
     if status and not forget:
-        said = shown("\n".join(filter(None, (out.strip(), err.strip()))))
+        output = shown("\n".join(filter(None, (out.strip(), err.strip()))))
         raise StillChanged(
-            f"{session.name}: {SCRIPT} could not take everything back: {said}",
+            f"{session.name}: {SCRIPT} could not take everything back: {output}",
             "`--forget` with it drops what is left of the record",
         )
     store.remove()

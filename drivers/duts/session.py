@@ -172,9 +172,9 @@ class Session:
             DutError: the first thing that is not as it should be.
         """
         with self._telling():
-            told = self._verify()
-        self.say(f"{self.name}: {len(told)} read-backs agree")
-        return told
+            readbacks = self._verify()
+        self.say(f"{self.name}: {len(readbacks)} read-backs agree")
+        return readbacks
 
     def _verify(self) -> list[str]:
         plan = self.plan or self.make_plan()
@@ -189,16 +189,16 @@ class Session:
         self._configured = {
             name.removeprefix("now-"): part.text for name, part in read.items() if name[0] == "n"
         }
-        told = []
+        readbacks = []
         for number, check in checks.items():
             trouble = check.checker(read[str(number)].text)
             if trouble is not None:
                 raise DutError(f"{self.name}: {check.command}: {trouble}")
-            told.append(f"{check.command}: {' '.join(check.says.split())}")
+            readbacks.append(f"{check.command}: {' '.join(check.says.split())}")
         answers = {number: len(read[str(number)].text) for number in checks}
         short = [number for number, octets in answers.items() if 0 < octets <= ONE_FRAME]
         self._query = checks[min(short, key=answers.__getitem__)] if short else None
-        return told
+        return readbacks
 
     def flush(self) -> None:
         """Empty the device's state, and see that it is empty.
@@ -260,9 +260,9 @@ class Session:
         Raises:
             UsageError: none fits into one frame.
         """
-        asked = (self.plan or self.make_plan()).asked
-        if asked is not None:
-            return asked
+        query = (self.plan or self.make_plan()).asked
+        if query is not None:
+            return query
         if self._query is None:
             raise UsageError(
                 f"{self.name}: no read-back's answer fits into one frame, so there is nothing to ask for",
@@ -394,8 +394,8 @@ class Session:
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
-        found = described(self.driver, self.intent, self.facts, self.plan, self._configured)
-        return {**found, "device": self.name}
+        description = described(self.driver, self.intent, self.facts, self.plan, self._configured)
+        return {**description, "device": self.name}
 
     def status(self) -> dict[str, Any]:
         """Who holds it and what is configured."""
@@ -443,25 +443,25 @@ class Session:
         if not commands:
             return {}
         done = self.transport.run(batch.script(commands))
-        found = batch.read(done.out)
+        sections = batch.read(done.out)
         for name, command in commands.items():
-            if name not in found or found[name].status is None:
+            if name not in sections or sections[name].status is None:
                 raise ConnectionLost(
                     f"{self.name}: an answer is incomplete: {command[:160]}: {done.words}"
                 )
-            odd = "\\x" in found[name].text and not done.clean
+            odd = "\\x" in sections[name].text and not done.clean
             if odd and (noted is None or not name.startswith(noted)):
                 raise DutError(
                     f"{self.name}: the answer to '{command[:160]}' is no plain text: "
-                    f"{shown(found[name].text)}"
+                    f"{shown(sections[name].text)}"
                 )
-        return found
+        return sections
 
     def _before(self, plan: Plan) -> dict[int, str]:
         """What is to be restored, by step."""
-        asked = {n: step for n, step in enumerate(plan.steps, 1) if step.before}
-        read = self._read({str(n): step.before for n, step in asked.items()})
-        for number, step in asked.items():
+        steps = {n: step for n, step in enumerate(plan.steps, 1) if step.before}
+        read = self._read({str(n): step.before for n, step in steps.items()})
+        for number, step in steps.items():
             part = read[str(number)]
             if part.status:
                 raise DutError(
@@ -473,7 +473,7 @@ class Session:
                     f"{self.name}: not v6t's own, in the way of '{step.why}': {shown(part.text)}",
                     "nothing was changed; remove it yourself if it is not needed",
                 )
-        return {n: read[str(n)].text for n in asked}
+        return {n: read[str(n)].text for n in steps}
 
     def _do(self, step: Step, number: int) -> None:
         place = shlex.quote(f"{self._directory}/{PROGRESS}")
@@ -485,8 +485,8 @@ class Session:
         if step.check is not None:
             lines += [f"echo; echo '{batch.MARK} check'", f"( {step.check.command}", ")", "true"]
         done = self.transport.run("\n".join(lines), step.text, step.deadline_s)
-        said, _, answer = done.out.partition(f"\n{batch.MARK} check\n")
-        text = (said + done.err).strip()
+        output, _, answer = done.out.partition(f"\n{batch.MARK} check\n")
+        text = (output + done.err).strip()
         if done.status or (step.silent and text):
             words = text.splitlines()[-1] if text else f"status {done.status}"
             command = step.command.splitlines()[0][:160]
@@ -514,9 +514,9 @@ class Session:
 
     def differences(self, record: Record) -> dict[Undo, str]:
         """Steps whose state is not what it was, with both."""
-        asked = {str(u.number): u.look for u in record.undo if u.before and u.command}
-        read = self._read(asked)
-        return restoring.differing(record, {number: read[number].text for number in asked})
+        commands = {str(u.number): u.look for u in record.undo if u.before and u.command}
+        read = self._read(commands)
+        return restoring.differing(record, {number: read[number].text for number in commands})
 
     @property
     def undo_hint(self) -> str:
@@ -566,8 +566,8 @@ class SessionState:
         reading = self._session.driver.sessions(self._session.intent)
         if reading is None:
             return None
-        found = reading.parse(self._session.transport.run(reading.command).out)
-        count = found.get("sessions")
+        counters = reading.parse(self._session.transport.run(reading.command).out)
+        count = counters.get("sessions")
         return None if count is None else int(count)
 
     def table(self) -> dict[str, float]:

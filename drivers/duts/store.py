@@ -111,9 +111,9 @@ class Store:
 
     def redo(self, numbers: Collection[int]) -> None:
         """The next undo takes these steps back once more."""
-        kept = " ".join(f"-e {n}" for n in (*sorted(numbers), ALL))
+        patterns = " ".join(f"-e {n}" for n in (*sorted(numbers), ALL))
         self._transport.run(
-            f"cd {self._place} && (umask 077; grep -vx {kept} {UNDONE} >{UNDONE}.part; "
+            f"cd {self._place} && (umask 077; grep -vx {patterns} {UNDONE} >{UNDONE}.part; "
             f"mv {UNDONE}.part {UNDONE})"
         )
 

@@ -126,7 +126,7 @@ def undo_of(number: int, step: Step, old: str) -> Undo:
         "{words}": " ".join(shlex.quote(w) for w in old.split()),
     }
     # at once: what the device said may itself look like a place to fill
-    command = re.sub(r"\{old\}|\{words\}", lambda found: put[found.group()], command)
+    command = re.sub(r"\{old\}|\{words\}", lambda match: put[match.group()], command)
     text = step.undo_text.replace("{old}", old)
     return Undo(number, step.why, command, text if command else "", step.before, old, step.gone)
 

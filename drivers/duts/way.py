@@ -137,8 +137,8 @@ def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
         if head == "vrf":
             vrf = rest.strip()
         elif head in WHO:
-            found = _peer(head, rest)
-            peers += [found] if found else []
+            peer = _peer(head, rest)
+            peers += [peer] if peer else []
     if not any(p.who == "client" for p in peers):
         return Way(unknown=f"the device says no way back to {words[0]}, where it comes from")
     own = _address(server)
@@ -200,7 +200,7 @@ def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
         if change is not None:  # made later, while it is measured
             texts.append((f"{change.what} beside the traffic", f"{change.add}\n{change.change}"))
     for what, text in texts:
-        tokens = ["/".join(found) for found in _PREFIX.findall(text)]
+        tokens = ["/".join(parts) for parts in _PREFIX.findall(text)]
         for token in [*tokens, *_HOST_ROUTE.findall(text)]:
             net = _network(token)
             if net is not None:

@@ -213,12 +213,12 @@ class KnownDevice(LabDevice):
 
     def behave(self, known: Known, seed: int = 0) -> None:
         """From now on; what was recorded before is forgotten."""
-        self._asked().ask("behave", known=known, seed=seed)
+        self._started().ask("behave", known=known, seed=seed)
 
     def truth(self) -> Truth:
         """What it did since the last :meth:`behave`."""
-        found: Truth = self._asked().ask("truth")
-        return found
+        truth: Truth = self._started().ask("truth")
+        return truth
 
     def check(self) -> None:
         """Nothing: asking would disturb what is timed, and the truth is asked for after each trial."""
@@ -237,7 +237,7 @@ class KnownDevice(LabDevice):
             self._worker.close()
             self._worker = None
 
-    def _asked(self) -> Worker:
+    def _started(self) -> Worker:
         if self._worker is None:
             raise ValueError("the known device is not started")
         return self._worker

@@ -92,8 +92,8 @@ class Lab:
         mask = ",".join(reversed([bits[max(0, n - 8) : n] for n in range(len(bits), 0, -8)]))
         steered: list[str] = []
         for holder in self._holders:
-            found, why = holder.ask("steer", mask=mask)
-            steered += [f"{holder.role}: {name}" for name in found]
+            names, why = holder.ask("steer", mask=mask)
+            steered += [f"{holder.role}: {name}" for name in names]
             if why:
                 return steered, why
         return steered, ""

@@ -36,7 +36,7 @@ class Prober:
             OSError: no such interface, or not permitted.
         """
         self._rings = {s: RxRing(name, frame_octets, SLOTS) for s, name in interfaces.items()}
-        self._hosts = {s: Hosts(**given) for s, given in hosts.items() if given is not None}
+        self._hosts = {s: Hosts(**fields) for s, fields in hosts.items() if fields is not None}
 
     def idle(self, pipe: Connection) -> None:
         """Answer neighbours until a request waits; what else comes is nobody's."""
@@ -63,15 +63,15 @@ class Prober:
         self._taken()
         for side, frame in frames:
             self._rings[side].send(frame)
-        found: list[tuple[str, bytes]] = []
+        heard: list[tuple[str, bytes]] = []
         end = time.monotonic() + wait_s
         while (left := end - time.monotonic()) > 0:
             self._wait(max(1, int(left * 1000)))
             for side, frame in self._taken():
-                found.append((side, frame))
+                heard.append((side, frame))
                 if not _talk(frame):
                     end = time.monotonic() + quiet_s
-        return found
+        return heard
 
     def _wait(self, timeout_ms: int, *others: int) -> None:
         poll = select.poll()
@@ -81,7 +81,7 @@ class Prober:
 
     def _taken(self) -> list[tuple[str, bytes]]:
         """All that is there; who asks for a host is answered."""
-        found: list[tuple[int, str, bytes]] = []
+        arrivals: list[tuple[int, str, bytes]] = []
         for side, ring in self._rings.items():
             hosts = self._hosts.get(side)
             while groups := ring.take():
@@ -92,9 +92,9 @@ class Prober:
                         if answer is not None:
                             ring.send(answer)
                         else:
-                            found.append((int(moment), side, frame))
+                            arrivals.append((int(moment), side, frame))
                 ring.release()
-        return [(side, frame) for _, side, frame in sorted(found, key=lambda each: each[0])]
+        return [(side, frame) for _, side, frame in sorted(arrivals, key=lambda each: each[0])]
 
 
 def _talk(frame: bytes) -> bool:

@@ -32,11 +32,11 @@ class Tap(RxRing):
 
     def departures_ns(self) -> NDArray[np.int64]:
         """Times of the frames that have left since the last call [ns, CLOCK_REALTIME]."""
-        found = [np.empty(0, dtype=np.int64)]
+        departures = [np.empty(0, dtype=np.int64)]
         while self.take():
             slots = slice(self._head, self._head + self._taken)
             header = self._header[slots]
             times = header[:, 4].astype(np.int64) * 1_000_000_000 + header[:, 5]
-            found.append(times[self._octets[slots, _PACKET_TYPE] == socket.PACKET_OUTGOING])
+            departures.append(times[self._octets[slots, _PACKET_TYPE] == socket.PACKET_OUTGOING])
             self.release()
-        return np.concatenate(found)
+        return np.concatenate(departures)

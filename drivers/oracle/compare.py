@@ -43,15 +43,15 @@ class Comparison:
     seen: Mapping[str, int] = field(default_factory=dict)
 
 
-def together(found: Sequence[Comparison]) -> Comparison:
+def together(comparisons: Sequence[Comparison]) -> Comparison:
     """Comparisons of several streams as one."""
     seen: Counter[str] = Counter()
-    for each in found:
+    for each in comparisons:
         seen.update(each.seen)
     return Comparison(
-        checked=sum(c.checked for c in found),
-        matched=sum(c.matched for c in found),
-        mismatch=next((c.mismatch for c in found if c.mismatch is not None), None),
+        checked=sum(c.checked for c in comparisons),
+        matched=sum(c.matched for c in comparisons),
+        mismatch=next((c.mismatch for c in comparisons if c.mismatch is not None), None),
         seen=dict(sorted(seen.items())),
     )
 
@@ -102,9 +102,9 @@ def compare_samples(
         like = np.flatnonzero(equal)
         if len(like):
             wanted = expected[like, :width]
-            told = headerpolicy.tolerate(policy, sent[like], wanted, frames[like])
-            equal[like] = told.allowed & (told.frames == wanted).all(axis=1)
-            seen.update(told.seen)
+            tolerated = headerpolicy.tolerate(policy, sent[like], wanted, frames[like])
+            equal[like] = tolerated.allowed & (tolerated.frames == wanted).all(axis=1)
+            seen.update(tolerated.seen)
         checked += len(frames)
         matched += int(np.count_nonzero(equal))
         if first is None and not equal.all():
@@ -151,7 +151,7 @@ def _by_length(samples: list[U8]) -> list[U8]:
     groups: dict[int, list[U8]] = {}
     for rows in samples:
         groups.setdefault(rows.shape[1], []).append(rows)
-    return [found[0] if len(found) == 1 else np.concatenate(found) for found in groups.values()]
+    return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in groups.values()]
 
 
 def _difference(
@@ -164,8 +164,8 @@ def _difference(
     rows = sent[None, :], wanted[None, :], got[None, :]
     why = headerpolicy.refused(policy, *rows)
     if not why:
-        told = headerpolicy.tolerate(policy, *rows).frames
-        why = describe_difference(wanted.tobytes(), told.tobytes())
+        tolerated = headerpolicy.tolerate(policy, *rows).frames
+        why = describe_difference(wanted.tobytes(), tolerated.tobytes())
     return {**pair, "why": why}
 
 

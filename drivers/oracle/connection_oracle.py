@@ -149,12 +149,12 @@ def connecting(
     """
     if isinstance(oracle, OracleAround):
         outer = copy.copy(oracle)
-        outer.oracle, made = connecting(oracle.oracle, forward, reverse)
-        return outer, made
+        outer.oracle, connection_oracle = connecting(oracle.oracle, forward, reverse)
+        return outer, connection_oracle
     if not isinstance(oracle, Connected):
         raise TypeError("a technology without connections")
-    made = ConnectionOracle(oracle, forward, reverse)
-    return made, made
+    connection_oracle = ConnectionOracle(oracle, forward, reverse)
+    return connection_oracle, connection_oracle
 
 
 def plugin_of(oracle: Oracle) -> Oracle:

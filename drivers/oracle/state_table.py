@@ -116,11 +116,11 @@ class StateTable:
             marks, numbers = [], []
             for part_number, part in enumerate(self._parts()):
                 rows = np.flatnonzero(part.any(axis=1))
-                found = mark(part[rows])
+                values = mark(part[rows])
                 if shares > 1:
-                    mine = found % np.uint64(shares) == share
-                    found, rows = found[mine], rows[mine]
-                marks.append(found)
+                    mine = values % np.uint64(shares) == share
+                    values, rows = values[mine], rows[mine]
+                marks.append(values)
                 numbers.append(rows + part_number * _CHUNK)
             yield np.concatenate(marks), np.concatenate(numbers)
 

@@ -49,7 +49,7 @@ class Preparing:
         self._stream = stream or tester.measure
         self._device = device
         self._standing: _Standing | None = None
-        self._told: dict[str, float] | None = None
+        self._table_limits: dict[str, float] | None = None
 
     def forget(self) -> None:
         """Other streams are loaded: what stands is of no use."""
@@ -63,35 +63,37 @@ class Preparing:
             DutError: its table cannot be emptied, or it counts other connections than were
                 learned.
         """
-        asked = trial.connections
-        if asked is None:
+        connections = trial.connections
+        if connections is None:
             return self._stream(trial)
-        self._check_timeout(trial, asked)
-        keep = asked.keep and asked.purpose == "prepare"
-        found = self._kept(asked) if keep else None
+        self._check_timeout(trial, connections)
+        keep = connections.keep and connections.purpose == "prepare"
+        phase_one = self._reusable(connections) if keep else None
         directions: dict[str, DirectionResult] = {}
         faults: tuple[str, ...] = ()
         started = ""
         health: Mapping[str, object] = {}
-        if found is None:
-            phase, found, directions, faults = self._fill(trial, asked)
+        if phase_one is None:
+            phase, phase_one, directions, faults = self._fill(trial, connections)
             started, health = phase.started, phase.health or {}
-        if asked.purpose == "tear-down" and found.filled and not faults:
-            found = self._torn_down(found)
-        if asked.purpose != "prepare" or not found.filled or faults:
-            if asked.purpose == "prepare":
+        if connections.purpose == "tear-down" and phase_one.filled and not faults:
+            phase_one = self._torn_down(phase_one)
+        if connections.purpose != "prepare" or not phase_one.filled or faults:
+            if connections.purpose == "prepare":
                 directions = {}
             return TrialResult(
-                directions, faults, started, {"phase 1": dict(health)}, connections=found
+                directions, faults, started, {"phase 1": dict(health)}, connections=phase_one
             )
-        return self._phase_two(trial, asked, found)
+        return self._phase_two(trial, connections, phase_one)
 
-    def _phase_two(self, trial: Trial, asked: Connections, found: PhaseOneResult) -> TrialResult:
+    def _phase_two(
+        self, trial: Trial, connections: Connections, phase_one: PhaseOneResult
+    ) -> TrialResult:
         standing = self._standing
         if standing is None:
             raise DutError("the connections of phase 1 are gone")
         logged = None if trial.churn is None else self._logged()
-        result = self._stream(replace(trial, pause_s=asked.gap_s))
+        result = self._stream(replace(trial, pause_s=connections.gap_s))
         after = self._tester.now()
         if result.churn is not None and logged is not None:
             written = self._logged()
@@ -106,18 +108,18 @@ class Preparing:
         self._check_age(gap_s, standing.began_s, after)
         return replace(
             result,
-            connections=replace(found, gap_s=gap_s, age_s=after - standing.began_s),
+            connections=replace(phase_one, gap_s=gap_s, age_s=after - standing.began_s),
         )
 
     def _fill(
-        self, trial: Trial, asked: Connections
+        self, trial: Trial, connections: Connections
     ) -> tuple[Phase, PhaseOneResult, dict[str, DirectionResult], tuple[str, ...]]:
         """Empty table, phase 1, the device's count, validation."""
         self._standing = None
         before = self._emptied()
-        phase = self._tester.establish(trial, asked)
+        phase = self._tester.establish(trial, connections)
         (count,) = phase.result.classes.values()
-        found = PhaseOneResult(
+        phase_one = PhaseOneResult(
             required=count.required,
             sent=count.sent,
             learned=count.received,
@@ -136,15 +138,15 @@ class Preparing:
         directions = {"forward": phase.result}
         faults = phase.faults
         last = phase.ended_s
-        if (found.filled or (asked.tcp and found.learned)) and not faults:
-            _compare(asked, found)
-            short = found.sessions is not None and found.sessions < found.learned
+        if (phase_one.filled or (connections.tcp and phase_one.learned)) and not faults:
+            _compare(connections, phase_one)
+            short = phase_one.sessions is not None and phase_one.sessions < phase_one.learned
             # the device itself says that some are gone: there is nothing to be tried any more
-            if asked.alpha is not None and (asked.tcp or not short):
-                tried = self._tester.validate(trial, asked)
+            if connections.alpha is not None and (connections.tcp or not short):
+                tried = self._tester.validate(trial, connections)
                 (back,) = tried.result.classes.values()
-                found = replace(
-                    found,
+                phase_one = replace(
+                    phase_one,
                     validation_sent=back.sent,
                     validated=back.received,
                     validation_time_s=tried.result.sending_at_most_s,
@@ -154,25 +156,25 @@ class Preparing:
                 directions["reverse"] = tried.result
                 faults = tried.faults
                 last = tried.ended_s
-            self._standing = _Standing(asked, found, phase.began_s, last)
-        if asked.tcp is not None:
-            found, more = self._closed(trial, asked, asked.tcp, found)
+            self._standing = _Standing(connections, phase_one, phase.began_s, last)
+        if connections.tcp is not None:
+            phase_one, more = self._closed(trial, connections, connections.tcp, phase_one)
             faults += more
-        return phase, found, directions, faults
+        return phase, phase_one, directions, faults
 
     def _closed(
-        self, trial: Trial, asked: Connections, tcp: Tcp, found: PhaseOneResult
+        self, trial: Trial, connections: Connections, tcp: Tcp, phase_one: PhaseOneResult
     ) -> tuple[PhaseOneResult, tuple[str, ...]]:
         """Connections of TCP are ended by their hosts, too (RFC 3511 section 5.2.3)."""
         self._standing = None
-        ended = self._tester.disconnect(trial, asked)
+        ended = self._tester.disconnect(trial, connections)
         if ended.tcp is None:
             raise TesterError("the tester does not say what became of connections of TCP")
         (count,) = ended.result.classes.values()
         faults = ended.faults
         if count.sent < count.required:
             faults += (f"the client ended {count.sent} of {count.required} connections",)
-        before = found.sessions_before
+        before = phase_one.sessions_before
         # the device forgets from the last end on, also while the tester waits for answers to it
         began, aged_s = ended.ended_s, None
         left = after = self._count(before)
@@ -185,7 +187,7 @@ class Preparing:
             self._tester.wait(min(LOOK_S, tcp.aging_s))
             left = self._count(before)
         counted = replace(ended.tcp, sessions_after=after, aged_s=aged_s)
-        return replace(found, tcp=counted), faults
+        return replace(phase_one, tcp=counted), faults
 
     def _emptied(self) -> int | None:
         if self._device is None:
@@ -202,30 +204,30 @@ class Preparing:
     def _count(self, before: int | None) -> int | None:
         if self._device is None:
             return None
-        found = self._device.sessions()
-        return None if found is None else max(0, found - (before or 0))
+        sessions = self._device.sessions()
+        return None if sessions is None else max(0, sessions - (before or 0))
 
     def _limits(self) -> dict[str, float] | None:
         """The device's timeout, and what else it says of its table; asked once."""
         if self._device is None:
             return None
-        if self._told is None:
-            self._told = dict(self._device.table())
+        if self._table_limits is None:
+            self._table_limits = dict(self._device.table())
             if self._device.timeout_s is not None:
-                self._told["timeout_s"] = self._device.timeout_s
-        return self._told or None
+                self._table_limits["timeout_s"] = self._device.timeout_s
+        return self._table_limits or None
 
     def _logged(self) -> int | None:
         """Records of connections that the device has written; None: it writes none."""
-        told = {} if self._device is None else self._device.table()
-        return int(told[LOGGED]) if LOGGED in told else None
+        table = {} if self._device is None else self._device.table()
+        return int(table[LOGGED]) if LOGGED in table else None
 
-    def _torn_down(self, found: PhaseOneResult) -> PhaseOneResult:
+    def _torn_down(self, phase_one: PhaseOneResult) -> PhaseOneResult:
         """Time to empty the full table, and the empty one."""
         self._standing = None
         device = self._device
         if device is None:
-            return found
+            return phase_one
         times = []
         for _ in range(2):
             begin = self._tester.now()
@@ -234,12 +236,12 @@ class Preparing:
         left = device.sessions()
         if left is not None and left > NEARLY_EMPTY:
             raise DutError(f"the device's table cannot be emptied: {left} connections are left")
-        return replace(found, emptied_s=times[0], idle_emptied_s=times[1])
+        return replace(phase_one, emptied_s=times[0], idle_emptied_s=times[1])
 
-    def _kept(self, asked: Connections) -> PhaseOneResult | None:
+    def _reusable(self, connections: Connections) -> PhaseOneResult | None:
         """What stands, if it still serves: the same connections, none of them gone."""
         standing = self._standing
-        if standing is None or standing.connections.count != asked.count:
+        if standing is None or standing.connections.count != connections.count:
             return None
         if self._device is not None:
             limit = self._device.timeout_s
@@ -251,13 +253,18 @@ class Preparing:
                 return None
         return replace(standing.established, kept=True)
 
-    def _check_timeout(self, trial: Trial, asked: Connections) -> None:
+    def _check_timeout(self, trial: Trial, connections: Connections) -> None:
         """Refuse before traffic what must outlive the device's connections (ST-02)."""
-        if asked.tcp is not None:
+        if connections.tcp is not None:
             return  # that is a time-out of UDP's; every connection of TCP is tried at the end
         limit = self._device.timeout_s if self._device is not None else None
-        needed = asked.filling_s + asked.wait_s + asked.validation_s + asked.gap_s
-        if asked.purpose == "prepare":
+        needed = (
+            connections.filling_s
+            + connections.wait_s
+            + connections.validation_s
+            + connections.gap_s
+        )
+        if connections.purpose == "prepare":
             needed += trial.sending_s + trial.residual_wait_s
         if limit is not None and limit <= needed:
             raise UsageError(
@@ -276,18 +283,18 @@ class Preparing:
             )
 
 
-def _compare(asked: Connections, found: PhaseOneResult) -> None:
+def _compare(connections: Connections, phase_one: PhaseOneResult) -> None:
     """The device's count against the Responder's table.
 
     A step of a search that finds fewer has failed; that is for its procedure to judge. Everything
     else ends the run.
     """
-    told = found.sessions
-    if told is None or told == found.learned or not found.filled:
+    sessions = phase_one.sessions
+    if sessions is None or sessions == phase_one.learned or not phase_one.filled:
         return
-    if asked.purpose == "establish" and told < found.learned:
+    if connections.purpose == "establish" and sessions < phase_one.learned:
         return
     raise DutError(
-        f"the device counts {told} connections, the Responder learned {found.learned}",
+        f"the device counts {sessions} connections, the Responder learned {phase_one.learned}",
         "other traffic passes the device, its connections expire, or it replaces them",
     )

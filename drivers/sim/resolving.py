@@ -27,8 +27,8 @@ def answered(trial: Trial, options: SimOptions, device: Device | None) -> Direct
         options: of tester and device.
         device: None: the tester asks itself.
     """
-    asked = trial.queries
-    if asked is None:
+    queries = trial.queries
+    if queries is None:
         raise ValueError("nothing is asked")
     frames = trial.frames
     lost = 0 if device is None else min(frames, device.lost(frames, trial.rate_fps))
@@ -37,7 +37,7 @@ def answered(trial: Trial, options: SimOptions, device: Device | None) -> Direct
     received = frames - lost - late
     wrong = 0 if device is None else min(options.mismatch, received)
     # a name in the cache is asked of nobody, one with an AAAA record of its own is asked once
-    fresh = round(frames * (1 - asked.cached))
+    fresh = round(frames * (1 - queries.cached))
     reasons = {"no answer": lost, "late": late, "wrong AAAA record": wrong}
     return DirectionResult(
         classes={"queries": ClassCount("foreground", frames, frames, received - wrong, late=late)},
@@ -48,7 +48,7 @@ def answered(trial: Trial, options: SimOptions, device: Device | None) -> Direct
         answers=Answers(
             {why: count for why, count in reasons.items() if count},
             aaaa=fresh,
-            a=0 if asked.alone else round(fresh * (1 - asked.own_aaaa)),
-            cached_names=asked.cached_names if asked.cached else 0,
+            a=0 if queries.alone else round(fresh * (1 - queries.own_aaaa)),
+            cached_names=queries.cached_names if queries.cached else 0,
         ),
     )

@@ -84,11 +84,11 @@ class SimTable:
         lost = math.ceil(count * (1 - limit / rate_cps)) if limit and rate_cps > limit else 0
         if self._fillings <= o.phase_one_loss_trials:
             lost += o.phase_one_loss
-        made = max(0, count - lost)
-        room = o.table_entries or made
-        forwarded = made if o.table_replaces or not o.table_stores else min(made, room)
-        stored = min(made, room) if o.table_stores else 0
-        first = made - stored if o.table_replaces else 0
+        arrived = max(0, count - lost)
+        room = o.table_entries or arrived
+        forwarded = arrived if o.table_replaces or not o.table_stores else min(arrived, room)
+        stored = min(arrived, room) if o.table_stores else 0
+        first = arrived - stored if o.table_replaces else 0
         self._stored = Filled(forwarded, first, stored)
         self._ending_s = math.inf
         self._used_s = self.clock_s

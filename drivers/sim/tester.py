@@ -134,14 +134,14 @@ class SimTester:
         self.clock_s += trial.pause_s
         started = (EPOCH + timedelta(seconds=self.clock_s)).isoformat(timespec="milliseconds")
         if trial.queries is not None:
-            found = answered(
+            result = answered(
                 trial,
                 self.options,
                 None if self._loopback else self._device("", 1, chance, slow=False),
             )
-            self.clock_s += found.sending_time_s + trial.residual_wait_s
+            self.clock_s += result.sending_time_s + trial.residual_wait_s
             return TrialResult(
-                {"forward": found}, started=started, tester={"virtual_time_s": self.clock_s}
+                {"forward": result}, started=started, tester={"virtual_time_s": self.clock_s}
             )
         ways = directions_of(trial.mode)
         slow = self._slow_repetition(trial.key)
@@ -164,11 +164,12 @@ class SimTester:
         o = self.options
         count = max(1, round(churn.rate_cps * trial.sending_s))
         limit = o.insertion_cps if o.insertion_cps and not self._loopback else churn.rate_cps
-        made = min(count, math.floor(count * limit / churn.rate_cps))
+        established = min(count, math.floor(count * limit / churn.rate_cps))
         delay_s = 2 * o.delay_us / 1e6
         return TcpFound(
-            count, made, timed_out=count - made, requested=made, answered=made, closed=made,
-            fastest_s=delay_s, slowest_s=delay_s, mean_s=delay_s, sum_s=delay_s * made,
+            count, established, timed_out=count - established, requested=established,
+            answered=established, closed=established,
+            fastest_s=delay_s, slowest_s=delay_s, mean_s=delay_s, sum_s=delay_s * established,
         )  # fmt: skip
 
     def _device(self, way: str, ways: int, chance: random.Random, slow: bool) -> Device:
@@ -403,13 +404,13 @@ class SimTester:
         if trial.delays.tags:
             return _tagged(trial, back, list(classes), weights, loss, block), None
         limit = trial.frame_timeout_s
-        kept = block if limit is None else block[block <= limit * 1e9]
+        in_time = block if limit is None else block[block <= limit * 1e9]
         pairs = np.roll(block, -1) - block
         delays, ipdv = {}, {}
         for name in back:
             count = classes[name]
             gone = count.required - count.received
-            delays[name] = _repeated(kept, count.received, lost=gone)
+            delays[name] = _repeated(in_time, count.received, lost=gone)
             if not trial.delays.ipdv:
                 continue
             whole = max(0, count.required - 1)
@@ -474,9 +475,9 @@ def _repeated(block: NDArray[np.int64], count: int, *, lost: int) -> Distributio
         return Distribution((), (), lost=lost)
     times, rest = divmod(count, len(block))
     values = bucketed(block).tolist()
-    found = Counter({v: n * times for v, n in Counter(values).items()})
-    found.update(values[:rest])
-    return Distribution.of(found, lost=lost)
+    counts = Counter({v: n * times for v, n in Counter(values).items()})
+    counts.update(values[:rest])
+    return Distribution.of(counts, lost=lost)
 
 
 def _simulated_mismatch(name: str) -> dict[str, str]:

@@ -38,14 +38,14 @@ class NamespaceTransport:
         """See :class:`v6t.drivers.transport.contract.Transport`."""
         limit = deadline_s or DEADLINE_S
         process = begin(self._words(command, self.condition))
-        said = finish(process, text, limit)
-        if said is None:
+        outputs = finish(process, text, limit)
+        if outputs is None:
             raise DeadlinePassed(
                 f"{self.name}: no end of a command after {limit:g} s: {command[:120]}"
             )
         if process.returncode == -signal.SIGKILL:
             raise ConnectionLost(f"{self.name}: it vanished during: {command[:120]}")
-        return Output.of(self.name, process.returncode, *said)
+        return Output.of(self.name, process.returncode, *outputs)
 
     def hold(self, command: str) -> ProcessHeld:
         """See :class:`v6t.drivers.transport.contract.Transport`."""

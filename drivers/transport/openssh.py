@@ -94,13 +94,13 @@ class SshTransport:
         whole = for_shell(command, self._options.become, self.condition)
         line = f"{whole}; echo {mark} $? >&2"
         process = begin(self._through(f"sh -c {shlex.quote(line)}"))
-        said = finish(process, text, limit)
-        if said is None:
+        outputs = finish(process, text, limit)
+        if outputs is None:
             raise DeadlinePassed(
                 f"{self.name}: no end of a command after {limit:g} s: {command[:120]}",
                 "it may still be running on the device",
             )
-        out, err = said
+        out, err = outputs
         before, marked, after = err.rpartition(mark.encode())
         status = after.split()[:1] if marked else []
         if not status:  # the mark, or the status behind it, never came
@@ -161,22 +161,22 @@ class SshTransport:
                 raise self._late(self.name)
             time.sleep(_POLL_S)
 
-    def _refused(self, said: str) -> DutError:
+    def _refused(self, stderr: str) -> DutError:
         """Why there is no connection, from ssh's words; the first host that said no is named."""
-        where = self._where(said)
-        text = _last(said.encode())
-        if _KEY_REFUSED.search(said):
+        where = self._where(stderr)
+        text = _last(stderr.encode())
+        if _KEY_REFUSED.search(stderr):
             return DutError(
                 f"{where}: the host key is not the known one: {text}",
                 "compare its fingerprint on the device's console, then correct known_hosts "
                 "(ssh-keygen -R, ssh-keyscan); v6t never accepts a key by itself",
             )
-        if _LOGIN_REFUSED.search(said):
+        if _LOGIN_REFUSED.search(stderr):
             return DutError(
                 f"{where}: the login was refused: {text}",
                 "check user and key (`ssh -v` shows which are tried)",
             )
-        if _TIMED_OUT.search(said):
+        if _TIMED_OUT.search(stderr):
             return self._late(where)
         return Unreachable(f"{where}: cannot be reached: {text}", "check address, port and sshd")
 
@@ -186,11 +186,13 @@ class SshTransport:
             "is the device up, and is port 22 open?",
         )
 
-    def _where(self, said: str) -> str:
+    def _where(self, stderr: str) -> str:
         """The device, or the host on the way to it that ssh complains of."""
         for hop in self._options.hops:
             known = rf"(^|[\s@\[]){re.escape(hop.host)}([\s:\]]|$)"
-            mine = re.search(known, said.partition("Connection closed by UNKNOWN")[0], re.MULTILINE)
+            mine = re.search(
+                known, stderr.partition("Connection closed by UNKNOWN")[0], re.MULTILINE
+            )
             if mine and hop.host != self._options.host:
                 return f"{self.name}, through {hop.text}"
         return self.name
@@ -233,8 +235,8 @@ def _is_socket(path: os.PathLike[str]) -> bool:
     return False
 
 
-def _last(said: bytes) -> str:
+def _last(stderr: bytes) -> str:
     """The most telling line of what ssh printed."""
-    lines = [line.strip() for line in as_text(said)[0].splitlines()]
+    lines = [line.strip() for line in as_text(stderr)[0].splitlines()]
     lines = [line for line in lines if line and "Connection closed by UNKNOWN" not in line]
     return lines[-1][:300] if lines else ""

@@ -52,7 +52,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
     stdin, out, err = process.stdin, process.stdout, process.stderr
     if stdin is None or out is None or err is None:
         raise ValueError("a process without its three pipes")
-    said: dict[int, list[bytes]] = {out.fileno(): [], err.fileno(): []}
+    chunks: dict[int, list[bytes]] = {out.fileno(): [], err.fileno(): []}
     amount = 0
     with selectors.DefaultSelector() as ready:
         ready.register(out, selectors.EVENT_READ)
@@ -77,13 +77,13 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
                 if amount > MOST_OCTETS:
                     raise DutError(
                         f"a command said more than {MOST_OCTETS >> 20} MiB: "
-                        f"{as_text(said[out.fileno()][0][:80])[0] if said[out.fileno()] else ''}",
+                        f"{as_text(chunks[out.fileno()][0][:80])[0] if chunks[out.fileno()] else ''}",
                         "nothing of it was used",
                     )
-                said[key.fd].append(more)
+                chunks[key.fd].append(more)
                 if not more:
                     ready.unregister(key.fileobj)
-    found = b"".join(said[out.fileno()]), b"".join(said[err.fileno()])
+    outputs = b"".join(chunks[out.fileno()]), b"".join(chunks[err.fileno()])
     try:
         process.wait(max(0.0, end - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -91,7 +91,7 @@ def _communicate(process: Process, text: bytes, end: float) -> tuple[bytes, byte
         return None
     out.close()
     err.close()
-    return found
+    return outputs
 
 
 def _fed(handle: int, text: bytes) -> bytes:

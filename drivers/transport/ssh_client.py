@@ -73,12 +73,12 @@ class SshClient:
             options: of ssh, such as ``-M``.
             password: one may be sent to the device (never to a host on the way).
         """
-        asked = ("yes", "no") if password else ("no", "yes")
+        switches = ("yes", "no") if password else ("no", "yes")
         return [
             *self._before, "ssh", "-F", str(self.place / "config"), "-T",
-            "-o", f"PasswordAuthentication={asked[0]}",
-            "-o", f"KbdInteractiveAuthentication={asked[0]}",
-            "-o", f"BatchMode={asked[1]}", "-o", "NumberOfPasswordPrompts=1", *options,
+            "-o", f"PasswordAuthentication={switches[0]}",
+            "-o", f"KbdInteractiveAuthentication={switches[0]}",
+            "-o", f"BatchMode={switches[1]}", "-o", "NumberOfPasswordPrompts=1", *options,
         ]  # fmt: skip
 
     def command(self, program: Sequence[str]) -> list[str]:

@@ -65,23 +65,23 @@ class SshOptions(StrictModel):
     @property
     def hops(self) -> tuple[Hop, ...]:
         """The hosts of ``jump``."""
-        found = []
+        hops = []
         for text in filter(None, self.jump.split(",")):
             match = _HOP.fullmatch(text)
             if match is None:
                 raise ValueError(f"jump '{text}' is not [user@]host[:port]")
             user, host, port = match.groups()
-            found.append(Hop(text, user or "", host.strip("[]"), int(port or 0)))
-        return tuple(found)
+            hops.append(Hop(text, user or "", host.strip("[]"), int(port or 0)))
+        return tuple(hops)
 
     @property
     def jump_addresses(self) -> tuple[str, ...]:
         """Those of the hops that are given by address."""
-        found = []
+        addresses = []
         for hop in self.hops:
             with contextlib.suppress(ValueError):
-                found.append(str(ip_address(hop.host)))
-        return tuple(found)
+                addresses.append(str(ip_address(hop.host)))
+        return tuple(addresses)
 
     @model_validator(mode="after")
     def _jumps(self) -> SshOptions:

@@ -131,7 +131,7 @@ class Attachment:
         """Facts for the manifest."""
         options = self._options
         macs = dict(zip(sorted(options.all_ports), options.all_macs(self._links), strict=True))
-        found: dict[str, Any] = {
+        description: dict[str, Any] = {
             "version": self.facts.get("version", {}),
             "processor": self.facts.get("core_type"),
             "data_path_cores": self.facts.get("dp_core_count"),
@@ -152,12 +152,12 @@ class Attachment:
         }
         if self._plan:
             master, latency, *sending = self._plan
-            found["cpus"] = {"master": master, "latency": latency, "data path": sending}
+            description["cpus"] = {"master": master, "latency": latency, "data path": sending}
         if self._bed is not None:
-            found["receive_packet_steering"] = self.steered or "off"
+            description["receive_packet_steering"] = self.steered or "off"
         if self.displaced:
-            found["displaced"] = self.displaced
-        return found
+            description["displaced"] = self.displaced
+        return description
 
     @property
     def _linux(self) -> bool:
@@ -296,13 +296,13 @@ class Attachment:
 
     def _steer(self, cpus: list[int]) -> None:
         """Forward on CPUs that the options name, or on these where that is allowed."""
-        asked = self._options.rps_cpus
-        cpus = cpus if asked is None else list(asked)
+        rps_cpus = self._options.rps_cpus
+        cpus = cpus if rps_cpus is None else list(rps_cpus)
         lab = self._bed.lab if self._bed is not None else None
         if lab is None or not cpus:
             return
         steered, why = lab.steer(cpus)
-        if why and asked is not None:
+        if why and rps_cpus is not None:
             raise EnvironmentLacking(
                 f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {why}",
                 "run as root with CPUs that are there, or leave out rps_cpus",

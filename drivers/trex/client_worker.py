@@ -184,9 +184,9 @@ class Worker(object):
         A server with too few CPUs for its threads starts with all of them on one. Those that send and
         receive go before whatever else wants these CPUs, v6t's own programs among it.
         """
-        found = [e for e in os.listdir("/proc") if prefix in (server_words(e) or ())]
+        processes = [e for e in os.listdir("/proc") if prefix in (server_words(e) or ())]
         moved = 0
-        for entry, task in [(e, t) for e in found for t in os.listdir("/proc/%s/task" % e)]:
+        for entry, task in [(e, t) for e in processes for t in os.listdir("/proc/%s/task" % e)]:
             cpu = master
             try:
                 with open("/proc/%s/task/%s/comm" % (entry, task)) as handle:
@@ -437,8 +437,8 @@ class Worker(object):
     def _capture_port(self, port, what, **how):
         """Past the client's own methods: these want service mode, which virtual ports do not need."""
         known = self.client.ports[port]
-        asked = dict(how, port_id=port, handler=known.handler)
-        return known.transmit("%s_capture_port" % what, asked)
+        parameters = dict(how, port_id=port, handler=known.handler)
+        return known.transmit("%s_capture_port" % what, parameters)
 
     def _still(self):
         """No answer is sent meanwhile."""
@@ -470,10 +470,10 @@ class Worker(object):
         answers = batch.invoke(chunk_size=None)
         if not answers:
             raise Trouble("server", "TRex did not tell its counters: %s" % answers.err())
-        found = answers.data()
+        replies = answers.data()
         answered = self._answered()
-        sent = {p: a["opackets"] - answered[p] for p, a in zip(ports, found[1:-1])}
-        return found[0]["ts"], sent, found[-1]["ts"]
+        sent = {p: a["opackets"] - answered[p] for p, a in zip(ports, replies[1:-1])}
+        return replies[0]["ts"], sent, replies[-1]["ts"]
 
     def _watch(self, looking, due, latest, watched):
         """Whether traffic ended by itself by the latest time; looks at the last frames leave."""
@@ -499,11 +499,13 @@ class Worker(object):
             if now >= next_check and (now < due - 0.1 or looking.complete or now > due + 0.5):
                 next_check = now + 0.5
                 self._knock()  # the client itself takes a dozen seconds to notice
-                found = client.get_stats(ports=self.ports)
-                stats = found["global"]
+                all_stats = client.get_stats(ports=self.ports)
+                stats = all_stats["global"]
                 watched["cpu"].append(stats.get("cpu_util_raw", stats.get("cpu_util", 0.0)))
                 watched["rx_cpu"].append(stats.get("rx_cpu_util", 0.0))
-                counts = {p: [found[p]["opackets"], found[p]["ipackets"]] for p in self.ports}
+                counts = {
+                    p: [all_stats[p]["opackets"], all_stats[p]["ipackets"]] for p in self.ports
+                }
                 watched["readings"].append([now - looking.began, counts])
                 for port in ports:
                     if self._is_down(port):
@@ -559,20 +561,24 @@ class Worker(object):
                     rx_ports=[port], limit=1000, bpf_filter=control, snaplen=128
                 )
                 captures.append(("control", port, got["id"], 0))
-            kept = recordings.get(str(port))
-            if kept:
-                free = shutil.disk_usage(os.path.dirname(kept["path"])).free
-                if free < kept["octets"]:
+            recording = recordings.get(str(port))
+            if recording:
+                free = shutil.disk_usage(os.path.dirname(recording["path"])).free
+                if free < recording["octets"]:
                     raise Trouble(
                         "space",
                         "the recording needs %d MB in %s, where %d MB are free"
-                        % (kept["octets"] >> 20, os.path.dirname(kept["path"]), free >> 20),
+                        % (
+                            recording["octets"] >> 20,
+                            os.path.dirname(recording["path"]),
+                            free >> 20,
+                        ),
                     )
                 got = self.client.start_capture(
                     rx_ports=[port],
-                    limit=kept["limit"],
-                    bpf_filter=kept["filter"],
-                    endpoint="file:///" + kept["path"],
+                    limit=recording["limit"],
+                    bpf_filter=recording["filter"],
+                    endpoint="file:///" + recording["path"],
                 )
                 captures.append(("recording", port, got["id"], 0))
         return captures
@@ -628,12 +634,12 @@ class Looking(object):
         client = self.worker.client
         client.pgid_stats.clear_stats(clear_flow_stats=True, clear_latency_stats=True)
         for busy in (1, 2, 4, 8):
-            asked = time.monotonic()
+            requested_at = time.monotonic()
             _, self.base, now = self.worker.look(self.ports)
-            half = (time.monotonic() - asked) / 2
+            half = (time.monotonic() - requested_at) / 2
             # TRex wants 0.1 s of time, for every port, after it has made the streams ready
             lead = busy * (0.15 + len(self.ports) * (0.03 + 2 * half)) + self.preparing_s
-            self.at, self.began = now + lead, asked + half + lead
+            self.at, self.began = now + lead, requested_at + half + lead
             done = self._order()
             if done:
                 break
@@ -643,7 +649,7 @@ class Looking(object):
         # where its threads share a CPU, TRex wakes early by what it thinks that sleep costs: up to
         # 0.1 s if the machine was busy when it began
         self.seen.append((now - self.at, dict.fromkeys(self.ports, 0), now - self.at))
-        self.idle = asked
+        self.idle = requested_at
         time.sleep(max(0.0, self.began - EARLY_S - time.monotonic()))
         while time.monotonic() < self.began + LATE_S and not all(self.look().values()):
             time.sleep(0.001)

@@ -75,16 +75,18 @@ class Sent:
     @property
     def marked(self) -> dict[int, list[Burst]]:
         """Those by the class that their marks tell."""
-        found: dict[int, list[Burst]] = {}
+        by_class: dict[int, list[Burst]] = {}
         for burst in self.marked_bursts:
-            found.setdefault(class_of(self.streams.streams[burst.index]), []).append(burst)
-        return found
+            by_class.setdefault(class_of(self.streams.streams[burst.index]), []).append(burst)
+        return by_class
 
     @property
     def marks(self) -> set[tuple[int, int]]:
         """Classes that marks tell, with the octet that their frames have of the trial's own."""
         streams = self.streams.streams
-        return {(n, nonce_of(streams[b.index])) for n, found in self.marked.items() for b in found}
+        return {
+            (n, nonce_of(streams[b.index])) for n, bursts in self.marked.items() for b in bursts
+        }
 
     @property
     def frames(self) -> int:
@@ -231,21 +233,21 @@ def distributions(counted: Counted, sent: Sequence[Sent], *, tags: bool) -> dict
         sent: what its pairs of ports were asked for.
         tags: of tagged frames alone.
     """
-    asked: dict[str, int] = {}
+    expected: dict[str, int] = {}
     for one in sent:
         for burst in one.bursts:
             stream = one.streams.streams[burst.index]
             if stream.role is not Role.NEGATIVE and burst.pg_id is not None:
                 share = burst.frames if burst.tags or not tags else 0
-                asked[stream.name] = asked.get(stream.name, 0) + share
-    found = {}
-    for name, frames in asked.items():
+                expected[stream.name] = expected.get(stream.name, 0) + share
+    delays = {}
+    for name, frames in expected.items():
         histogram = (counted.tags if tags else counted.histograms).get(name, Histogram(()))
-        found[name] = Distribution.of(
+        delays[name] = Distribution.of(
             {(low + high) * 500: count for low, high, count in histogram.buckets},
             lost=max(0, frames - histogram.total - counted.untimed.get(name, 0)),
         )
-    return found
+    return delays
 
 
 def by_ports(raw: Mapping[str, Any], sent: Sequence[Sent]) -> Counted:
@@ -293,31 +295,31 @@ def delay_summary(histograms: Mapping[str, Histogram]) -> dict[str, float] | Non
 
 def faults(raw: Mapping[str, Any], sent: Sequence[Sent], cpu_limit: float) -> list[str]:
     """What the tester itself did wrong: such a trial says nothing about the device (SELF-05)."""
-    found = list(dict.fromkeys(raw["events"]))
+    messages = list(dict.fromkeys(raw["events"]))
     if not raw["ended"]:
-        found.append("TRex was still sending long after the trial's end and was stopped")
+        messages.append("TRex was still sending long after the trial's end and was stopped")
     for one in sent:
         direction = one.streams.direction
         transmit, receive = raw["ports"][str(one.tx_port)], raw["ports"][str(one.rx_port)]
         if transmit["opackets"] != one.frames:
-            found.append(
+            messages.append(
                 f"{direction}: TRex sent {transmit['opackets']} frames instead of {one.frames}"
             )
         if transmit["oerrors"]:
-            found.append(f"{direction}: {transmit['oerrors']} errors at TRex's transmit port")
+            messages.append(f"{direction}: {transmit['oerrors']} errors at TRex's transmit port")
         if receive["ierrors"]:
-            found.append(
+            messages.append(
                 f"{direction}: TRex's receive port dropped {receive['ierrors']} frames (ierrors)"
             )
     full = int(raw["global"].get("queue_full", 0))
     if full:
-        found.append(f"TRex's transmit queue was full {full} times")
+        messages.append(f"TRex's transmit queue was full {full} times")
     if raw["queue_drop"]:
-        found.append(f"TRex dropped {raw['queue_drop']} frames before its transmit queue")
+        messages.append(f"TRex dropped {raw['queue_drop']} frames before its transmit queue")
     busiest = max(raw["cpu"], default=0.0)
     if busiest > cpu_limit:
-        found.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
-    return found
+        messages.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
+    return messages
 
 
 def control_filter(streams: Iterable[StreamSet]) -> str:

@@ -48,11 +48,11 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
     finally:
         here.close()
     try:
-        python, said = find_interpreter(installation, options.python)
+        python, hello = find_interpreter(installation, options.python)
     except EnvironmentLacking as exc:
         yield "TRex client", "missing", f"{exc.message}; {exc.hint}"
         return
-    yield "TRex client", "ok", f"imported by {python} (Python {said['python']})"
+    yield "TRex client", "ok", f"imported by {python} (Python {hello['python']})"
     if python != sys.executable:
         yield from impostors(python)
     yield from _server(installation, python, options)

@@ -51,13 +51,13 @@ class Histogram:
 
     def without_highest(self, number: int) -> Histogram:
         """All but so many of the largest values."""
-        kept = []
+        buckets = []
         for low, high, count in reversed(self.buckets):
             gone = min(number, count)
             number -= gone
             if count > gone:
-                kept.append((low, high, count - gone))
-        return Histogram(tuple(reversed(kept)))
+                buckets.append((low, high, count - gone))
+        return Histogram(tuple(reversed(buckets)))
 
     def nearest_rank(self, percent: float) -> int:
         """Percentile by nearest rank: the upper edge of the bucket that holds it.

@@ -34,9 +34,9 @@ class Installation:
     @property
     def version(self) -> str:
         """From the directory's name or its VERSION file; the server knows for certain."""
-        found = re.search(r"v\d+\.\d+", self.path.resolve().name)
-        if found:
-            return found.group()
+        match = re.search(r"v\d+\.\d+", self.path.resolve().name)
+        if match:
+            return match.group()
         try:
             return (self.path / "VERSION").read_text(encoding="utf-8").strip() or "unknown"
         except OSError:
@@ -49,9 +49,9 @@ def find(named: str = "") -> Installation | None:
     Raises:
         UsageError: a directory was named and is none.
     """
-    told = named or os.environ.get("TREX_DIR", "")
-    if told:
-        path = Path(told).expanduser()
+    location = named or os.environ.get("TREX_DIR", "")
+    if location:
+        path = Path(location).expanduser()
         if not (path / "t-rex-64").exists():
             source = "trex_dir" if named else "TREX_DIR"
             raise UsageError(
@@ -60,8 +60,8 @@ def find(named: str = "") -> Installation | None:
         if not (path / CLIENT / "trex" / "stl").is_dir():
             raise UsageError(f"{path} holds no TRex Python client below {CLIENT}")
         return Installation(path)
-    found = [p for p in OPT.glob("v*") if (p / "t-rex-64").exists()]
-    newest = max(found, key=_numbers, default=None)
+    installations = [p for p in OPT.glob("v*") if (p / "t-rex-64").exists()]
+    newest = max(installations, key=_numbers, default=None)
     return None if newest is None else Installation(newest)
 
 
@@ -110,11 +110,11 @@ def find_interpreter(installation: Installation, named: str = "") -> tuple[str, 
             reason = f"{python}: {exc.strerror}"
             continue
         try:
-            said = worker.ask("hello", trex_dir=str(installation.path), deadline_s=60)
+            hello = worker.ask("hello", trex_dir=str(installation.path), deadline_s=60)
         except TesterError as exc:
             reason = f"{python}: {exc.message}"
         else:
-            return python, said
+            return python, hello
         finally:
             worker.close()
     raise EnvironmentLacking(

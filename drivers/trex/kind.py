@@ -124,29 +124,29 @@ class Trex(TesterKind):
         from v6t.drivers.trex import tables
 
         tables.check(most, needs)
-        yield from tables.said(most, needs)
+        yield from tables.notes(most, needs)
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
         """Installation, client and server, here or on the host that the options name."""
         from v6t.drivers.trex.doctor import examine
         from v6t.drivers.trex.remote_checks import examine_remote
 
-        found = examine_remote(self.options) if self.options.ssh else examine(self.options)
-        yield from _ports(self.options, found) if named and not self.options.ssh else found
+        findings = examine_remote(self.options) if self.options.ssh else examine(self.options)
+        yield from _ports(self.options, findings) if named and not self.options.ssh else findings
 
 
-def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
+def _ports(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
     """Where a server must be started: whether that is possible."""
     from v6t.drivers.trex.channel import ClientWorker
     from v6t.drivers.trex.machine import examine_interfaces
 
-    for what, state, text in found:
+    for what, state, text in findings:
         silent = what == "TRex server" and state == "note"
-        if not silent or given.lab:
+        if not silent or options.lab:
             yield what, state, text
-        elif given.start == "never":
+        elif options.start == "never":
             yield what, "missing", text.replace("v6t starts one", "start one, or say start: auto")
-        elif given.all_interfaces is None:
+        elif options.all_interfaces is None:
             yield (
                 what,
                 "missing",
@@ -154,8 +154,8 @@ def _ports(given: TrexOptions, found: Iterator[Finding]) -> Iterator[Finding]:
             )
         else:
             yield what, state, text
-            worker = ClientWorker(given.python or sys.executable, remote=given.remote)
+            worker = ClientWorker(options.python or sys.executable, remote=options.remote)
             try:
-                yield from examine_interfaces(worker, given)
+                yield from examine_interfaces(worker, options)
             finally:
                 worker.close()

@@ -43,8 +43,8 @@ class Rows(Order):
 
     def connections(self, numbers: NDArray[np.integer]) -> I64:
         """Connections ``(n,)`` of frames ``(n,)``."""
-        found: I64 = self.which[numbers % len(self.which)].astype(np.int64)
-        return found
+        connections: I64 = self.which[numbers % len(self.which)].astype(np.int64)
+        return connections
 
 
 class Cycling:
@@ -76,12 +76,12 @@ class Block:
     Attributes:
         stream: without its lists.
         connections: of its rows.
-        made: makes the source of the frames of its rows.
+        make_source: makes the source of the frames of its rows.
     """
 
     stream: Stream
     connections: NDArray[np.integer]
-    made: Callable[[], FrameSource]
+    make_source: Callable[[], FrameSource]
 
 
 class Listed:
@@ -124,17 +124,17 @@ class Listed:
         self.length = len(base64.b64decode(own.trex["packet"]["binary"]))
         self.far = marking.distance(self.length)
         self._order = order
-        found = []
+        blocks = []
         for at in range(number):
             mine = order[at::number]
             identifier = timed.get(at, marking.FIRST + at)
             name = f"{own.name}.{at}" if number > 1 else own.name
             named = {**own.trex, "name": name} if "name" in own.trex else own.trex
             light = replace(own, stream_id=identifier, trex=named)
-            found.append(Block(light, mine, partial(source, at, number, mine)))
-        self.blocks = tuple(found)
+            blocks.append(Block(light, mine, partial(source, at, number, mine)))
+        self.blocks = tuple(blocks)
         self._by_id = {b.stream.stream_id: at for at, b in enumerate(self.blocks)}
-        self.timed = sum(len(b.connections) for b in found if not marking.is_marked(b.stream))
+        self.timed = sum(len(b.connections) for b in blocks if not marking.is_marked(b.stream))
 
     def block(self, stream: Stream) -> Block | None:
         """The block that a stream is; None: it is none of these."""
@@ -146,17 +146,17 @@ class Listed:
         block = self.block(stream)
         if block is None:
             return None
-        return Cycling(block.made(), len(block.connections), marking.is_marked(stream))
+        return Cycling(block.make_source(), len(block.connections), marking.is_marked(stream))
 
     def program(self, stream: Stream) -> Mapping[str, Any] | None:
         """A block as the worker gives it to TRex, its lists packed; None: it is none of these."""
         block = self.block(stream)
         if block is None:
             return None
-        made = _listing(block)
+        listing = _listing(block)
         if marking.is_marked(stream):
-            return mended(marking.marked(made)).trex
-        return stamped(StreamSet("forward", (made,))).streams[0].trex
+            return mended(marking.marked(listing)).trex
+        return stamped(StreamSet("forward", (listing,))).streams[0].trex
 
     @property
     def count(self) -> int:
@@ -204,7 +204,7 @@ class Listed:
 
 def _listing(block: Block) -> Stream:
     """The block with its lists: of each row the octets that change, but not what TRex computes."""
-    stream, source = block.stream, block.made()
+    stream, source = block.stream, block.make_source()
     headers, frames = source.headers, source.frames(0, len(block.connections))
     if stream.checksum is not None:
         for at in [stream.checksum.field] + [headers.l4_ip + 10] * (headers.l4_version == 4):

@@ -97,28 +97,28 @@ class Arrived:
         By the sender's clock; frames before the first and after the last that came left at the
         pace that was asked for.
         """
-        found = {}
+        spans = {}
         for number, burst in by_number.items():
             if number in self._ends:
                 _, (last, ended) = self._ends[number]
                 began_s = self.began_s(number, burst.pps, ticks_hz)
-                found[burst] = began_s, ended / ticks_hz + (burst.frames - last) / burst.pps
-        return found
+                spans[burst] = began_s, ended / ticks_hz + (burst.frames - last) / burst.pps
+        return spans
 
 
 def in_time(
-    found: Arrived, by_number: Mapping[int, Burst], sent: Sent, ticks_hz: float
+    arrived: Arrived, by_number: Mapping[int, Burst], sent: Sent, ticks_hz: float
 ) -> dict[int, Burst]:
     """Which of two bursts of a class each number means, where their frames are the same.
 
     Args:
-        found: what came.
+        arrived: what came.
         by_number: a burst of the right class.
         sent: two bursts of each class, one after the other.
         ticks_hz: frequency of the sender's clock.
     """
     streams = sent.streams.streams
-    began_s = {n: found.began_s(n, b.pps, ticks_hz) for n, b in by_number.items()}
+    began_s = {n: arrived.began_s(n, b.pps, ticks_hz) for n, b in by_number.items()}
     start_s = min(began_s.values(), default=0.0)
     start_us = min(b.isg for b in sent.bursts)
     meant = {}
@@ -178,15 +178,15 @@ class Losses:
     longest_gap_s: float | None
 
 
-def losses(found: Arrived, sent: Sent, by_number: Mapping[int, Burst]) -> Losses:
+def losses(arrived: Arrived, sent: Sent, by_number: Mapping[int, Burst]) -> Losses:
     """What is missing.
 
     Args:
-        found: what came.
+        arrived: what came.
         sent: what was sent.
         by_number: which burst each number means.
     """
-    seen = {burst: found.seen[number] for number, burst in by_number.items()}
+    seen = {burst: arrived.seen[number] for number, burst in by_number.items()}
     times: list[float] = []
     for burst in sent.bursts:
         if sent.streams.streams[burst.index].role is Role.NEGATIVE or not burst.frames:
@@ -198,5 +198,5 @@ def losses(found: Arrived, sent: Sent, by_number: Mapping[int, Burst]) -> Losses
             times += [burst.isg / 1e6 + int(missing[end]) / burst.pps for end in (0, -1)]
     start = min(b.isg for b in sent.bursts) / 1e6
     if not times:
-        return Losses(None, None, found.longest_gap_s)
-    return Losses(min(times) - start, max(times) - start, found.longest_gap_s)
+        return Losses(None, None, arrived.longest_gap_s)
+    return Losses(min(times) - start, max(times) - start, arrived.longest_gap_s)

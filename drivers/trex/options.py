@@ -200,12 +200,12 @@ class TrexOptions(StrictModel):
     def all_interfaces(self) -> tuple[str, ...] | None:
         """In the order of TRex's port numbers; None where one is not named."""
         named = [self.interfaces, *(pair.interfaces for pair in self.pairs)]
-        found: list[str] = []
+        interfaces: list[str] = []
         for both in named:
             if both is None:
                 return None
-            found += both
-        return tuple(name for _, name in sorted(zip(self.all_ports, found, strict=True)))
+            interfaces += both
+        return tuple(name for _, name in sorted(zip(self.all_ports, interfaces, strict=True)))
 
     @property
     def in_software(self) -> bool:
@@ -228,13 +228,13 @@ class TrexOptions(StrictModel):
         Args:
             links: of the first pair, left and right.
         """
-        found = [(links.left.tester_mac, links.left.dut_mac)]
-        found.append((links.right.tester_mac, links.right.dut_mac))
+        pairs = [(links.left.tester_mac, links.left.dut_mac)]
+        pairs.append((links.right.tester_mac, links.right.dut_mac))
         for pair in self.pairs:
             for side, default in ((pair.left, links.left), (pair.right, links.right)):
                 of = side or default
-                found.append((of.tester_mac, of.dut_mac))
-        return [macs for _, macs in sorted(zip(self.all_ports, found, strict=True))]
+                pairs.append((of.tester_mac, of.dut_mac))
+        return [macs for _, macs in sorted(zip(self.all_ports, pairs, strict=True))]
 
     def all_hosts(self, links: Any) -> dict[str, Any]:
         """Who is played on each port, with the MAC addresses of its pair; ports without any left out.
@@ -242,7 +242,7 @@ class TrexOptions(StrictModel):
         Args:
             links: of the first pair, left and right.
         """
-        found = {}
+        by_port = {}
         for of in (None, *self.pairs):
             for number, name in enumerate(("left", "right")):
                 hosts = hosts_on(getattr(links, name))
@@ -250,8 +250,8 @@ class TrexOptions(StrictModel):
                 if hosts is not None and side is not None:
                     hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
                 if hosts is not None:
-                    found[str((self if of is None else of).ports[number])] = hosts
-        return found
+                    by_port[str((self if of is None else of).ports[number])] = hosts
+        return by_port
 
     @property
     def remote(self) -> Remote | None:

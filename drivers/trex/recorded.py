@@ -94,7 +94,7 @@ class Recorded:
         hertz = _frequency(list(times.values()))
         if hertz is None:
             return {}
-        found: dict[str, Histogram] = {}
+        histograms: dict[str, Histogram] = {}
         for number, name in named.items():
             least = least_us(name)
             if number not in times or least is None:
@@ -104,11 +104,13 @@ class Recorded:
             late_us = (one.arrived_s - one.arrived_s[0] - sent_s) * 1e6
             delays = np.rint(late_us - late_us.min() + least).astype(np.int64)
             values, counts = counted(delays)
-            made = Histogram(
+            histogram = Histogram(
                 tuple((v, v, n) for v, n in zip(values.tolist(), counts.tolist(), strict=True))
             )
-            found[name] = found[name].merged(made) if name in found else made
-        return found
+            histograms[name] = (
+                histograms[name].merged(histogram) if name in histograms else histogram
+            )
+        return histograms
 
 
 def _frequency(times: list[_Times]) -> float | None:
@@ -144,9 +146,9 @@ class Beside:
     def read(self, sent: Sequence[Sent]) -> None:
         """Read what was recorded."""
         for one in sent:
-            found = self._of[one.streams.direction] = Recorded()
+            recorded = self._of[one.streams.direction] = Recorded()
             for times_s, frames in self._recordings.read(one.streams.direction):
-                found.take(times_s, frames)
+                recorded.take(times_s, frames)
 
     def timed(
         self, counted: Counted, one: Sent, raw: Mapping[str, Any], meaning: Meaning
@@ -169,12 +171,12 @@ class Beside:
                 least[name] = min(float(smallest), least.get(name, math.inf))
             received[name] = received.get(name, 0) + group_counts(raw, one, burst).received
         named = {n: stream.name for n, stream in meaning(recorded.few).items()}
-        found = recorded.histograms(named, least.get)
+        histograms = recorded.histograms(named, least.get)
         return replace(
             counted,
-            histograms=found,
-            tags=found,
-            untimed={name: max(0, n - _total(found, name)) for name, n in received.items()},
+            histograms=histograms,
+            tags=histograms,
+            untimed={name: max(0, n - _total(histograms, name)) for name, n in received.items()},
         )
 
 

@@ -118,12 +118,12 @@ def read_timed(path: Path) -> list[tuple[F64, U8]]:
         raise TesterError(f"{path} is no recording of TRex's")
     if len(data) < _HEAD + _RECORD:
         return []
-    kept, length = struct.unpack(f"{order}II", data[_HEAD + 8 : _HEAD + 16].tobytes())
-    rows, rest = divmod(len(data) - _HEAD, _RECORD + kept)
+    included, length = struct.unpack(f"{order}II", data[_HEAD + 8 : _HEAD + 16].tobytes())
+    rows, rest = divmod(len(data) - _HEAD, _RECORD + included)
     if rest == 0:
-        table = data[_HEAD:].reshape(rows, _RECORD + kept)
+        table = data[_HEAD:].reshape(rows, _RECORD + included)
         sizes = table[:, 8:16].copy().view(f"{order}u4")
-        if (sizes == kept).all() and kept == length:
+        if (sizes == included).all() and included == length:
             return [(_times(table[:, :8].copy(), order), table[:, _RECORD:])]
     return _mixed(data.tobytes(), order, path)
 
@@ -131,8 +131,8 @@ def read_timed(path: Path) -> list[tuple[F64, U8]]:
 def _times(heads: U8, order: str) -> F64:
     """Seconds and microseconds of each row, in seconds."""
     parts = heads.view(f"{order}u4")
-    found: F64 = parts[:, 0] + parts[:, 1] / 1e6
-    return found
+    times_s: F64 = parts[:, 0] + parts[:, 1] / 1e6
+    return times_s
 
 
 def _mixed(data: bytes, order: str, path: Path) -> list[tuple[F64, U8]]:
@@ -140,16 +140,16 @@ def _mixed(data: bytes, order: str, path: Path) -> list[tuple[F64, U8]]:
     heads: dict[int, list[bytes]] = {}
     at = _HEAD
     while at + _RECORD <= len(data):
-        kept, length = struct.unpack_from(f"{order}II", data, at + 8)
-        if kept != length:
+        included, length = struct.unpack_from(f"{order}II", data, at + 8)
+        if included != length:
             raise TesterError(f"{path} holds frames that were cut")
         head = data[at : at + 8]
         at += _RECORD
-        if at + kept > len(data):
+        if at + included > len(data):
             break  # the server was writing when it was stopped
         heads.setdefault(length, []).append(head)
-        by_length.setdefault(length, []).append(data[at : at + kept])
-        at += kept
+        by_length.setdefault(length, []).append(data[at : at + included])
+        at += included
     return [
         (
             _times(np.frombuffer(b"".join(heads[length]), np.uint8).reshape(-1, 8), order),

@@ -47,5 +47,5 @@ class Remote:
         except (OSError, subprocess.TimeoutExpired) as exc:
             raise TesterError(f"{there} could not be fetched from {self.host}: {exc}") from exc
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-            raise TesterError(f"{there} could not be fetched from {self.host}: {said}")
+            reason = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+            raise TesterError(f"{there} could not be fetched from {self.host}: {reason}")

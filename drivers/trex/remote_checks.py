@@ -40,8 +40,8 @@ def examine_remote(options: TrexOptions) -> Iterator[Finding]:
         yield "ssh", "missing", f"{host}: {exc}"
         return
     if done.returncode == 255:
-        said = (done.stderr.strip().splitlines() or ["no answer"])[-1]
-        yield "ssh", "missing", f"{host}: {said}; `ssh {host} true` must work unasked"
+        reason = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        yield "ssh", "missing", f"{host}: {reason}; `ssh {host} true` must work unasked"
         return
     yield "ssh", "ok", f"logged in as {host}"
     if done.returncode:

@@ -58,25 +58,25 @@ class Mark:
 
 def marks(frames: Frames) -> list[Mark]:
     """TRex's stamps of captured frames; what carries none is left out."""
-    found = []
+    all_marks = []
     for arrived, frame in frames:
         if len(frame) < trailer.LENGTH:
             continue
         magic, _, number, seq, ticks = _TRAILER.unpack(frame[-trailer.LENGTH :])
         if magic == trailer.MAGIC and number < FIRST:
-            found.append(Mark(arrived, number, (seq - FIRST_SEQUENCE) % (1 << 32), ticks))
-    return found
+            all_marks.append(Mark(arrived, number, (seq - FIRST_SEQUENCE) % (1 << 32), ticks))
+    return all_marks
 
 
-def tick_rate_hz(found: Sequence[Mark]) -> float | None:
+def tick_rate_hz(marks: Sequence[Mark]) -> float | None:
     """Frequency of the time stamp counter, from departures and arrivals of one trial.
 
     The fastest frames of the first and of the last third say it best: queues only add delay.
     None if the frames are too few or too close.
     """
-    if len(found) < 6:
+    if len(marks) < 6:
         return None
-    ordered = sorted(found, key=lambda m: m.left_ticks)
+    ordered = sorted(marks, key=lambda m: m.left_ticks)
     first, last = ordered[0], ordered[-1]
     if last.arrived_s - first.arrived_s < 0.05:
         return None
@@ -133,15 +133,15 @@ def compare(
     known = _coming_back(streams, oracle)
     by_mark = {s.stream_id: s for s in known if is_marked(s)}
     stamped = [s for s in known if not is_marked(s)]
-    found = []
+    comparisons = []
     for number, group in sorted(groups.items()):
         few = group[:: max(1, len(group) // FEW)]
         which = by_mark.get(number) or _fitting(
             stamped, partial(_against, group=few, streams=streams, oracle=oracle, source=source)
         )
         if which.role is not Role.NEGATIVE:
-            found.append(_against(which, group, streams, oracle, source))
-    return together(found)
+            comparisons.append(_against(which, group, streams, oracle, source))
+    return together(comparisons)
 
 
 def _fitting(known: list[Stream], compare_with: Callable[[Stream], Comparison]) -> Stream:
@@ -224,14 +224,14 @@ def ipdv(
         oracle: who knows the frames of a stream; None in loopback.
         source: see :func:`compare`.
     """
-    found = marks(frames)
+    all_marks = marks(frames)
     named = streams_of(frames, sent.streams, oracle, source)
     result = {}
     for number, stream in enumerate(sent.streams.streams):
         if stream.role is Role.NEGATIVE:
             continue
         count = next(b.frames for b in sent.bursts if b.index == number)
-        mine = [m for m in found if named.get(m.hardware_id) is stream]
+        mine = [m for m in all_marks if named.get(m.hardware_id) is stream]
         start = min((m.left_ticks for m in mine), default=0)
         first = min((m.arrived_s for m in mine), default=0.0)
         seq = np.array([m.seq for m in mine], dtype=np.int64)
@@ -242,23 +242,23 @@ def ipdv(
             ],
             dtype=np.int64,
         )
-        kept = _kept(count, sent.frames)
+        mask = _passing(count, sent.frames)
         pairs = differences(seq, delays, count)
-        expected = int(np.count_nonzero(kept[1:] & kept[:-1]))
+        expected = int(np.count_nonzero(mask[1:] & mask[:-1]))
         result[stream.name] = Distribution(
             pairs.values_ns, pairs.counts, max(0, expected - pairs.frames)
         )
     return result
 
 
-def _kept(count: int, total: int) -> NDArray[np.bool_]:
+def _passing(count: int, total: int) -> NDArray[np.bool_]:
     """Which frames of a stream the filter lets through."""
     bits = 0
     while total >> (bits + 1) >= IPDV_FRAMES:
         bits += 1
     sequence = (np.arange(count, dtype=np.uint64) + np.uint64(FIRST_SEQUENCE)) & 0xFFFFFFFF
-    kept: NDArray[np.bool_] = (sequence >> np.uint64(8)) & np.uint64((1 << bits) - 1) == 0
-    return kept
+    mask: NDArray[np.bool_] = (sequence >> np.uint64(8)) & np.uint64((1 << bits) - 1) == 0
+    return mask
 
 
 def streams_of(

@@ -26,7 +26,7 @@ def segmented(streams: StreamSet, trial: Trial) -> tuple[StreamSet, list[Burst]]
     if trial.then is None:
         return streams, bursts(streams, trial, stamp=True)
     first = bursts(streams, replace(trial, then=None), stamp=True)
-    asked = replace(
+    part_trial = replace(
         trial, then=None, rate_fps=trial.then.rate_fps, duration_s=trial.then.duration_s
     )
     sent = counts([s.weight for s in streams.streams], trial.first_frames)
@@ -38,6 +38,6 @@ def segmented(streams: StreamSet, trial: Trial) -> tuple[StreamSet, list[Burst]]
     )
     second = [
         replace(b, index=b.index + len(later), isg=b.isg + 1e6 * trial.duration_s)
-        for b in bursts(replace(streams, streams=later), asked, stamp=True)
+        for b in bursts(replace(streams, streams=later), part_trial, stamp=True)
     ]
     return replace(streams, streams=(*streams.streams, *later)), [*first, *second]

@@ -124,8 +124,8 @@ class Server:
         """
         self._failed = True
         last = [s for s in self._lines() if s != FENCED][-TELLING:]
-        said = " / ".join(last)[-600:] or "it said nothing"
-        return TesterError(f"{what}: {said}", f"all it said: {self.log}")
+        output = " / ".join(last)[-600:] or "it said nothing"
+        return TesterError(f"{what}: {output}", f"all it said: {self.log}")
 
     def _lines(self) -> list[str]:
         text = self.log.read_text(encoding="utf-8", errors="replace")

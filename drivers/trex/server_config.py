@@ -69,16 +69,16 @@ def linux_port(number: int, interface: str, *, ring: int = RING_FRAMES, mtu: int
 
 def joined(memif: Sequence[str]) -> tuple[str, ...]:
     """The same two memif ports with each other at the other end, for the tester's self-test."""
-    made = []
+    devices = []
     for port, role in zip(memif, ("server", "client"), strict=True):
         name, *words = port.split(",")
         own = [w for w in words if w.partition("=")[0] not in _MEMIF_END]
-        made.append(",".join([name, "id=0", f"role={role}", "socket=v6t-cable", *own]))
-    return tuple(made)
+        devices.append(",".join([name, "id=0", f"role={role}", "socket=v6t-cable", *own]))
+    return tuple(devices)
 
 
 def core_plan(
-    cores: int, available: Sequence[int], given: Sequence[int] = (), *, sharing: bool = True
+    cores: int, available: Sequence[int], wanted: Sequence[int] = (), *, sharing: bool = True
 ) -> list[int]:
     """CPU numbers: master, latency, then data path cores.
 
@@ -88,14 +88,14 @@ def core_plan(
     Args:
         cores: data path cores wanted.
         available: CPU numbers this process may use.
-        given: what the user wants instead.
+        wanted: what the user wants instead.
         sharing: threads may share a CPU if there are too few.
 
     Raises:
         EnvironmentLacking: several data path cores on a machine without them.
     """
-    if given:
-        return list(given)
+    if wanted:
+        return list(wanted)
     if len(available) >= cores + 2:
         return list(available[: cores + 2])
     if not sharing:

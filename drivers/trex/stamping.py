@@ -137,7 +137,7 @@ def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> li
     """
     mended = {i["pkt_offset"] for i in program if i["type"] == "fix_checksum_ipv4"}
     mended |= {i["l2_len"] for i in program if i["type"] == "fix_checksum_hw"}
-    checksum, found = stream.checksum, list[ins.Instruction]()
+    checksum, instructions = stream.checksum, list[ins.Instruction]()
     if checksum is not None and not any(i["type"] == "fix_checksum_hw" for i in program):
         kind, below = ins.L4_TYPES.get(checksum.protocol), checksum.network
         if kind is None or below is None:
@@ -151,11 +151,11 @@ def _fix(stream: Stream, headers: Headers, program: list[ins.Instruction]) -> li
                 f"the {checksum.protocol} header's network header begins at octet {below}, but "
                 f"TRex fixes checksums only up to octet {ins.MAX_L2_OCTETS}"
             )
-        found.append(ins.fix_hardware(below, checksum.header - below, kind))
+        instructions.append(ins.fix_hardware(below, checksum.header - below, kind))
         mended.add(below)
     if headers.version == 4 and headers.l3 not in mended:
-        found.insert(0, ins.fix_ipv4(headers.l3))
-    return found
+        instructions.insert(0, ins.fix_ipv4(headers.l3))
+    return instructions
 
 
 def _checksum(header: bytes | bytearray) -> int:
@@ -201,7 +201,7 @@ def bursts(
     frames = _share(trial.frames, part, parts)
     rate_fps = trial.rate_fps * frames / trial.frames
     shares = counts(weights, frames)
-    asked = trial.delays
+    delays = trial.delays
     limit_fps = MAX_STAMPED_FPS / len(directions_of(trial.mode))
     # one way of counting within a search: its highest rate decides for all of its trials
     every = stamp and all_of and trial.most_fps <= limit_fps
@@ -213,16 +213,16 @@ def bursts(
         )
     reached = [0 if is_marked(s) else w for s, w in zip(streams.streams, weights, strict=True)]
     tags = [0] * len(weights)
-    if asked is not None and asked.tags:
-        wanted = _share(asked.tags, part, parts)
+    if delays is not None and delays.tags:
+        wanted = _share(delays.tags, part, parts)
         tags = counts(reached, wanted) if wanted else tags
     elif stamp and not every:
-        most = frames if asked is not None else marks
+        most = frames if delays is not None else marks
         tags = [
             min(most, share // max(apart, math.ceil(trial.rate_fps / limit_fps))) if weight else 0
             for share, weight in zip(shares, reached, strict=True)
         ]
-    found = []
+    all_bursts = []
     for index, (stream, share, position, tagged) in enumerate(
         zip(streams.streams, shares, first_positions(weights), tags, strict=True)
     ):
@@ -230,11 +230,11 @@ def bursts(
         group = stream.stream_id if every and not is_marked(stream) else None
         whole = Burst(index, rate, share, 1e6 * position / rate_fps, group)
         if tagged:
-            first_s = 0.0 if asked is None else asked.first_tag_s
-            found += _timed(whole, stream, tagged, math.ceil(first_s * rate))
+            first_s = 0.0 if delays is None else delays.first_tag_s
+            all_bursts += _timed(whole, stream, tagged, math.ceil(first_s * rate))
         else:
-            found.append(whole)
-    return [part for burst in found for part in _within(burst)]
+            all_bursts.append(whole)
+    return [part for burst in all_bursts for part in _within(burst)]
 
 
 def _within(burst: Burst) -> list[Burst]:
@@ -319,13 +319,13 @@ def with_macs(streams: StreamSet, tester_mac: str, dut_mac: str) -> StreamSet:
         tester_mac, dut_mac: source and destination.
     """
     head = bytes.fromhex((dut_mac + tester_mac).replace(":", ""))
-    found = []
+    addressed = []
     for stream in streams.streams:
         packet = head + base64.b64decode(stream.trex["packet"]["binary"])[12:]
         binary = base64.b64encode(packet).decode()
         trex = {**stream.trex, "packet": {**stream.trex["packet"], "binary": binary}}
-        found.append(replace(stream, trex=trex))
-    return StreamSet(streams.direction, tuple(found))
+        addressed.append(replace(stream, trex=trex))
+    return StreamSet(streams.direction, tuple(addressed))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

@@ -180,15 +180,15 @@ class Connecting:
             streams: of the Responder.
             rate_fps: frames per second.
         """
-        found = self._list(streams, "linear", None, alone=True)
+        stream_set = self._list(streams, "linear", None, alone=True)
         count, (listed,) = self._rows.count, self._listed["reverse"]
         bursts = []
-        for at, (stream, block) in enumerate(zip(found.streams, listed.blocks, strict=True)):
+        for at, (stream, block) in enumerate(zip(stream_set.streams, listed.blocks, strict=True)):
             frames = len(block.connections)
             group = None if is_marked(stream) else stream.stream_id
             share = rate_fps * frames / count
             bursts.append(Burst(at, share, frames, 1e6 * at / rate_fps, group))
-        return found, bursts
+        return stream_set, bursts
 
     def phase_two(self, streams: StreamSet, trial: Trial, connections: Connections) -> StreamSet:
         """What a direction sends in phase 2.
@@ -253,8 +253,8 @@ class Connecting:
 
     def _list_of(self, direction: Direction, stream: Stream) -> Listed | None:
         """Whose block a stream is."""
-        found = (one for one in self._listed.get(direction, ()) if one.block(stream))
-        return next(found, None)
+        listings = (one for one in self._listed.get(direction, ()) if one.block(stream))
+        return next(listings, None)
 
     @property
     def _rows(self) -> StateTable:
@@ -284,13 +284,15 @@ class Connecting:
 
     def _counted(self, result: TrialResult, raw: Mapping[str, Any], way: Direction) -> Phase:
         """A phase with the counts of its recording."""
-        phase, found = self.phase(result, raw, way), self._recorded
+        phase, recorded = self.phase(result, raw, way), self._recorded
         ((name, count),) = phase.result.classes.items()
         arrived = count.received + count.surplus
         faults = list(phase.faults)
-        if found.frames < arrived:
-            faults.append(f"TRex recorded {found.frames} of {arrived} frames of {PHASES[way]}")
-        counted = replace(count, received=found.distinct, surplus=found.frames - found.distinct)
+        if recorded.frames < arrived:
+            faults.append(f"TRex recorded {recorded.frames} of {arrived} frames of {PHASES[way]}")
+        counted = replace(
+            count, received=recorded.distinct, surplus=recorded.frames - recorded.distinct
+        )
         return replace(
             phase,
             result=replace(phase.result, classes={name: counted}),
@@ -322,11 +324,13 @@ class Connecting:
         """The set with its foreground as blocks of listed frames, made once per table."""
         key = (streams.direction, reading, entries, alone)
         if key not in self._sets:
-            self._sets[key] = self._made(streams, _order(self._rows.count, entries, reading), alone)
-        made, self._listed[streams.direction] = self._sets[key]
-        return made
+            self._sets[key] = self._as_blocks(
+                streams, _order(self._rows.count, entries, reading), alone
+            )
+        stream_set, self._listed[streams.direction] = self._sets[key]
+        return stream_set
 
-    def _made(
+    def _as_blocks(
         self, streams: StreamSet, order: NDArray[np.int32], alone: bool
     ) -> tuple[StreamSet, tuple[Listed, ...]]:
         table = self._rows

@@ -46,7 +46,7 @@ def successive(
             "lower flows.counts, or leave 'successive' out of flows.starts",
         )
     weights = [s.weight for s in streams.streams]
-    made: list[Stream] = []
+    sent_streams: list[Stream] = []
     bursts: list[Burst] = []
     sources: dict[int, FrameSource] = {}
     for number, (stream, frames) in enumerate(
@@ -73,9 +73,9 @@ def successive(
                 sent = stamped(replace(streams, streams=(one,))).streams[0]
             place = int(positions(weights, number, np.array([first]))[0])
             group = None if flow else one.stream_id
-            bursts.append(Burst(len(made), pps, mine, 1e6 * place / trial.rate_fps, group))
-            made.append(sent)
-    return replace(streams, streams=tuple(made)), bursts, sources
+            bursts.append(Burst(len(sent_streams), pps, mine, 1e6 * place / trial.rate_fps, group))
+            sent_streams.append(sent)
+    return replace(streams, streams=tuple(sent_streams)), bursts, sources
 
 
 def _first(weights: list[int], number: int, flow: int, trial: Trial, starts: Starts) -> int:

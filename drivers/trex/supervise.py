@@ -84,11 +84,11 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--namespace", type=int)
     parser.add_argument("program", nargs="+")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        sys.exit(run(given.program, given.parent, given.namespace))
+        sys.exit(run(arguments.program, arguments.parent, arguments.namespace))
     except OSError as exc:
-        print(f"{given.program[0]}: {exc.strerror or exc}", file=sys.stderr)
+        print(f"{arguments.program[0]}: {exc.strerror or exc}", file=sys.stderr)
         sys.exit(127)
 
 

@@ -62,7 +62,7 @@ def check(most: int, needs: frozenset[Ability]) -> None:
         )
 
 
-def said(most: int, needs: frozenset[Ability]) -> Iterator[str]:
+def notes(most: int, needs: frozenset[Ability]) -> Iterator[str]:
     """What should be known before a run with so many connections."""
     stamped = IDS_PER_DIRECTION * MOST_ROWS
     if most > stamped and needs & {"tags", "every-frame"}:

@@ -194,15 +194,15 @@ class TrexTester:
         directions, health = dict(result.directions), dict(result.tester)
         for one in sent:
             way = one.streams.direction
-            found = losses.Arrived(max(b.frames for b in one.bursts), marking.far_of(one.streams))
+            arrived = losses.Arrived(max(b.frames for b in one.bursts), marking.far_of(one.streams))
             for times_s, frames in self._recordings.read(way):
-                found.take(times_s, frames)
-            meant = self._meaning([one])(found.few)
+                arrived.take(times_s, frames)
+            meant = self._meaning([one])(arrived.few)
             of_stream = {one.streams.streams[b.index].stream_id: b for b in one.bursts}
             by_number = {n: of_stream[s.stream_id] for n, s in meant.items()}
             if trial.then is not None:
-                by_number = losses.in_time(found, by_number, one, self._ticks_hz or 1.0)
-            lost = losses.losses(found, one, by_number)
+                by_number = losses.in_time(arrived, by_number, one, self._ticks_hz or 1.0)
+            lost = losses.losses(arrived, one, by_number)
             directions[way] = replace(
                 directions[way],
                 first_lost_s=lost.first_s,
@@ -210,7 +210,7 @@ class TrexTester:
                 longest_gap_s=lost.longest_gap_s,
             )
             if trial.then is not None:
-                spans = losses.Spans(found.spans(by_number, self._ticks_hz or 1.0), one)
+                spans = losses.Spans(arrived.spans(by_number, self._ticks_hz or 1.0), one)
                 health[f"second rate late, {way} [s]"] = spans.late_s
         return replace(result, directions=directions, tester=health)
 
@@ -223,24 +223,26 @@ class TrexTester:
             TesterError: the recording cannot be had.
         """
         self._pause(trial)
-        asked = establishing(trial, connections)
+        phase_trial = establishing(trial, connections)
         every = self._streams["forward"]
         streams = StreamSet("forward", (foreground(every),))
         (cable,) = self._cables["forward"]
-        sent = counting.Sent(streams, bursts(streams, asked, stamp=True), cable.tx, (cable.rx,))
+        sent = counting.Sent(
+            streams, bursts(streams, phase_trial, stamp=True), cable.tx, (cable.rx,)
+        )
         self._connecting.begin(connections)
         recording = self._connecting.recording(cable.rx, streams)
-        result, raw = self._exchange(asked, [sent], recording, self._connecting.learn)
+        result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.learn)
         return self._connecting.learned(connections, result, raw)
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
-        asked = validating(trial, connections)
+        phase_trial = validating(trial, connections)
         (cable,) = self._cables["reverse"]
-        streams, burst = self._connecting.validation(self._streams["reverse"], asked.rate_fps)
+        streams, burst = self._connecting.validation(self._streams["reverse"], phase_trial.rate_fps)
         sent = counting.Sent(streams, burst, cable.tx, (cable.rx,))
         recording = self._connecting.recording(cable.rx, streams)
-        result, raw = self._exchange(asked, [sent], recording, self._connecting.try_all)
+        result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.try_all)
         return self._connecting.validated(result, raw)
 
     def now(self) -> float:
@@ -324,7 +326,7 @@ class TrexTester:
                 apart=1 if self._trailer else self.attachment.apart(trial.rate_fps),
             )
             return [counting.Sent(streams, burst, cables[0].tx, back)]
-        found = []
+        parts = []
         for part, cable in enumerate(cables):
             firsts = first_frames(streams, trial, part, len(cables))
             own = tuple(
@@ -334,8 +336,8 @@ class TrexTester:
             mine = StreamSet(direction, own)
             burst = bursts(mine, trial, stamp=self._trailer, part=part, parts=len(cables))
             partners = (cable.rx, *(rx for rx in back if rx != cable.rx))
-            found.append(counting.Sent(mine, burst, cable.tx, partners))
-        return found
+            parts.append(counting.Sent(mine, burst, cable.tx, partners))
+        return parts
 
     def _in_connections(
         self, direction: Direction, trial: Trial, connections: Connections
@@ -398,7 +400,7 @@ class TrexTester:
             recordings=dict(recording or {}),
             marked=[
                 [n, marking.counted(n, nonce)]
-                for n, nonce in sorted({found for one in sent for found in one.marks})
+                for n, nonce in sorted({mark for one in sent for mark in one.marks})
             ],
         )
         answered = time.monotonic()
@@ -414,27 +416,27 @@ class TrexTester:
         wanted = self._options.sample
         if not (wanted or ipdv):
             return {}
-        kept: dict[str, Any] = {}
+        by_port: dict[str, Any] = {}
         for one in sent:
             if ipdv and one.stamped_bursts:
                 pattern = counting.neighbours_filter(one.frames, samples.IPDV_FRAMES)
                 limit = 2 * samples.IPDV_FRAMES
-                kept[str(one.rx_port)] = [{"filter": pattern, "limit": limit}]
+                by_port[str(one.rx_port)] = [{"filter": pattern, "limit": limit}]
                 continue
             each = max(1, wanted // max(1, len(one.stamped_bursts) + len(one.marked_bursts)))
             limit = 4 * max(wanted, len(one.bursts)) + 100
-            found = []
+            filters = []
             if one.stamped_bursts:
                 longest = max(b.frames for b in one.stamped_bursts)
                 pattern, _ = counting.sample_filter(longest, each)
-                found.append({"filter": f"{marking.STAMPED} and {pattern}", "limit": limit})
+                filters.append({"filter": f"{marking.STAMPED} and {pattern}", "limit": limit})
             if one.marked_bursts:
                 longest = max(b.frames for b in one.marked_bursts)
                 far = marking.far_of(one.streams)
                 pattern = marking.sample_filter(longest, each, far)
-                found.append({"filter": pattern, "limit": limit})
-            kept[str(one.rx_port)] = found
-        return kept
+                filters.append({"filter": pattern, "limit": limit})
+            by_port[str(one.rx_port)] = filters
+        return by_port
 
     def _result(
         self,
@@ -478,7 +480,7 @@ class TrexTester:
             )
         else:
             counted = counting.by_ports(raw, sent)
-        asked, beside = trial.delays, trial.delays is not None and not self._trailer
+        delays, beside = trial.delays, trial.delays is not None and not self._trailer
         if beside:
             counted = self._beside.timed(counted, sent[0], raw, self._meaning(sent))
         took = self._sending_time(trial, sent, raw)
@@ -500,10 +502,10 @@ class TrexTester:
             timed_share=self._timed_share(trial, sent[0]),
             timed_of="load" if beside else None,
             delays=None
-            if asked is None
-            else counting.distributions(counted, sent, tags=bool(asked.tags)),
+            if delays is None
+            else counting.distributions(counted, sent, tags=bool(delays.tags)),
             ipdv=samples.ipdv(frames, sent[0], self._ticks_hz, oracle, source)
-            if asked is not None and asked.ipdv and self._ticks_hz
+            if delays is not None and delays.ipdv and self._ticks_hz
             else None,
             course=course(raw, sent, trial),
         )
@@ -549,7 +551,7 @@ class TrexTester:
         there, here = self._links.left, self._links.right
         if direction == "reverse":
             there, here = here, there
-        found: samples.Frames = []
+        all_frames: samples.Frames = []
         for port in dict.fromkeys(one.rx_port for one in sent):
             frames = counting.captured(raw, port)
             cable = next(c for c in self._cables[direction] if c.rx == port)
@@ -562,8 +564,8 @@ class TrexTester:
             )
             if macs is not None:
                 frames = [(when, samples.with_macs(f, macs, others)) for when, f in frames]
-            found += frames
-        return found
+            all_frames += frames
+        return all_frames
 
     def _sending_time(
         self, trial: Trial, sent: Sequence[counting.Sent], raw: Mapping[str, Any]
@@ -591,16 +593,16 @@ def _overtime_s(trial: Trial) -> float:
 def _cables(options: TrexOptions) -> dict[Direction, list[Cable]]:
     """Ports and addresses of every pair, both ways."""
     left, right = options.ports
-    found: dict[Direction, list[Cable]] = {
+    cables: dict[Direction, list[Cable]] = {
         "forward": [Cable(left, right)],
         "reverse": [Cable(right, left)],
     }
     for pair in options.pairs:
         low, high = pair.ports
         sides = [None if s is None else (s.tester_mac, s.dut_mac) for s in (pair.left, pair.right)]
-        found["forward"].append(Cable(low, high, sides[0], sides[1]))
-        found["reverse"].append(Cable(high, low, sides[1], sides[0]))
-    return found
+        cables["forward"].append(Cable(low, high, sides[0], sides[1]))
+        cables["reverse"].append(Cable(high, low, sides[1], sides[0]))
+    return cables
 
 
 def _sources(sent: Sequence[counting.Sent]) -> samples.SourceOf:

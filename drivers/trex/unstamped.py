@@ -57,10 +57,10 @@ class Unstamped:
         Returns:
             None: there are none.
         """
-        made = self._sets.get(direction)
-        if made is None:
+        stream_set = self._sets.get(direction)
+        if stream_set is None:
             return None
-        return StreamSet(direction, tuple(with_nonce(s, nonce) for s in made.streams))
+        return StreamSet(direction, tuple(with_nonce(s, nonce) for s in stream_set.streams))
 
     def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
         """Frames of one of these as TRex sends them; None: it is none of these."""

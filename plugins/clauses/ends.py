@@ -40,14 +40,14 @@ class Ends:
     def packets(self, side: SideName, heard: Iterable[Frame]) -> list[Packet]:
         """IP packets that the device sent to the tester on a link, in order; its own talk left out."""
         head = side_of(getattr(self.links, side)).leaving
-        found = []
+        packets = []
         for frame in heard:
             if frame.side != side or frame.octets[: len(head)] != head:
                 continue
             packet = parsed(frame.octets[len(head) + 2 :])
             if packet is not None and not _neighbourly(packet):
-                found.append(packet)
-        return found
+                packets.append(packet)
+        return packets
 
     def unreadable(self, heard: Iterable[Frame]) -> str:
         """Of frames that hold no packet one can read: the first, in words; empty: there is none."""

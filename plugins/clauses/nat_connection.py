@@ -44,22 +44,28 @@ class Connection:
 
     def segment(self, flags: int, payload: bytes, sequence: int) -> bytes:
         """One of the client's by its sequence number."""
-        told = self.answer if flags & ACK else 0
+        acknowledged = self.answer if flags & ACK else 0
 
-        def made(source: Address, destination: Address) -> bytes:
+        def build(source: Address, destination: Address) -> bytes:
             ports = self.port, self.server.port
             return tcp(
-                source, destination, ports, flags, payload, sequence=sequence, acknowledged=told
+                source,
+                destination,
+                ports,
+                flags,
+                payload,
+                sequence=sequence,
+                acknowledged=acknowledged,
             )
 
-        return self.n.carried(self.host, self.server.ipv4, TCP, made)[0]
+        return self.n.carried(self.host, self.server.ipv4, TCP, build)[0]
 
     def back(self, flags: int, payload: bytes = b"") -> bytes:
         """The server's next segment."""
         to, who = self.public, self.server
         if to is None:
             raise ValueError("nobody to answer")
-        told = self.client if flags & ACK else 0
+        acknowledged = self.client if flags & ACK else 0
         octets = tcp(
             who.ipv4,
             to.ipv4,
@@ -67,7 +73,7 @@ class Connection:
             flags,
             payload,
             sequence=self.answer,
-            acknowledged=told,
+            acknowledged=acknowledged,
         )
         self.answer += len(payload) + bool(flags & (SYN | FIN))
         return ip4(who.ipv4, to.ipv4, TCP, octets)

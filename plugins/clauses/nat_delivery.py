@@ -36,19 +36,21 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
         return ip4(who.ipv4, seen.ipv4, ICMP, icmp(kind, code, rest, about))
 
     def translated(kind: int, code: int, rest: int = 0) -> Steps:
-        port, said = next(n.ports), "the error inside, about the host's own endpoint"
+        port, expected = next(n.ports), "the error inside, about the host's own endpoint"
         seen = yield from n.mapped(0, port, n.server(0))
         if seen is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         heard = yield Send([n.frame("right", error(seen, kind, code, rest))])
-        found = [p for h, p in n.inside(heard) if h == 0 and p.error]
-        if not found:
-            return deviates(said, n.seen(heard))
-        about = found[0].about
+        errors = [p for h, p in n.inside(heard) if h == 0 and p.error]
+        if not errors:
+            return deviates(expected, n.seen(heard))
+        about = errors[0].about
         own = n.own(0)
         if about is None or about.source != own or about.ports[0] != port:
-            return deviates(said, f"about {about}")
-        return conforms(said) if found[0].summed else deviates(said, "a wrong ICMP checksum")
+            return deviates(expected, f"about {about}")
+        return (
+            conforms(expected) if errors[0].summed else deviates(expected, "a wrong ICMP checksum")
+        )
 
     for kind, code, rest, words in (
         (3, 3, 0, "port unreachable"),
@@ -65,12 +67,12 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
         )
 
     def unknown() -> Steps:
-        said = "nothing inside"
+        expected = "nothing inside"
         heard = yield Send([n.frame("right", error(Endpoint(n.pool[0], 61112), 3, 3))])
         if n.inside(heard):
-            return deviates(said, n.seen(heard))
+            return deviates(expected, n.seen(heard))
         seen = yield from n.mapped(0, next(n.ports), n.server(0))
-        return untold(said, NO_MAPPING) if seen is None else conforms(said, n.seen(heard))
+        return untold(expected, NO_MAPPING) if seen is None else conforms(expected, n.seen(heard))
 
     yield clause(
         "RFC 5508",
@@ -81,21 +83,26 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
         unknown,
     )
 
-    def kept() -> Steps:
-        port, said = next(n.ports), "the datagram after the error, inside"
+    def keeps_mapping() -> Steps:
+        port, expected = next(n.ports), "the datagram after the error, inside"
         seen = yield from n.mapped(0, port, n.server(0))
         if seen is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         yield Send([n.frame("right", error(seen, 3, 3))])
         heard = yield Send([n.frame("right", n.down(n.server(0), seen))])
         return (
-            conforms(said)
+            conforms(expected)
             if any(p.protocol == UDP for _, p in n.inside(heard))
-            else deviates(said, n.seen(heard))
+            else deviates(expected, n.seen(heard))
         )
 
     yield clause(
-        "RFC 4787", "REQ-12", "error-keeps-mapping", "MUST", "an ICMP error ends no mapping", kept
+        "RFC 4787",
+        "REQ-12",
+        "error-keeps-mapping",
+        "MUST",
+        "an ICMP error ends no mapping",
+        keeps_mapping,
     )
 
 
@@ -103,23 +110,23 @@ def _fragments(n: NatEnds) -> Iterator[Clause]:
     whole = data(700)
 
     def outward(order: int) -> Steps:
-        port, said = next(n.ports), "708 octets of UDP from one public endpoint"
+        port, expected = next(n.ports), "708 octets of UDP from one public endpoint"
         parts = n.parts(0, port, n.server(0), whole, (0, 400), 0x3300 + port)
         heard = yield Send([n.frame("left", p) for p in parts[::order]])
-        found = [p for _, p in n.outside(heard)]
-        joined = b"".join(p.payload for p in sorted(found, key=lambda p: p.offset))
+        fragments = [p for _, p in n.outside(heard)]
+        joined = b"".join(p.payload for p in sorted(fragments, key=lambda p: p.offset))
         right = (
             joined[8:] == whole
-            and len({p.source for p in found}) == 1
-            and found[0].source in n.pool
+            and len({p.source for p in fragments}) == 1
+            and fragments[0].source in n.pool
         )
-        return conforms(said) if right else deviates(said, n.seen(heard))
+        return conforms(expected) if right else deviates(expected, n.seen(heard))
 
     def inward(order: int) -> Steps:
-        port, said = next(n.ports), "708 octets of UDP inside"
+        port, expected = next(n.ports), "708 octets of UDP inside"
         seen = yield from n.mapped(0, port, n.server(0))
         if seen is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         ends = n.servers[0], seen.ipv4
         octets = udp(*ends, (n.server(0).port, seen.port), whole)
         parts = [
@@ -127,9 +134,9 @@ def _fragments(n: NatEnds) -> Iterator[Clause]:
             ip4(*ends, UDP, octets[400:], offset=400, identification=port),
         ]
         heard = yield Send([n.frame("right", p) for p in parts[::order]])
-        found = [p for _, p in n.inside(heard)]
-        joined = b"".join(p.payload for p in sorted(found, key=lambda p: p.offset))
-        return conforms(said) if joined[8:] == whole else deviates(said, n.seen(heard))
+        fragments = [p for _, p in n.inside(heard)]
+        joined = b"".join(p.payload for p in sorted(fragments, key=lambda p: p.offset))
+        return conforms(expected) if joined[8:] == whole else deviates(expected, n.seen(heard))
 
     for name, order, words in (("in-order", 1, "in order"), ("out-of-order", -1, "the last first")):
         yield clause(

@@ -106,7 +106,7 @@ class NatEnds(Ends):
         host: int,
         to: IPv4Address,
         protocol: int,
-        made: Made,
+        build: Made,
         starts: Sequence[int] = (0,),
         number: int = 1,
         *,
@@ -118,7 +118,7 @@ class NatEnds(Ends):
             host: which one.
             to: the server.
             protocol: as IPv4 numbers it.
-            made: what is carried, between the addresses the host knows.
+            build: what is carried, between the addresses the host knows.
             starts: octets at which fragments begin; one: a whole packet.
             number: identification.
             ttl: of the packet, that within a tunnel.
@@ -126,7 +126,7 @@ class NatEnds(Ends):
         own = self.hosts[host]
         if isinstance(own, IPv6Address) and self.prefix is not None:
             ends6 = own, rfc6052.embed(self.prefix, to)
-            octets = made(*ends6)
+            octets = build(*ends6)
             six = ICMPV6 if protocol == ICMP else protocol
             if len(starts) == 1:
                 return [ip6(*ends6, six, octets, hop_limit=ttl)]
@@ -142,7 +142,7 @@ class NatEnds(Ends):
         inner = self.own(host)
         if not isinstance(inner, IPv4Address):
             raise TypeError("a host without IPv4 needs a prefix")
-        octets = made(inner, to)
+        octets = build(inner, to)
         packets = [
             ip4(
                 inner,
@@ -178,23 +178,23 @@ class NatEnds(Ends):
     def echo(self, host: int, identifier: int, to: IPv4Address, *, ttl: int = TTL) -> bytes:
         """An echo request of a host's."""
 
-        def made(source: Address, destination: Address) -> bytes:
+        def build(source: Address, destination: Address) -> bytes:
             word = echo_word(identifier)
             if isinstance(source, IPv6Address) and isinstance(destination, IPv6Address):
                 return icmp6(source, destination, 128, 0, word, PAYLOAD)
             return icmp(8, 0, word, PAYLOAD)
 
-        return self.carried(host, to, ICMP, made, ttl=ttl)[0]
+        return self.carried(host, to, ICMP, build, ttl=ttl)[0]
 
     def inside(self, heard: Sequence[Frame]) -> list[tuple[int, Packet]]:
         """What came to hosts inside: which one, and the packet, out of its tunnel."""
-        found = []
+        arrivals = []
         for packet in self.packets("left", heard):
             if packet.destination in self.hosts:
                 inner = parsed(packet.payload) if self.aftr is not None else packet
                 if inner is not None:
-                    found.append((self.hosts.index(packet.destination), inner))
-        return found
+                    arrivals.append((self.hosts.index(packet.destination), inner))
+        return arrivals
 
     def outside(self, heard: Sequence[Frame], protocol: int = UDP) -> list[tuple[Endpoint, Packet]]:
         """What came to servers, and whom they see as its source: address and port or identifier."""

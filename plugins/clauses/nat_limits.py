@@ -53,12 +53,12 @@ class Filled:
     Attributes:
         mapped: public endpoints by inside port, in order.
         refused: inside ports that got none.
-        told: a datagram without a mapping was answered by an ICMP error.
+        notified: a datagram without a mapping was answered by an ICMP error.
     """
 
     mapped: Mapping[int, Endpoint]
     refused: Sequence[int]
-    told: bool
+    notified: bool
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ _KINDS = {
 def filled(n: NatEnds, host: int = 0, most: int = ROOM) -> Generator[Send, Sequence[Frame], Filled]:
     """Empty the table, then fill it with more than there is room for."""
     yield Send((), first="flush")
-    server, told = n.server(0), False
+    server, notified = n.server(0), False
     mapped: dict[int, Endpoint] = {}
     refused: list[int] = []
     # one even and one odd inside port after the other: a NAT that keeps parity has room for both
@@ -106,8 +106,8 @@ def filled(n: NatEnds, host: int = 0, most: int = ROOM) -> Generator[Send, Seque
             mapped[port] = came[0]
         else:
             refused.append(port)
-            told = told or any(h == host and p.kind in _TOLD for h, p in n.inside(heard))
-    return Filled(mapped, refused, told)
+            notified = notified or any(h == host and p.kind in _TOLD for h, p in n.inside(heard))
+    return Filled(mapped, refused, notified)
 
 
 def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
@@ -115,20 +115,22 @@ def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
     kind = _KINDS[variant]
     what, most = kind.name, kind.room
 
-    def judged(judge: Callable[[Filled], Judgement], said: str, *, full: bool = True) -> Steps:
+    def judged(judge: Callable[[Filled], Judgement], expected: str, *, full: bool = True) -> Steps:
         f = yield from filled(n, most=most)
         if not f.mapped:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         if full and not f.refused:
-            return untold(said, f"{len(f.mapped)} mappings and room for more")
+            return untold(expected, f"{len(f.mapped)} mappings and room for more")
         return judge(f)
 
-    said = f"no more than {most} public ports towards one server"
+    expected = f"no more than {most} public ports towards one server"
 
     def room(f: Filled) -> Judgement:
         ports = len(set(f.mapped.values()))
         words = f"{len(f.mapped)} mappings, {ports} public endpoints, {len(f.refused)} refused"
-        return conforms(said, words) if ports <= most and f.refused else deviates(said, words)
+        return (
+            conforms(expected, words) if ports <= most and f.refused else deviates(expected, words)
+        )
 
     yield clause(
         "RFC 6888",
@@ -136,7 +138,7 @@ def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
         f"{what}-limit",
         "MUST",
         kind.title,
-        lambda: judged(room, said, full=False),
+        lambda: judged(room, expected, full=False),
     )
     tell = "ICMP host unreachable or prohibited, inside"
     yield clause(
@@ -145,12 +147,12 @@ def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
         f"{what}-told",
         "SHOULD",
         "a host that gets no mapping is told (ICMP unreachable)",
-        lambda: judged(lambda f: conforms(tell) if f.told else deviates(tell, "nothing"), tell),
+        lambda: judged(lambda f: conforms(tell) if f.notified else deviates(tell, "nothing"), tell),
         rare=True,
     )
     stay = "answers over every mapping that there was, at their hosts' ports"
 
-    def kept() -> Steps:
+    def keeps_mappings() -> Steps:
         f = yield from filled(n, most=most)
         if not f.mapped:
             return untold(stay, NO_MAPPING)
@@ -168,30 +170,30 @@ def limits(n: NatEnds, variant: str) -> Iterator[Clause]:
         f"{what}-keeps",
         "MUST",
         "no mapping is ended to make room for another one",
-        kept,
+        keeps_mappings,
     )
     if variant == BLOCKS:
         yield from _blocks(n)
 
 
 def _blocks(n: NatEnds) -> Iterator[Clause]:
-    said = f"two blocks of {ROOM} ports that have none in common"
+    expected = f"two blocks of {ROOM} ports that have none in common"
 
     def contiguous() -> Steps:
         spans = []
         for host in (0, 1):
             f = yield from filled(n, host)
             if not f.mapped:
-                return untold(said, NO_MAPPING)
+                return untold(expected, NO_MAPPING)
             ports = sorted({e.port for e in f.mapped.values()})
             addresses = {e.ipv4 for e in f.mapped.values()}
             spans.append((min(addresses), ports[0], ports[-1]))
             if len(addresses) > 1 or ports[-1] - ports[0] >= ROOM:
-                return deviates(said, f"host {host + 1}: ports {ports[0]} to {ports[-1]}")
+                return deviates(expected, f"host {host + 1}: ports {ports[0]} to {ports[-1]}")
         one, two = sorted(spans)
         words = f"{one[1]} to {one[2]}, {two[1]} to {two[2]}"
         apart = one[0] != two[0] or one[2] < two[1]
-        return conforms(said, words) if apart else deviates(said, words)
+        return conforms(expected, words) if apart else deviates(expected, words)
 
     yield clause(
         "RFC 6888",
@@ -222,27 +224,33 @@ def _blocks(n: NatEnds) -> Iterator[Clause]:
 
 def emptied(n: NatEnds) -> Iterator[Clause]:
     """What remains of sessions after the device's table was emptied, and after it was made anew."""
-    said = "a mapping and its answer for the second host, and nothing of the first one's in common"
+    expected = (
+        "a mapping and its answer for the second host, and nothing of the first one's in common"
+    )
 
     def again() -> Steps:
         port, server = next(n.ports), n.server(0)
         before = yield from n.mapped(0, port, server)
         if before is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         yield Send((), first="configure")
         after = yield from n.mapped(1, port, server)
         if after is None:
-            return deviates(said, "nothing passes afterwards")
+            return deviates(expected, "nothing passes afterwards")
         heard = yield Send([n.frame("right", n.down(server, after))])
         hosts = [h for h, p in n.inside(heard) if p.ports[1] == port]
         if hosts != [1]:
-            return deviates(said, n.seen(heard))
+            return deviates(expected, n.seen(heard))
         heard = yield Send([n.frame("right", n.down(server, before))])
         left = [h for h, _ in n.inside(heard)]
         words = f"{before} before, {after} afterwards; the old one " + (
             "still reaches its host" if left == [0] else "is gone"
         )
-        return deviates(said, words) if before == after and left == [0] else conforms(said, words)
+        return (
+            deviates(expected, words)
+            if before == after and left == [0]
+            else conforms(expected, words)
+        )
 
     yield clause(
         "RFC 4787",

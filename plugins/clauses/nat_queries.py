@@ -58,18 +58,18 @@ def answered(n: NatEnds, heard: Sequence[Frame], host: int, identifier: int) -> 
 
 
 def _queries(n: NatEnds) -> Iterator[Clause]:
-    def query(said: str) -> Steps:
+    def query(expected: str) -> Steps:
         identifier = next(n.ports)
         seen = yield from queried(n, 0, identifier)
         if seen is None:
-            return deviates(said, "no echo request outside, or a wrong checksum")
+            return deviates(expected, "no echo request outside, or a wrong checksum")
         if seen.ipv4 not in n.pool:
-            return deviates(said, f"the source is {seen.ipv4}")
+            return deviates(expected, f"the source is {seen.ipv4}")
         heard = yield Send([n.frame("right", reply(n, seen))])
         return (
-            conforms(said, f"{seen.ipv4} identifier {seen.port}")
+            conforms(expected, f"{seen.ipv4} identifier {seen.port}")
             if answered(n, heard, 0, identifier)
-            else deviates(said, n.seen(heard))
+            else deviates(expected, n.seen(heard))
         )
 
     yield clause(
@@ -82,13 +82,13 @@ def _queries(n: NatEnds) -> Iterator[Clause]:
     )
 
     def independent() -> Steps:
-        identifier, said = next(n.ports), "one public identifier towards both servers"
+        identifier, expected = next(n.ports), "one public identifier towards both servers"
         one = yield from queried(n, 0, identifier)
         two = yield from queried(n, 0, identifier, 1)
         if one is None or two is None:
-            return untold(said, NO_QUERY)
+            return untold(expected, NO_QUERY)
         words = f"{one.port}, {two.port}"
-        return conforms(said, words) if one == two else deviates(said, words)
+        return conforms(expected, words) if one == two else deviates(expected, words)
 
     yield clause(
         "RFC 5508",
@@ -100,18 +100,18 @@ def _queries(n: NatEnds) -> Iterator[Clause]:
     )
 
     def overloaded() -> Steps:
-        identifier, said = next(n.ports), "two identifiers, each host its own reply"
+        identifier, expected = next(n.ports), "two identifiers, each host its own reply"
         one = yield from queried(n, 0, identifier)
         two = yield from queried(n, 1, identifier)
         if one is None or two is None:
-            return untold(said, NO_QUERY)
+            return untold(expected, NO_QUERY)
         if one == two:
-            return deviates(said, f"both are {one.ipv4} identifier {one.port}")
+            return deviates(expected, f"both are {one.ipv4} identifier {one.port}")
         for host, to in ((0, one), (1, two)):
             heard = yield Send([n.frame("right", reply(n, to))])
             if not answered(n, heard, host, identifier):
-                return deviates(said, n.seen(heard))
-        return conforms(said, f"{one.port}, {two.port}")
+                return deviates(expected, n.seen(heard))
+        return conforms(expected, f"{one.port}, {two.port}")
 
     yield clause(
         "RFC 5508",
@@ -133,18 +133,20 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
         return ip4(who, seen.ipv4, ICMP, message)
 
     def translated(kind: int, code: int) -> Steps:
-        identifier, said = next(n.ports), "the error inside, about the host's own request"
+        identifier, expected = next(n.ports), "the error inside, about the host's own request"
         seen = yield from queried(n, 0, identifier)
         if seen is None:
-            return untold(said, NO_QUERY)
+            return untold(expected, NO_QUERY)
         heard = yield Send([n.frame("right", error(seen, kind, code))])
-        found = [p for h, p in n.inside(heard) if h == 0 and p.error]
-        if not found:
-            return deviates(said, n.seen(heard))
-        about = found[0].about
+        errors = [p for h, p in n.inside(heard) if h == 0 and p.error]
+        if not errors:
+            return deviates(expected, n.seen(heard))
+        about = errors[0].about
         if about is None or about.source != n.own(0) or about.ports[0] != identifier:
-            return deviates(said, f"about {about}")
-        return conforms(said) if found[0].summed else deviates(said, "a wrong ICMP checksum")
+            return deviates(expected, f"about {about}")
+        return (
+            conforms(expected) if errors[0].summed else deviates(expected, "a wrong ICMP checksum")
+        )
 
     for kind, code, words in ((3, 1, "host unreachable"), (11, 0, "time exceeded")):
         yield clause(
@@ -156,15 +158,17 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
             lambda k=kind, c=code: translated(k, c),
         )
 
-    def kept() -> Steps:
-        identifier, said = next(n.ports), "the reply after the error, inside"
+    def keeps_mapping() -> Steps:
+        identifier, expected = next(n.ports), "the reply after the error, inside"
         seen = yield from queried(n, 0, identifier)
         if seen is None:
-            return untold(said, NO_QUERY)
+            return untold(expected, NO_QUERY)
         yield Send([n.frame("right", error(seen, 3, 1))])
         heard = yield Send([n.frame("right", reply(n, seen))])
         return (
-            conforms(said) if answered(n, heard, 0, identifier) else deviates(said, n.seen(heard))
+            conforms(expected)
+            if answered(n, heard, 0, identifier)
+            else deviates(expected, n.seen(heard))
         )
 
     yield clause(
@@ -173,22 +177,22 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
         "query-error-keeps",
         "MUST",
         "an ICMP error about a query ends no session",
-        kept,
+        keeps_mapping,
     )
 
     def broken() -> Steps:
-        identifier, said = next(n.ports), "nothing inside"
+        identifier, expected = next(n.ports), "nothing inside"
         seen = yield from queried(n, 0, identifier)
         if seen is None:
-            return untold(said, NO_QUERY)
+            return untold(expected, NO_QUERY)
         heard = yield Send([n.frame("right", error(seen, 3, 1, spoilt=True))])
         if n.inside(heard):
-            return deviates(said, n.seen(heard))
+            return deviates(expected, n.seen(heard))
         heard = yield Send([n.frame("right", error(seen, 3, 1))])
         return (
-            conforms(said)
+            conforms(expected)
             if n.inside(heard)
-            else untold(said, "an error with a right checksum does not pass, either")
+            else untold(expected, "an error with a right checksum does not pass, either")
         )
 
     yield clause(
@@ -207,7 +211,7 @@ def _own(n: NatEnds) -> Iterator[Clause]:
     def refused(host: int, source: Address, own: Address, ports: tuple[int, int]) -> bytes:
         """Port unreachable, as a host says it about a datagram it got."""
 
-        def made(here: Address, there: Address) -> bytes:
+        def build(here: Address, there: Address) -> bytes:
             octets = udp(source, own, ports, data(40))
             if isinstance(here, IPv6Address) and isinstance(there, IPv6Address):
                 about = ip6(there, here, UDP, octets)
@@ -215,29 +219,29 @@ def _own(n: NatEnds) -> Iterator[Clause]:
             return icmp(3, 3, 0, ip4(_four(there), _four(here), UDP, octets))
 
         to = source if isinstance(source, IPv4Address) else n.extracted(source)
-        return n.carried(host, to, ICMP, made)[0]
+        return n.carried(host, to, ICMP, build)[0]
 
     def outward() -> Steps:
-        port, said = next(n.ports), "the error outside, about the public endpoint"
+        port, expected = next(n.ports), "the error outside, about the public endpoint"
         server = n.server(0)
         seen = yield from n.mapped(0, port, server)
         if seen is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         heard = yield Send([n.frame("right", n.down(server, seen, data(40)))])
         came = [p for h, p in n.inside(heard) if h == 0]
         if not came:
-            return untold(said, NO_MAPPING)
-        told = refused(0, came[0].source, came[0].destination, (server.port, port))
-        heard = yield Send([n.frame("left", told)])
-        found = [p for p in n.packets("right", heard) if p.error]
-        if not found:
-            return deviates(said, n.seen(heard))
-        about = found[0].about
-        if found[0].source not in n.pool or not found[0].summed:
-            return deviates(said, f"{found[0]}, or its checksum is wrong")
+            return untold(expected, NO_MAPPING)
+        refusal = refused(0, came[0].source, came[0].destination, (server.port, port))
+        heard = yield Send([n.frame("left", refusal)])
+        errors = [p for p in n.packets("right", heard) if p.error]
+        if not errors:
+            return deviates(expected, n.seen(heard))
+        about = errors[0].about
+        if errors[0].source not in n.pool or not errors[0].summed:
+            return deviates(expected, f"{errors[0]}, or its checksum is wrong")
         if about is None or about.destination != seen.ipv4 or about.ports[1] != seen.port:
-            return deviates(said, f"about {about}")
-        return conforms(said)
+            return deviates(expected, f"about {about}")
+        return conforms(expected)
 
     yield clause(
         "RFC 5508",
@@ -249,24 +253,24 @@ def _own(n: NatEnds) -> Iterator[Clause]:
     )
 
     def hairpinned() -> Steps:
-        said = "the error, at the first host, about its own datagram"
+        expected = "the error, at the first host, about its own datagram"
         mine, theirs = next(n.ports), next(n.ports)
         one = yield from n.mapped(0, mine, n.server(0))
         two = yield from n.mapped(1, theirs, n.server(0))
         if one is None or two is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         heard = yield Send([n.frame("left", n.up(0, mine, two, data(40)))])
         came = [p for h, p in n.inside(heard) if h == 1 and p.protocol == UDP]
         if not came:
-            return untold(said, "no hairpinning")
-        told = refused(1, came[0].source, came[0].destination, came[0].ports)
-        heard = yield Send([n.frame("left", told)])
-        found = [p for h, p in n.inside(heard) if h == 0 and p.error]
-        if not found:
-            return deviates(said, n.seen(heard))
-        about = found[0].about
+            return untold(expected, "no hairpinning")
+        refusal = refused(1, came[0].source, came[0].destination, came[0].ports)
+        heard = yield Send([n.frame("left", refusal)])
+        errors = [p for h, p in n.inside(heard) if h == 0 and p.error]
+        if not errors:
+            return deviates(expected, n.seen(heard))
+        about = errors[0].about
         right = about is not None and about.source == n.own(0) and about.ports == (mine, two.port)
-        return conforms(said) if right else deviates(said, f"about {about}")
+        return conforms(expected) if right else deviates(expected, f"about {about}")
 
     yield clause(
         "RFC 5508",
@@ -278,7 +282,7 @@ def _own(n: NatEnds) -> Iterator[Clause]:
     )
 
     def expired() -> Steps:
-        said = "ICMP time exceeded, and no datagram outside"
+        expected = "ICMP time exceeded, and no datagram outside"
         to = n.server(0)
         packet = n.carried(
             0,
@@ -289,9 +293,13 @@ def _own(n: NatEnds) -> Iterator[Clause]:
         )[0]
         heard = yield Send([n.frame("left", packet)])
         if n.outside(heard):
-            return deviates(said, n.seen(heard))
+            return deviates(expected, n.seen(heard))
         kinds = [p.kind for h, p in n.inside(heard) if h == 0]
-        return conforms(said) if kinds in ([(11, 0)], [(3, 0)]) else deviates(said, n.seen(heard))
+        return (
+            conforms(expected)
+            if kinds in ([(11, 0)], [(3, 0)])
+            else deviates(expected, n.seen(heard))
+        )
 
     yield clause(
         "RFC 5508",

@@ -37,17 +37,17 @@ def clauses(n: NatEnds) -> Iterator[Clause]:
 
 
 def _mapping(n: NatEnds) -> Iterator[Clause]:
-    def independent(taken: bool, said: str) -> Steps:
+    def independent(taken: bool, expected: str) -> Steps:
         port = next(n.ports)
         if taken:
             yield from seen(n, 1, port, n.server(0))
-        found = []
+        endpoints = []
         for to in (n.server(0), n.server(0, 9), n.server(1)):
-            found.append((yield from seen(n, 0, port, to)))
-        if None in found:
-            return untold(said, NO_CONNECTION)
-        words = ", ".join(map(str, found))
-        return conforms(said, words) if len(set(found)) == 1 else deviates(said, words)
+            endpoints.append((yield from seen(n, 0, port, to)))
+        if None in endpoints:
+            return untold(expected, NO_CONNECTION)
+        words = ", ".join(map(str, endpoints))
+        return conforms(expected, words) if len(set(endpoints)) == 1 else deviates(expected, words)
 
     for name, taken, more in (
         ("tcp-endpoint-independent", False, ""),
@@ -62,13 +62,17 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             lambda t=taken, m=more: independent(t, f"one public endpoint towards all servers{m}"),
         )
 
-    def overloaded(server: int, said: str) -> Steps:
+    def overloaded(server: int, expected: str) -> Steps:
         port = next(n.ports)
         one = yield from seen(n, 0, port, n.server(0))
         two = yield from seen(n, 1, port, n.server(server))
         if one is None or two is None:
-            return untold(said, NO_CONNECTION)
-        return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
+            return untold(expected, NO_CONNECTION)
+        return (
+            conforms(expected, f"{one}, {two}")
+            if one != two
+            else deviates(expected, f"both are {one}")
+        )
 
     for server, more, (rfc, section, level) in (
         (0, "", ("RFC 5382", "REQ-7", "MUST")),
@@ -84,12 +88,12 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             lambda s=server: overloaded(s, "two public endpoints"),
         )
 
-    def hairpinned(source: bool, said: str) -> Steps:
+    def hairpinned(source: bool, expected: str) -> Steps:
         mine, other = new(n), new(n, 1)
         if not (yield from mine.opened()) or not (yield from other.opened()):
-            return untold(said, NO_CONNECTION)
+            return untold(expected, NO_CONNECTION)
         if other.public is None or mine.public is None:
-            return untold(said, NO_CONNECTION)
+            return untold(expected, NO_CONNECTION)
         turned = Connection(n, 0, mine.port, other.public)
         heard = yield Send([n.frame("left", turned.out(SYN))])
         got = [
@@ -98,12 +102,12 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
             if h == 1 and p.ports[1] == other.port and right(p, SYN, b"")
         ]
         if not source:
-            return conforms(said) if got else deviates(said, n.seen(heard))
+            return conforms(expected) if got else deviates(expected, n.seen(heard))
         if not got:
-            return untold(said, "no hairpinning")
+            return untold(expected, "no hairpinning")
         p = got[0]
         known = p.ports[0] == mine.public.port and n.is_public(p.source, mine.public.ipv4)
-        return conforms(said) if known else deviates(said, f"{p.source} port {p.ports[0]}")
+        return conforms(expected) if known else deviates(expected, f"{p.source} port {p.ports[0]}")
 
     yield clause(
         "RFC 5382",
@@ -124,11 +128,17 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
 
 
 def _segments(n: NatEnds) -> Iterator[Clause]:
-    def told(steps: Callable[[Connection], Heard], said: str, opened: bool = True) -> Steps:
+    def segments_pass(
+        steps: Callable[[Connection], Heard], expected: str, opened: bool = True
+    ) -> Steps:
         c = new(n)
         if opened and not (yield from c.opened()):
-            return untold(said, NO_CONNECTION)
-        return conforms(said) if (yield from steps(c)) else deviates(said, "a segment is missing")
+            return untold(expected, NO_CONNECTION)
+        return (
+            conforms(expected)
+            if (yield from steps(c))
+            else deviates(expected, "a segment is missing")
+        )
 
     def whole(c: Connection) -> Heard:
         if not (yield from c.opened()) or not (yield from c.lives()):
@@ -169,14 +179,14 @@ def _segments(n: NatEnds) -> Iterator[Clause]:
         ("tcp-reset-in", "reset from outside", reset, "the RST, inside", True),
         ("tcp-reset-out", "reset from inside", reset_out, "the RST, outside", True),
     )  # fmt: skip
-    for name, words, steps, said, opened in rows:
+    for name, words, steps, expected, opened in rows:
         yield clause(
             "RFC 5382",
             "REQ-2",
             name,
             "MUST",
             f"a connection that is {words}",
-            lambda f=steps, s=said, o=opened: told(f, s, o),
+            lambda f=steps, s=expected, o=opened: segments_pass(f, s, o),
         )
 
     # RFC 7857 section 2.2: an RST that no end accepts must not end what both ends go on with
@@ -194,7 +204,7 @@ def _segments(n: NatEnds) -> Iterator[Clause]:
         "tcp-stray-reset",
         "SHOULD",
         "an RST whose number is outside the window ends no session: data pass afterwards",
-        lambda: told(survives, "data both ways after the RST"),
+        lambda: segments_pass(survives, "data both ways after the RST"),
     )
 
     def repaired(c: Connection) -> Heard:
@@ -208,18 +218,20 @@ def _segments(n: NatEnds) -> Iterator[Clause]:
             else ("RFC 7857", "2.2", "tcp-after-reset", "SHOULD")
         ),
         "a session outlives an RST for 4 minutes: data pass at once afterwards",
-        lambda: told(repaired, "data both ways after the RST"),
+        lambda: segments_pass(repaired, "data both ways after the RST"),
     )
 
 
 def _unasked(n: NatEnds) -> Iterator[Clause]:
-    def let_in(who: Endpoint, said: str) -> Steps:
+    def let_in(who: Endpoint, expected: str) -> Steps:
         c = new(n)
         if not (yield from c.opened()):
-            return untold(said, NO_CONNECTION)
+            return untold(expected, NO_CONNECTION)
         other = Connection(n, 0, c.port, who, public=c.public)
         heard = yield Send([n.frame("right", other.back(SYN))])
-        return conforms(said) if other.arrived(heard, SYN) else deviates(said, n.seen(heard))
+        return (
+            conforms(expected) if other.arrived(heard, SYN) else deviates(expected, n.seen(heard))
+        )
 
     for name, who, level, words in (
         ("tcp-filtering-address", n.server(0, 4321), "SHOULD", "a server from another port"),
@@ -234,19 +246,19 @@ def _unasked(n: NatEnds) -> Iterator[Clause]:
             lambda w=who: let_in(w, "the SYN, inside"),
         )
 
-    said = f"silence for {UNSOLICITED_S:g} s"
+    expected = f"silence for {UNSOLICITED_S:g} s"
 
     def silent() -> Steps:
         c = new(n)
         if not (yield from c.opened()):
-            return untold(said, NO_CONNECTION)
+            return untold(expected, NO_CONNECTION)
         stranger = Connection(n, 0, c.port, n.server(1, 4322), public=c.public)
         frame = n.frame("right", stranger.back(SYN))
         heard = yield Send([frame], pause_s=_RATIONED_S, listen_s=UNSOLICITED_S - 0.1)
         answers = n.packets("right", heard)
         if answers:
-            return deviates(said, n.seen(heard))
-        return conforms(said, n.seen(heard))
+            return deviates(expected, n.seen(heard))
+        return conforms(expected, n.seen(heard))
 
     yield clause(
         "RFC 5382",
@@ -302,27 +314,29 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
         return ip4(who.ipv4, to.ipv4, ICMP, icmp(kind, code, rest, about))
 
     def translated(kind: int, code: int, rest: int) -> Steps:
-        c, said = new(n), "the error inside, about the host's own endpoint"
+        c, expected = new(n), "the error inside, about the host's own endpoint"
         if not (yield from c.opened()):
-            return untold(said, NO_CONNECTION)
+            return untold(expected, NO_CONNECTION)
         heard = yield Send([n.frame("right", error(c, kind, code, rest))])
-        found = [p for h, p in n.inside(heard) if h == 0 and p.error]
-        if not found:
-            return deviates(said, n.seen(heard))
-        about = found[0].about
+        errors = [p for h, p in n.inside(heard) if h == 0 and p.error]
+        if not errors:
+            return deviates(expected, n.seen(heard))
+        about = errors[0].about
         if about is None or about.source != n.own(0) or about.ports[0] != c.port:
-            return deviates(said, f"about {about}")
-        return conforms(said) if found[0].summed else deviates(said, "a wrong ICMP checksum")
+            return deviates(expected, f"about {about}")
+        return (
+            conforms(expected) if errors[0].summed else deviates(expected, "a wrong ICMP checksum")
+        )
 
-    def kept(kind: int, code: int, rest: int) -> Steps:
-        c, said = new(n), "data both ways after the error"
+    def keeps_connection(kind: int, code: int, rest: int) -> Steps:
+        c, expected = new(n), "data both ways after the error"
         if not (yield from c.opened()):
-            return untold(said, NO_CONNECTION)
+            return untold(expected, NO_CONNECTION)
         yield Send([n.frame("right", error(c, kind, code, rest))])
         return (
-            conforms(said)
+            conforms(expected)
             if (yield from c.lives())
-            else deviates(said, "the connection carries nothing any more")
+            else deviates(expected, "the connection carries nothing any more")
         )
 
     for kind, code, rest, words in (
@@ -346,5 +360,5 @@ def _errors(n: NatEnds) -> Iterator[Clause]:
             f"tcp-error-keeps-{kind}-{code}",
             "MUST",
             f"ICMP {words} ends no connection",
-            lambda k=kind, c=code, r=rest: kept(k, c, r),
+            lambda k=kind, c=code, r=rest: keeps_connection(k, c, r),
         )

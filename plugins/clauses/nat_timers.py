@@ -32,19 +32,19 @@ _EARLY_S, _LATE_S = 0.75 * SHORT_S, 1.75 * SHORT_S
 def short(n: NatEnds) -> Iterator[Clause]:
     """What is asked of mappings that live for seconds."""
 
-    def waited(pauses: tuple[tuple[str, float], ...], alive: bool, said: str) -> Steps:
+    def waited(pauses: tuple[tuple[str, float], ...], alive: bool, expected: str) -> Steps:
         """Refresh from one side after each pause; the last answer tells."""
         port, server = next(n.ports), n.server(0)
         seen = yield from n.mapped(0, port, server)
         if seen is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         for side, pause in pauses:
             up = side == "left"
             frame = n.frame("left", n.up(0, port, server)) if up else None
             frame = frame or n.frame("right", n.down(server, seen))
             heard = yield Send([frame], pause_s=pause)
         came = any(h == 0 and p.ports[1] == port for h, p in n.inside(heard))
-        return conforms(said) if came == alive else deviates(said, n.seen(heard))
+        return conforms(expected) if came == alive else deviates(expected, n.seen(heard))
 
     early, late = f"{_EARLY_S:g} s", f"{_LATE_S:g} s"
     rows = (
@@ -57,14 +57,14 @@ def short(n: NatEnds) -> Iterator[Clause]:
         ("REQ-6a", "timer-refresh-in", "MAY", "a datagram from outside refreshes a mapping",
          (("right", _EARLY_S), ("right", _EARLY_S)), True, "the second answer, inside"),
     )  # fmt: skip
-    for section, name, level, title, pauses, alive, said in rows:
+    for section, name, level, title, pauses, alive, expected in rows:
         yield clause(
             "RFC 4787",
             section,
             name,
             level,
             title,
-            lambda p=pauses, a=alive, s=said: waited(p, a, s),
+            lambda p=pauses, a=alive, s=expected: waited(p, a, s),
             lasts_s=sum(pause for _, pause in pauses),
         )
 
@@ -89,12 +89,12 @@ def lived(opened: Callable[[], Opened], least_s: float, missing: str) -> Steps:
         missing: said where none can be made.
     """
     last_s = least_s - _SPARE_S
-    said = f"an answer after {last_s:g} s, inside"
+    expected = f"an answer after {last_s:g} s, inside"
     sessions = []
     for _ in _SHARES:
         late = yield from opened()
         if late is None:
-            return untold(said, missing)
+            return untold(expected, missing)
         sessions.append(late)
     before_s = 0.0
     for share, late in zip(_SHARES, sessions, strict=True):
@@ -104,9 +104,9 @@ def lived(opened: Callable[[], Opened], least_s: float, missing: str) -> Steps:
             heard = yield Send([late.frame])  # one lost frame shall not end hours of waiting
         if not late.arrived(heard):
             words = f"after {before_s:.0f} s it arrived" if before_s else "nor before"
-            return deviates(said, f"nothing after {at_s:.0f} s; {words}")
+            return deviates(expected, f"nothing after {at_s:.0f} s; {words}")
         before_s = at_s
-    return conforms(said)
+    return conforms(expected)
 
 
 def long(n: NatEnds) -> Iterator[Clause]:

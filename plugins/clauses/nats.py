@@ -101,18 +101,21 @@ class Nat(Suite):
 
 def _mapping(n: NatEnds) -> Iterator[Clause]:
     def plain() -> Steps:
-        port, said = next(n.ports), "from a public address, checksums right; the answer comes back"
+        port, expected = (
+            next(n.ports),
+            "from a public address, checksums right; the answer comes back",
+        )
         seen = yield from n.mapped(0, port, n.server(0))
         if seen is None:
-            return deviates(said, "nothing, or a wrong checksum")
+            return deviates(expected, "nothing, or a wrong checksum")
         if seen.ipv4 not in n.pool:
-            return deviates(said, f"the source is {seen}")
+            return deviates(expected, f"the source is {seen}")
         heard = yield Send([n.frame("right", n.down(n.server(0), seen))])
         back = [(h, p) for h, p in n.inside(heard) if p.ports[1] == port and p.summed]
         return (
-            conforms(said, f"mapped to {seen}")
+            conforms(expected, f"mapped to {seen}")
             if [h for h, _ in back] == [0]
-            else deviates(said, n.seen(heard))
+            else deviates(expected, n.seen(heard))
         )
 
     yield clause(
@@ -125,14 +128,14 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
     )
 
     def independent() -> Steps:
-        port, said = next(n.ports), "one public endpoint towards all servers and ports"
-        found = []
+        port, expected = next(n.ports), "one public endpoint towards all servers and ports"
+        endpoints = []
         for to in (n.server(0), n.server(0, 9), n.server(1)):
-            found.append((yield from n.mapped(0, port, to)))
-        if None in found:
-            return untold(said, NO_MAPPING)
-        words = ", ".join(map(str, found))
-        return conforms(said, words) if len(set(found)) == 1 else deviates(said, words)
+            endpoints.append((yield from n.mapped(0, port, to)))
+        if None in endpoints:
+            return untold(expected, NO_MAPPING)
+        words = ", ".join(map(str, endpoints))
+        return conforms(expected, words) if len(set(endpoints)) == 1 else deviates(expected, words)
 
     yield clause(
         "RFC 4787",
@@ -145,7 +148,7 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
 
     def contended() -> Steps:
         """Another host has the port already, so the NAT must choose; towards a second server it need not."""
-        port, said = (
+        port, expected = (
             next(n.ports),
             "one public endpoint towards both servers, though the port was taken",
         )
@@ -153,8 +156,8 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         one = yield from n.mapped(0, port, n.server(0))
         two = yield from n.mapped(0, port, n.server(1))
         if other is None or one is None or two is None:
-            return untold(said, NO_MAPPING)
-        return conforms(said, f"{one}") if one == two else deviates(said, f"{one}, {two}")
+            return untold(expected, NO_MAPPING)
+        return conforms(expected, f"{one}") if one == two else deviates(expected, f"{one}, {two}")
 
     yield clause(
         "RFC 4787",
@@ -165,13 +168,17 @@ def _mapping(n: NatEnds) -> Iterator[Clause]:
         contended,
     )
 
-    def overloaded(server: int, said: str) -> Steps:
+    def overloaded(server: int, expected: str) -> Steps:
         port = next(n.ports)
         one = yield from n.mapped(0, port, n.server(0))
         two = yield from n.mapped(1, port, n.server(server))
         if one is None or two is None:
-            return untold(said, NO_MAPPING)
-        return conforms(said, f"{one}, {two}") if one != two else deviates(said, f"both are {one}")
+            return untold(expected, NO_MAPPING)
+        return (
+            conforms(expected, f"{one}, {two}")
+            if one != two
+            else deviates(expected, f"both are {one}")
+        )
 
     yield clause(
         "RFC 4787",
@@ -197,18 +204,18 @@ def _ports(n: NatEnds) -> Iterator[Clause]:
     """Which public port an inside one gets."""
 
     def parity() -> Steps:
-        said, words = "even ports stay even, odd ones odd", []
+        expected, words = "even ports stay even, odd ones odd", []
         for number in range(_SEVERAL):
             port = next(n.ports)
             while port % 2 != _PARITIES >> number & 1:
                 port = next(n.ports)
             seen = yield from n.mapped(0, port, n.server(0))
             if seen is None:
-                return untold(said, NO_MAPPING)
+                return untold(expected, NO_MAPPING)
             words.append(f"{port} to {seen.port}")
             if (seen.port - port) % 2:
-                return deviates(said, words[-1])
-        return conforms(said, ", ".join(words[:2]) + ", ...")
+                return deviates(expected, words[-1])
+        return conforms(expected, ", ".join(words[:2]) + ", ...")
 
     # RFC 7857 section 8 lets NATs of IPv4 leave out what RFC 4787 REQ-4 recommends
     yield clause(
@@ -219,14 +226,14 @@ def _ports(n: NatEnds) -> Iterator[Clause]:
         parity,
     )
 
-    def public(said: str, right: Callable[[int, int], bool]) -> Steps:
+    def public(expected: str, right: Callable[[int, int], bool]) -> Steps:
         """A new mapping's inside and public port are looked at together."""
         port = next(n.ports)
         seen = yield from n.mapped(0, port, n.server(0))
         if seen is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         words = f"{port} to {seen.port}"
-        return conforms(said, words) if right(port, seen.port) else deviates(said, words)
+        return conforms(expected, words) if right(port, seen.port) else deviates(expected, words)
 
     def preserved() -> Steps:
         return public("the inside port as public one, since nobody has it", operator.eq)
@@ -254,24 +261,24 @@ def _ports(n: NatEnds) -> Iterator[Clause]:
 
 
 def _paired(n: NatEnds) -> Steps:
-    said, found = "one public address", set()
+    expected, addresses = "one public address", set()
     for _ in range(_SEVERAL):
         seen = yield from n.mapped(0, next(n.ports), n.server(0))
         if seen is None:
-            return untold(said, NO_MAPPING)
-        found.add(seen.ipv4)
-    words = ", ".join(map(str, sorted(found)))
-    return conforms(said, words) if len(found) == 1 else deviates(said, words)
+            return untold(expected, NO_MAPPING)
+        addresses.add(seen.ipv4)
+    words = ", ".join(map(str, sorted(addresses)))
+    return conforms(expected, words) if len(addresses) == 1 else deviates(expected, words)
 
 
 def _filtering(n: NatEnds) -> Iterator[Clause]:
-    def from_outside(who: Endpoint, said: str) -> Steps:
+    def from_outside(who: Endpoint, expected: str) -> Steps:
         port = next(n.ports)
         seen = yield from n.mapped(0, port, n.server(0))
         if seen is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         heard = yield Send([n.frame("right", n.down(who, seen))])
-        return conforms(said) if n.inside(heard) else deviates(said, n.seen(heard))
+        return conforms(expected) if n.inside(heard) else deviates(expected, n.seen(heard))
 
     yield clause(
         "RFC 4787",
@@ -292,17 +299,17 @@ def _filtering(n: NatEnds) -> Iterator[Clause]:
 
 
 def _hairpinning(n: NatEnds) -> Iterator[Clause]:
-    def turned(judge: Callable[[Endpoint, list[Any], str], Judgement], said: str) -> Steps:
+    def turned(judge: Callable[[Endpoint, list[Any], str], Judgement], expected: str) -> Steps:
         mine, theirs = next(n.ports), next(n.ports)
         one = yield from n.mapped(0, mine, n.server(0))
         two = yield from n.mapped(1, theirs, n.server(0))
         if one is None or two is None:
-            return untold(said, NO_MAPPING)
+            return untold(expected, NO_MAPPING)
         heard = yield Send([n.frame("left", n.up(0, mine, two))])
         got = [p for h, p in n.inside(heard) if h == 1 and p.ports[1] == theirs]
         return judge(one, got, n.seen(heard))
 
-    said = "the datagram, at the other host"
+    expected = "the datagram, at the other host"
     yield clause(
         "RFC 4787",
         "REQ-9",
@@ -310,7 +317,7 @@ def _hairpinning(n: NatEnds) -> Iterator[Clause]:
         "MUST",
         "a host reaches another one by its public endpoint",
         lambda: turned(
-            lambda one, got, seen: conforms(said) if got else deviates(said, seen), said
+            lambda one, got, seen: conforms(expected) if got else deviates(expected, seen), expected
         ),
     )
     outer = "the public endpoint as source"

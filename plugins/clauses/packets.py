@@ -87,8 +87,10 @@ def ip6(
 ) -> bytes:
     """An IPv6 packet; extension headers are a part of the payload."""
     first = 6 << 28 | traffic_class << 20 | flow_label
-    told = len(payload) if length is None else length
-    head = first.to_bytes(4, "big") + told.to_bytes(2, "big") + bytes([protocol, hop_limit])
+    declared_length = len(payload) if length is None else length
+    head = (
+        first.to_bytes(4, "big") + declared_length.to_bytes(2, "big") + bytes([protocol, hop_limit])
+    )
     return head + source.packed + destination.packed + payload
 
 
@@ -113,10 +115,10 @@ def udp(
 ) -> bytes:
     """A UDP datagram between two addresses; without a checksum where ``summed`` is False."""
     head = b"".join(p.to_bytes(2, "big") for p in (*ports, 8 + len(payload)))
-    made = head + b"\0\0" + payload
+    datagram = head + b"\0\0" + payload
     if not summed:
-        return made
-    value = internet_checksum(_pseudo(source, destination, UDP, len(made)) + made) or 0xFFFF
+        return datagram
+    value = internet_checksum(_pseudo(source, destination, UDP, len(datagram)) + datagram) or 0xFFFF
     return head + value.to_bytes(2, "big") + payload
 
 
@@ -142,24 +144,24 @@ def tcp(
     """A TCP segment; SYN by default."""
     head = b"".join(p.to_bytes(2, "big") for p in ports) + sequence.to_bytes(4, "big")
     head += acknowledged.to_bytes(4, "big") + bytes([0x50, flags, 0x10, 0])
-    made = head + b"\0\0\0\0" + payload
-    value = internet_checksum(_pseudo(source, destination, TCP, len(made)) + made)
+    segment = head + b"\0\0\0\0" + payload
+    value = internet_checksum(_pseudo(source, destination, TCP, len(segment)) + segment)
     return head + value.to_bytes(2, "big") + b"\0\0" + payload
 
 
 def icmp(kind: int, code: int, rest: int, payload: bytes) -> bytes:
     """An ICMP message; ``rest`` is the second word."""
-    made = bytes([kind, code, 0, 0]) + rest.to_bytes(4, "big") + payload
-    return made[:2] + internet_checksum(made).to_bytes(2, "big") + made[4:]
+    message = bytes([kind, code, 0, 0]) + rest.to_bytes(4, "big") + payload
+    return message[:2] + internet_checksum(message).to_bytes(2, "big") + message[4:]
 
 
 def icmp6(
     source: IPv6Address, destination: IPv6Address, kind: int, code: int, rest: int, payload: bytes
 ) -> bytes:
     """An ICMPv6 message."""
-    made = bytes([kind, code, 0, 0]) + rest.to_bytes(4, "big") + payload
-    value = internet_checksum(_pseudo(source, destination, ICMPV6, len(made)) + made)
-    return made[:2] + value.to_bytes(2, "big") + made[4:]
+    message = bytes([kind, code, 0, 0]) + rest.to_bytes(4, "big") + payload
+    value = internet_checksum(_pseudo(source, destination, ICMPV6, len(message)) + message)
+    return message[:2] + value.to_bytes(2, "big") + message[4:]
 
 
 def echo_word(identifier: int, sequence: int = 1) -> int:

@@ -44,12 +44,12 @@ def to_customers(
             inner = r.inner(p)
             if inner is None or not inner.summed:
                 return f"no right packet for a customer: {p}"
-        found, wanted = (
+        destinations, wanted = (
             sorted(int(p.destination) for p in beyond),
             sorted(int(c.ipv6) for c in customers),
         )
-        if found != wanted:
-            wrong = next((IPv6Address(a) for a in found if a not in wanted), None)
+        if destinations != wanted:
+            wrong = next((IPv6Address(a) for a in destinations if a not in wanted), None)
             return f"a packet to {wrong or 'a customer twice'}"
         return ""
 
@@ -162,8 +162,8 @@ def _hairpin(r: RelayEnds) -> Iterator[Clause]:
 
     def exchange() -> Exchange:
         heard = yield from sent(r, "left", packet)
-        said = f"{'in a tunnel ' if r.tunnels else ''}to {partner.ipv6} from {source}"
-        return judged(r, "left", heard, said, judge, to="left")
+        expected = f"{'in a tunnel ' if r.tunnels else ''}to {partner.ipv6} from {source}"
+        return judged(r, "left", heard, expected, judge, to="left")
 
     yield clause(
         r,

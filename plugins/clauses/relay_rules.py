@@ -112,13 +112,13 @@ def _overlapping(r: RelayEnds, inner: MapRule) -> Iterator[Clause]:
         ("overlap-outer", "packets for other addresses reach the outer rule's CEs", "right",
          [r.down(r.mine.ipv4, r.mine.port)], f"to {r.mine.ipv6}", to_customers(r, [r.mine])),
     )  # fmt: skip
-    for name, title, side, packets, said, judge in rows:
+    for name, title, side, packets, expected, judge in rows:
         yield clause(
             r,
             name,
             "MUST",
             f"of overlapping rules the longest prefix tells: {title}",
-            lambda s=side, p=packets, w=said, j=judge: asked(r, s, p, w, j),  # type: ignore[misc]
+            lambda s=side, p=packets, w=expected, j=judge: asked(r, s, p, w, j),  # type: ignore[misc]
             place,
         )
     if r.tunnels:
@@ -155,8 +155,10 @@ def _prefixes(r: RelayEnds, rule: MapRule) -> Iterator[Clause]:
     def reached(beyond: list[Packet], back: list[Packet]) -> str:
         """By the CE's own prefix: what is behind it, the text and its erratum tell differently."""
         del back
-        found = [int(p.destination) >> 64 for p in beyond if r.inner(p) is not None]
-        return "" if found == [int(me.ipv6) >> 64] * 2 else f"{len(found)} packets, or to others"
+        prefixes = [int(p.destination) >> 64 for p in beyond if r.inner(p) is not None]
+        return (
+            "" if prefixes == [int(me.ipv6) >> 64] * 2 else f"{len(prefixes)} packets, or to others"
+        )
 
     yield clause(
         r,

@@ -26,9 +26,9 @@ def clauses(t: TranslatorEnds, params: TranslatorParams) -> Iterator[Clause]:
         return
     named = [mappings.prefix.to_ipv6(address) for address in pair]
 
-    def exchange(packet: bytes, said: str, judge: Judge) -> Exchange:
+    def exchange(packet: bytes, expected: str, judge: Judge) -> Exchange:
         heard = yield from sent(t, t.six_side, packet)
-        return judged(t, t.six_side, heard, said, judge, to=t.six_side)
+        return judged(t, t.six_side, heard, expected, judge, to=t.six_side)
 
     def only(p: Sequence[Packet], to: int) -> str:
         return first(

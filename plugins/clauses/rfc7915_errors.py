@@ -36,12 +36,12 @@ def about4(
     """What the host beyond the IPv6 link sent, as the IPv4 side saw it."""
     ends = where[0], t.four
     if protocol == TCP:
-        made = tcp(*ends, (where[1], SERVER_PORT), 0x10, payload)
+        segment = tcp(*ends, (where[1], SERVER_PORT), 0x10, payload)
     elif protocol == ICMP:
-        made = icmp(8, 0, echo_word(where[1]), payload)
+        segment = icmp(8, 0, echo_word(where[1]), payload)
     else:
-        made = udp(*ends, (where[1], SERVER_PORT), payload)
-    return ip4(*ends, protocol, made, ttl=INNER_TTL)
+        segment = udp(*ends, (where[1], SERVER_PORT), payload)
+    return ip4(*ends, protocol, segment, ttl=INNER_TTL)
 
 
 def error4(

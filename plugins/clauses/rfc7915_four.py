@@ -79,14 +79,14 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             (p.ports[1] != t.port, f"its destination port is {p.ports[1]}"),
         )
 
-    said = f"one IPv6 packet {t.four6} > {t.six}, UDP, the same data"
+    expected = f"one IPv6 packet {t.four6} > {t.six}, UDP, the same data"
     yield clause(
         "4.1",
         "udp",
         "MUST",
         "an IPv4 packet becomes an IPv6 packet between the mapped "
         "addresses, its checksum updated, its data unchanged",
-        from_four(t, lambda where: datagram(t, where), said, one(plain), plain=True),
+        from_four(t, lambda where: datagram(t, where), expected, one(plain), plain=True),
     )
     yield clause(
         "4.1",
@@ -200,8 +200,8 @@ def _options(t: TranslatorEnds) -> Iterator[Clause]:
 
         def optioned(where: Place, octets: bytes = octets) -> bytes:
             ends = t.four, where[0]
-            made = udp(*ends, (SERVER_PORT, where[1]))
-            return ip4(*ends, UDP, made, options=octets)
+            datagram = udp(*ends, (SERVER_PORT, where[1]))
+            return ip4(*ends, UDP, datagram, options=octets)
 
         yield clause(
             "4.1",

@@ -229,13 +229,13 @@ def _downinner_is(t: TranslatorEnds) -> Iterator[Clause]:
     def checked(protocol: int) -> Callable[[Packet], str]:
         return lambda p: message(t, (1, 4))(p) or inner_is(6, protocol, t.six, t.four6)(p)
 
-    said = f"ICMPv6 1/4 about IPv6 {t.six} > {t.four6}, hop limit {INNER_TTL}"
+    expected = f"ICMPv6 1/4 about IPv6 {t.six} > {t.four6}, hop limit {INNER_TTL}"
     yield clause(
         "4.3",
         "inner",
         "MUST",
         "the packet within an ICMP error is translated, its TTL kept",
-        from_four(t, lambda w: error4(t, w, 3, 3), said, one(checked(UDP))),
+        from_four(t, lambda w: error4(t, w, 3, 3), expected, one(checked(UDP))),
     )
 
     def summed(p: Packet) -> str:

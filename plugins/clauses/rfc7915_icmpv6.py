@@ -62,12 +62,12 @@ def about6(t: TranslatorEnds, protocol: int = UDP, payload: bytes = data(64)) ->
     """What the host beyond the IPv4 link sent, as the IPv6 side saw it."""
     ends = t.four6, t.six
     if protocol == TCP:
-        made = tcp(*ends, (SERVER_PORT, t.port), 0x10, payload)
+        segment = tcp(*ends, (SERVER_PORT, t.port), 0x10, payload)
     elif protocol == ICMPV6:
-        made = icmp6(*ends, 129, 0, echo_word(t.port), payload)
+        segment = icmp6(*ends, 129, 0, echo_word(t.port), payload)
     else:
-        made = udp(*ends, (SERVER_PORT, t.port), payload)
-    return ip6(*ends, protocol, made, hop_limit=INNER_TTL)
+        segment = udp(*ends, (SERVER_PORT, t.port), payload)
+    return ip6(*ends, protocol, segment, hop_limit=INNER_TTL)
 
 
 def error6(
@@ -138,16 +138,16 @@ def _up(t: TranslatorEnds) -> Iterator[Clause]:
                 t, error6(t, 1, code), f"ICMP 3/{four_kind[1]}", one(_message_back(t, four_kind))
             ),
         )
-    for told in (1400, 1280):
-        wanted = min(told - 20, t.mtu4, t.mtu6 - 20)
+    for mtu in (1400, 1280):
+        wanted = min(mtu - 20, t.mtu4, t.mtu6 - 20)
         yield clause(
             "5.2",
-            f"too-big-{told}",
+            f"too-big-{mtu}",
             "MUST",
-            f"ICMPv6 packet too big with MTU {told} becomes fragmentation needed with MTU {wanted}",
+            f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {wanted}",
             from_six(
                 t,
-                error6(t, 2, 0, told),
+                error6(t, 2, 0, mtu),
                 f"ICMP 3/4, MTU {wanted}",
                 one(
                     lambda p, n=wanted: (

@@ -21,15 +21,15 @@ from v6t.plugins.clauses.translator import (
 
 def clauses(t: TranslatorEnds) -> Iterator[Clause]:
     """All of them."""
-    for told, six in ((1300, 1320), (600, 1280), (1500, min(1520, t.mtu6, t.mtu4 + 20))):
+    for mtu, six in ((1300, 1320), (600, 1280), (1500, min(1520, t.mtu6, t.mtu4 + 20))):
         yield clause(
             "4.2",
-            f"fragmentation-needed-{told}",
+            f"fragmentation-needed-{mtu}",
             "MUST",
-            f"ICMP fragmentation needed with MTU {told} becomes packet too big with MTU {six}",
+            f"ICMP fragmentation needed with MTU {mtu} becomes packet too big with MTU {six}",
             from_four(
                 t,
-                lambda w, n=told: error4(t, w, 3, 4, n),
+                lambda w, n=mtu: error4(t, w, 3, 4, n),
                 f"ICMPv6 2/0, MTU {six}",
                 one(message(t, (2, 0), six)),
             ),

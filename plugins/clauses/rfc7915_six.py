@@ -149,19 +149,21 @@ def _header(t: TranslatorEnds) -> Iterator[Clause]:
             t, segment, "the segment with a right checksum", one(lambda p: addressed(t, p, TCP))
         ),
     )
-    said = "UDP checksum 0xffff"
+    expected = "UDP checksum 0xffff"
 
     def to_ffff() -> Exchange:
         seen = yield from t.opened(UDP)
         if seen is None:
-            return untold(said, "nothing passes")
+            return untold(expected, "nothing passes")
         packet = datagram(t, summing_to_zero(seen[0], t.four, (seen[1], SERVER_PORT)))
 
         def judge(p: Packet) -> str:
-            found = p.payload[6:8]
-            return addressed(t, p) or first((found != b"\xff\xff", f"checksum 0x{found.hex()}"))
+            checksum = p.payload[6:8]
+            return addressed(t, p) or first(
+                (checksum != b"\xff\xff", f"checksum 0x{checksum.hex()}")
+            )
 
-        return (yield from asked(t, t.six_side, packet, said, one(judge), control=t.up()))
+        return (yield from asked(t, t.six_side, packet, expected, one(judge), control=t.up()))
 
     yield clause(
         "5.5",
@@ -241,7 +243,7 @@ def _hop_limit(t: TranslatorEnds) -> Iterator[Clause]:
 
 def _extensions(t: TranslatorEnds) -> Iterator[Clause]:
     ends = t.six, t.four6
-    made = udp(*ends, (t.port, SERVER_PORT))
+    datagram = udp(*ends, (t.port, SERVER_PORT))
     unrouted = bytes([UDP, 0, 0, 0, 0, 0, 0, 0])
     options = bytes([UDP, 0]) + _PAD
     chains = {
@@ -257,7 +259,7 @@ def _extensions(t: TranslatorEnds) -> Iterator[Clause]:
 
     def skipped(p: Packet) -> str:
         return addressed(t, p) or first(
-            (p.length != 20 + len(made), f"total length {p.length}"),
+            (p.length != 20 + len(datagram), f"total length {p.length}"),
             (p.payload[8:] != PAYLOAD, "its data was changed"),
         )
 
@@ -268,11 +270,14 @@ def _extensions(t: TranslatorEnds) -> Iterator[Clause]:
             "MUST",
             f"{words}: ignored, the packet translated without",
             from_six(
-                t, ip6(*ends, number, octets + made), "UDP without extension headers", one(skipped)
+                t,
+                ip6(*ends, number, octets + datagram),
+                "UDP without extension headers",
+                one(skipped),
             ),
         )
     left = bytes([UDP, 2, 0, 1, 0, 0, 0, 0]) + IPv6Address("2001:db8::5").packed
-    packet = ip6(*ends, ROUTING, left + made)
+    packet = ip6(*ends, ROUTING, left + datagram)
     yield clause(
         "5.1",
         "segments-left",

@@ -121,11 +121,11 @@ def _sizes(t: TranslatorEnds) -> Iterator[Clause]:
         )
 
 
-def fragmented(t: TranslatorEnds, found: list[Packet], total: int, limit: int) -> str:
+def fragmented(t: TranslatorEnds, fragments: list[Packet], total: int, limit: int) -> str:
     """What is wrong with fragments of so many octets together."""
-    if not found:
+    if not fragments:
         return "nothing"
-    ordered = sorted(found, key=lambda p: p.offset)
+    ordered = sorted(fragments, key=lambda p: p.offset)
     at = 0
     for piece in ordered:
         wrong = first(
@@ -146,12 +146,12 @@ def fragmented(t: TranslatorEnds, found: list[Packet], total: int, limit: int) -
     )
 
 
-def _joined(found: list[Packet]) -> bytes:
-    return b"".join(p.payload for p in sorted(found, key=lambda p: p.offset))
+def _joined(fragments: list[Packet]) -> bytes:
+    return b"".join(p.payload for p in sorted(fragments, key=lambda p: p.offset))
 
 
-def _whole(found: list[Packet]) -> Packet:
-    return replace(found[0], payload=_joined(found), mf=False, offset=0)
+def _whole(fragments: list[Packet]) -> Packet:
+    return replace(fragments[0], payload=_joined(fragments), mf=False, offset=0)
 
 
 def _fragments(t: TranslatorEnds) -> Iterator[Clause]:

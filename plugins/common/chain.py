@@ -36,9 +36,9 @@ def between(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
 def only_ipv4(intent: DutIntent) -> DutIntent:
     """An intent without IPv6 addresses and neighbours."""
 
-    def side(given: Mapping[str, Any]) -> dict[str, Any]:
-        neighbours = {a: mac for a, mac in given["neighbours"].items() if ":" not in a}
-        addresses = [a for a in given["addresses"] if ":" not in a]
-        return {**given, "addresses": addresses, "neighbours": neighbours}
+    def side(side_intent: Mapping[str, Any]) -> dict[str, Any]:
+        neighbours = {a: mac for a, mac in side_intent["neighbours"].items() if ":" not in a}
+        addresses = [a for a in side_intent["addresses"] if ":" not in a]
+        return {**side_intent, "addresses": addresses, "neighbours": neighbours}
 
     return replace(intent, left=side(intent.left), right=side(intent.right))

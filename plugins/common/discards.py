@@ -71,5 +71,5 @@ def _not_to_forward(addresses: U8) -> Mask:
     """Unspecified, loopback, link-local or multicast."""
     low = (addresses[:, :15] == 0).all(axis=1) & (addresses[:, 15] <= 1)
     local = (addresses[:, 0] == 0xFE) & (addresses[:, 1] & 0xC0 == 0x80)
-    found: Mask = low | local | (addresses[:, 0] == 0xFF)
-    return found
+    mask: Mask = low | local | (addresses[:, 0] == 0xFF)
+    return mask

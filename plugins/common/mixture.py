@@ -250,22 +250,22 @@ def mixed(
     kinds = len(negative) if percent else 0
     shares = sum(share for _, share in foreground)
     scale = kinds * (100 - percent) if kinds else 1
-    made = foreground if params.m else ()  # no foreground: the reference of a series of mixtures
-    classes = [replace(c, weight=scale * params.m * share) for c, share in made]
+    parts = foreground if params.m else ()  # no foreground: the reference of a series of mixtures
+    classes = [replace(c, weight=scale * params.m * share) for c, share in parts]
     classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in behind]
     if kinds:
         classes += [replace(c, weight=params.n * shares * percent) for c in negative]
     return Traffic(direction, tuple(classes), seed)
 
 
-def negative_like(made: TrafficClass, name: str, **changed: object) -> TrafficClass:
+def negative_like(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:
     """A class that must be dropped, like a foreground class but for what is changed."""
-    return replace(made, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]
+    return replace(traffic_class, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]
 
 
-def replaced(made: TrafficClass, layer: str, **fields: object) -> tuple[Layer, ...]:
+def replaced(traffic_class: TrafficClass, layer: str, **fields: object) -> tuple[Layer, ...]:
     """The layers of a class with some fields of one header changed."""
     return tuple(
         Layer(each.name, {**each.fields, **fields}) if each.name == layer else each
-        for each in made.layers
+        for each in traffic_class.layers
     )

@@ -46,8 +46,8 @@ class SourcePorts(PortRange):
 
     @model_validator(mode="before")
     @classmethod
-    def _fixed(cls, given: Any) -> Any:
-        return _fixed_at(given, FIXED_SOURCE)
+    def _fixed(cls, value: Any) -> Any:
+        return _fixed_at(value, FIXED_SOURCE)
 
 
 class DestinationPorts(PortRange):
@@ -58,15 +58,15 @@ class DestinationPorts(PortRange):
 
     @model_validator(mode="before")
     @classmethod
-    def _fixed(cls, given: Any) -> Any:
-        return _fixed_at(given, FIXED_DESTINATION)
+    def _fixed(cls, value: Any) -> Any:
+        return _fixed_at(value, FIXED_DESTINATION)
 
 
-def _fixed_at(given: Any, port: int) -> Any:
+def _fixed_at(value: Any, port: int) -> Any:
     """A fixed port that is not told is RFC 2544's."""
-    if isinstance(given, Mapping) and given.get("policy") == "fixed" and "min" not in given:
-        return {**given, "min": port, "max": given.get("max", port)}
-    return given
+    if isinstance(value, Mapping) and value.get("policy") == "fixed" and "min" not in value:
+        return {**value, "min": port, "max": value.get("max", port)}
+    return value
 
 
 def source_range() -> SourcePorts:

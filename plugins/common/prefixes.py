@@ -42,10 +42,10 @@ class LongestMatch:
         Args:
             addresses: ``(n, 4)`` or ``(n, 16)`` octets.
         """
-        found = np.full(len(addresses), -1, dtype=np.int64)
+        indices = np.full(len(addresses), -1, dtype=np.int64)
         for mask, keys, numbers in self._levels:
             wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             hit = keys[place] == wanted
-            found[hit] = numbers[place[hit]]
-        return found
+            indices[hit] = numbers[place[hit]]
+        return indices

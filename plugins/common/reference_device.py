@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.base import Expected, Links
+from v6t.plugins.base import Links
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.octets import ETHERTYPE, decrement_ttl, side_of
+from v6t.plugins.reference import Expected
 
 if TYPE_CHECKING:
     from v6t.plugins.common.octets import Side
@@ -100,7 +101,7 @@ class ReferenceDevice:
         if self._beside is not None and not ours.all():
             halves = ((ours, self), (~ours, self._beside))
             return _together(direction, frames, halves)
-        found: list[tuple[np.ndarray, Leaving]] = []
+        parts: list[tuple[np.ndarray, Leaving]] = []
         for version, handler in handlers.items():
             mine = ours & (kinds == int.from_bytes(ETHERTYPE[version], "big"))
             mine &= frames[:, here.l3] >> 4 == version
@@ -118,8 +119,8 @@ class ReferenceDevice:
             rows = np.flatnonzero(mine)
             handled = handler(packets)
             reason[rows] = handled.reason
-            found += [(rows[part.rows], part) for part in handled.leaving]
-        return Expected(_assemble(there, count, length, found), length, reason)
+            parts += [(rows[part.rows], part) for part in handled.leaving]
+        return Expected(_assemble(there, count, length, parts), length, reason)
 
 
 def _together(
@@ -148,13 +149,13 @@ def _aside(links: Links) -> Links:
 
 
 def _assemble(
-    there: Side, count: int, length: np.ndarray, found: list[tuple[np.ndarray, Leaving]]
+    there: Side, count: int, length: np.ndarray, parts: list[tuple[np.ndarray, Leaving]]
 ) -> U8:
     """Frames of all parts, each at the row of the frame it answers; ``length`` is filled in."""
     header = there.l3
-    longest = max((part.packets.shape[1] for _, part in found), default=0)
-    out = np.zeros((count, header + longest if found else 0), dtype=np.uint8)
-    for rows, part in found:
+    longest = max((part.packets.shape[1] for _, part in parts), default=0)
+    out = np.zeros((count, header + longest if parts else 0), dtype=np.uint8)
+    for rows, part in parts:
         end = header + part.packets.shape[1]
         place = slice(None) if len(rows) == count else rows
         out[place, : header - 2] = np.frombuffer(there.leaving, dtype=np.uint8)
@@ -174,12 +175,12 @@ def route(packets: U8, version: int, reason: Reasons) -> Handled:
     reason = reason.copy()
     reason[(reason == FORWARDED) & (packets[:, _TTL[version]] <= 1)] = EXHAUSTED
     rows = reason == FORWARDED
-    kept = packets[rows] if not rows.all() else packets.copy()
+    forwarded = packets[rows] if not rows.all() else packets.copy()
     if version == 4:
-        decrement_ttl(kept)
+        decrement_ttl(forwarded)
     else:
-        kept[:, 7] -= 1
-    return Handled(reason, (Leaving(rows, kept, version),) if len(kept) else ())
+        forwarded[:, 7] -= 1
+    return Handled(reason, (Leaving(rows, forwarded, version),) if len(forwarded) else ())
 
 
 def route_all(version: int) -> Handler:

@@ -11,8 +11,8 @@ from v6t.plugins.base import Technology
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from v6t.plugins.base import Expected
     from v6t.plugins.common.reference_device import ReferenceDevice
+    from v6t.plugins.reference import Expected
     from v6t.profiles.model import Direction
 
 

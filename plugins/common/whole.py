@@ -48,10 +48,10 @@ class PacketDevice(WholeDevice, ABC):
                 rows = np.frombuffer(packet, dtype=np.uint8)[None, :]
                 if packet[0] >> 4 != version or not sound(rows, version)[0]:
                     return []
-                made = self.packet(side, version, _cut(packet, version))
-                if made is None:
+                leaving = self.packet(side, version, _cut(packet, version))
+                if leaving is None:
                     return super().receive(side, frame)
-                return [(out, self._framed(out, p)) for out, p in made]
+                return [(out, self._framed(out, p)) for out, p in leaving]
         return []
 
     @abstractmethod
@@ -62,7 +62,9 @@ class PacketDevice(WholeDevice, ABC):
         frame = self.sides[side].leaving + ETHERTYPE[packet[0] >> 4] + packet
         return frame + bytes(max(0, 60 - len(frame)))
 
-    def told(self, side: SideName, packet: bytes, kind: int, code: int, rest: int = 0) -> Leaves:
+    def icmp_error(
+        self, side: SideName, packet: bytes, kind: int, code: int, rest: int = 0
+    ) -> Leaves:
         """An ICMP error about a packet, back to its sender; nothing about an ICMP error."""
         version = packet[0] >> 4
         own = self.own.get((side, version))
@@ -132,12 +134,12 @@ def fragments4(packet: bytes, mtu: int) -> Iterable[bytes]:
     end = 4 * (packet[0] & 15)
     data, word = packet[end:], int.from_bytes(packet[6:8], "big")
     room = (mtu - 20) // 8 * 8
-    found = []
+    fragments = []
     for at in range(0, len(data), room):
         piece = data[at : at + room]
         more = word & 0x2000 or at + room < len(data)
         flags = (word & 0x1FFF) + at // 8 | (0x2000 if more else 0)
-        found.append(
+        fragments.append(
             ipv4_header(
                 packet[12:16],
                 packet[16:20],
@@ -149,7 +151,7 @@ def fragments4(packet: bytes, mtu: int) -> Iterable[bytes]:
             )
             + piece
         )
-    return found
+    return fragments
 
 
 def _cut(packet: bytes, version: int) -> bytes:

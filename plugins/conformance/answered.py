@@ -13,7 +13,7 @@ from v6t.profiles.model import Role
 from v6t.profiles.wire import FCS_OCTETS
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Expected
+    from v6t.plugins.reference import Expected
     from v6t.profiles.arrays import U8
     from v6t.profiles.streams import Stream
 
@@ -22,15 +22,15 @@ def answered(case: Case) -> Iterator[str]:
     """What is wrong with the answers to the frames of one case."""
     for stream in case.streams.streams:
         who = f"class '{stream.name}'"
-        yield from (f"{who}: {said}" for said in _of_stream(case, stream))
+        yield from (f"{who}: {problem}" for problem in _of_stream(case, stream))
     yield from _strangers(case)
 
 
 def _of_stream(case: Case, stream: Stream) -> Iterator[str]:
     frames = case.marked(stream)
-    kept = frames.copy()
+    original = frames.copy()
     answer = case.answer(stream, frames)
-    if (frames != kept).any():
+    if (frames != original).any():
         yield "expect() changes the frames it is given"
     shape = _shape(case, answer, len(frames))
     yield from shape
@@ -54,21 +54,21 @@ def _of_stream(case: Case, stream: Stream) -> Iterator[str]:
 
 def _shape(case: Case, answer: Expected, count: int) -> list[str]:
     """Arrays as the contract has them."""
-    found = []
+    problems = []
     if len({count, len(answer.frames), len(answer.length), len(answer.reason)}) > 1:
         return [f"expect() answers {count} frames with {len(answer.length)}"]
     if answer.frames.dtype != np.uint8 or answer.frames.ndim != 2:
-        found.append("expect() does not answer with rows of octets (uint8)")
+        problems.append("expect() does not answer with rows of octets (uint8)")
     if (answer.length > answer.frames.shape[1]).any() or (answer.length < 0).any():
-        found.append("expect() gives lengths beyond its frames")
+        problems.append("expect() gives lengths beyond its frames")
     if (answer.reason >= len(case.plugin.drop_reasons)).any():
-        found.append(
+        problems.append(
             f"expect() gives drop reason {int(answer.reason.max())}, but drop_reasons has "
             f"{len(case.plugin.drop_reasons)}"
         )
     if ((answer.reason == 0) != (answer.length > 0)).any():
-        found.append("a frame is dropped without a reason, or forwarded with one")
-    return found
+        problems.append("a frame is dropped without a reason, or forwarded with one")
+    return problems
 
 
 def _valid(case: Case, stream: Stream, frames: U8, answer: Expected) -> Iterator[str]:
@@ -78,16 +78,16 @@ def _valid(case: Case, stream: Stream, frames: U8, answer: Expected) -> Iterator
         return
     out = answer.frames[:, : sizes.pop()]
     yield from (
-        f"out of expect(): {said}" for said in link_problems(out, case.there, sending=False)
+        f"out of expect(): {problem}" for problem in link_problems(out, case.there, sending=False)
     )
-    yield from (f"out of expect(): frame {k}: {said}" for k, said in first_problem(out))
+    yield from (f"out of expect(): frame {k}: {problem}" for k, problem in first_problem(out))
     if (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any():
         yield "out of expect(): the last 16 octets, the tester's mark, are not those sent"
     if stream.role is Role.FOREGROUND:
         octets = out.shape[1] + FCS_OCTETS
-        said = case.octets.get(frames.shape[1] + FCS_OCTETS)
-        if said is not None and octets != said:  # what is sent is looked at elsewhere
-            yield f"frames leave with {octets} octets, frame_pair says {said}"
+        size = case.octets.get(frames.shape[1] + FCS_OCTETS)
+        if size is not None and octets != size:  # what is sent is looked at elsewhere
+            yield f"frames leave with {octets} octets, frame_pair says {size}"
         version = outer_version(out[0])
         if version != case.versions[1]:
             yield f"frames leave as IPv{version}, ip_versions says {case.versions[1]}"
@@ -122,8 +122,8 @@ def _strangers(case: Case) -> Iterator[str]:
         untagged = frames.copy()
         untagged[:, 14] ^= 1
         strange["frames of another VLAN"] = untagged
-    for what, given in strange.items():
-        answer = case.plugin.expect(case.direction, np.ascontiguousarray(given))
+    for what, stranger in strange.items():
+        answer = case.plugin.expect(case.direction, np.ascontiguousarray(stranger))
         if answer.length.any():
             yield f"{what} are forwarded"
         elif not answer.reason.all():

@@ -26,19 +26,19 @@ def asked(plugin: Technology) -> Iterator[str]:
     addresses = zone.addresses(numbers)
     if len(distinct(addresses)) != len(numbers):
         yield "two names spell the same address"
-    made, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
-    if (made == own).all(axis=1).any():
+    records, own = zone.answers(addresses, 0.0), zone.answers(addresses, 1.0)
+    if (records == own).all(axis=1).any():
         yield "a record of a name's own is the one the device makes: nobody could tell them apart"
-    for record in made:
-        found = IPv6Address(record.tobytes())
-        if found.is_multicast or found.is_unspecified:
-            yield f"{found} is no address of a host"
+    for record in records:
+        record_address = IPv6Address(record.tobytes())
+        if record_address.is_multicast or record_address.is_unspecified:
+            yield f"{record_address} is no address of a host"
             break
     other = pickle.loads(pickle.dumps(plugin))  # noqa: S301  (made here)
     if other.zone != zone:
         yield "its zone is another one after pickling"
     intent = plugin.dut_intent()
     for side, address in (("left", zone.resolver), ("right", zone.asker)):
-        given = [str(a).partition("/")[0] for a in getattr(intent, side)["addresses"]]
-        if str(address) not in given:
+        side_addresses = [str(a).partition("/")[0] for a in getattr(intent, side)["addresses"]]
+        if str(address) not in side_addresses:
             yield f"the device has no address {address} on the {side}, where the zone has it"

@@ -24,7 +24,8 @@ from v6t.profiles.model import DIRECTIONS, Direction, Role, Traffic
 from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Expected, Link
+    from v6t.plugins.base import Link
+    from v6t.plugins.reference import Expected
     from v6t.profiles.arrays import U8
 
 FRAMES = 48
@@ -211,10 +212,10 @@ def _everything(params: PluginParams) -> tuple[PluginParams, str]:
     names = type(params).model_fields
     more: dict[str, Any] = {name: 20 for name in names if name.endswith("_percent")}
     words = ["frames that must be dropped"] if more else []
-    given = {name: getattr(params, name) for name in params.model_fields_set} | more
+    values = {name: getattr(params, name) for name in params.model_fields_set} | more
     if params.mixture is not None and {"n", "m"} <= names.keys():
         try:
-            return type(params)(**{**given, "n": 2, "m": 1}), " and ".join([*words, "background"])
+            return type(params)(**{**values, "n": 2, "m": 1}), " and ".join([*words, "background"])
         except UsageError:
             pass  # some cannot have any (MIX-03)
-    return type(params)(**given), " and ".join(words) or "as it is"
+    return type(params)(**values), " and ".join(words) or "as it is"

@@ -34,34 +34,36 @@ def sent(case: Case) -> Iterator[str]:
     for described, stream in zip(case.traffic.classes, case.streams.streams, strict=True):
         frames = case.marked(stream)
         who = f"class '{stream.name}'"
-        yield from (f"{who}: {said}" for said in link_problems(frames, case.here, sending=True))
+        yield from (
+            f"{who}: {problem}" for problem in link_problems(frames, case.here, sending=True)
+        )
         if stream.role is not Role.NEGATIVE:
-            yield from (f"{who}: frame {k}: {said}" for k, said in first_problem(frames))
+            yield from (f"{who}: frame {k}: {problem}" for k, problem in first_problem(frames))
         if stream.role is Role.FOREGROUND:
             octets = frames.shape[1] + FCS_OCTETS
             if octets not in case.octets:
-                said = " or ".join(map(str, case.octets))
-                yield f"{who}: frames have {octets} octets, frame_pair says {said}"
+                sizes = " or ".join(map(str, case.octets))
+                yield f"{who}: frames have {octets} octets, frame_pair says {sizes}"
             version = outer_version(frames[0])
             if version != case.versions[0]:
                 yield f"{who}: frames are IPv{version}, ip_versions says {case.versions[0]}"
-        yield from (f"{who}: {said}" for said in _as_described(described, frames))
+        yield from (f"{who}: {problem}" for problem in _as_described(described, frames))
     yield from _the_same_again(case)
 
 
 def first_problem(frames: U8) -> Iterator[tuple[int, str]]:
     """The first frame with a wrong length or checksum, and the first thing that is wrong."""
     for number, frame in enumerate(frames):
-        found = decode.problems(frame.tobytes())
-        if found:
-            yield number, found[0]
+        problems = decode.problems(frame.tobytes())
+        if problems:
+            yield number, problems[0]
             return
 
 
 def outer_version(frame: U8) -> int:
     """IP version of a frame; 0: it carries none."""
-    found = (IPS[h.name] for h in decode.headers(frame.tobytes()) if h.name in IPS)
-    return next(found, 0)
+    versions = (IPS[h.name] for h in decode.headers(frame.tobytes()) if h.name in IPS)
+    return next(versions, 0)
 
 
 def link_problems(frames: U8, link: Link, *, sending: bool) -> Iterator[str]:

@@ -78,10 +78,12 @@ def check(
     findings: list[Finding] = []
     checks, negative = 0, False
 
-    def look(where: str, made: Callable[[], Iterable[str]]) -> None:
+    def look(where: str, problems: Callable[[], Iterable[str]]) -> None:
         nonlocal checks
         checks += 1
-        findings.extend(Finding(where, said) for said in islice(_safely(made, kind), MOST))
+        findings.extend(
+            Finding(where, problem) for problem in islice(_safely(problems, kind), MOST)
+        )
 
     look("declaration", lambda: declared(kind))
     if entry is not None:
@@ -92,7 +94,7 @@ def check(
         plugin = kind(params if params is not None else kind.params_model())
         tried = list(cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        return Report(checks, (Finding("construction", _told(exc, kind)),))
+        return Report(checks, (Finding("construction", _in_words(exc, kind)),))
     look("description", lambda: described(plugin))
     if plugin.exchange == "queries":
         look("zone", lambda: asked(plugin))
@@ -117,9 +119,9 @@ def assert_conforms(kind: type[Technology], params: PluginParams | None = None) 
     Raises:
         AssertionError: one line for each finding.
     """
-    found = check(kind, params).findings
-    if found:
-        raise AssertionError("\n".join(map(str, found)))
+    findings = check(kind, params).findings
+    if findings:
+        raise AssertionError("\n".join(map(str, findings)))
 
 
 def _has_negative(case: Case) -> bool:
@@ -129,19 +131,19 @@ def _has_negative(case: Case) -> bool:
         return False
 
 
-def _safely(made: Callable[[], Iterable[str]], kind: type[Technology]) -> Iterator[str]:
+def _safely(problems: Callable[[], Iterable[str]], kind: type[Technology]) -> Iterator[str]:
     try:
-        yield from made()
+        yield from problems()
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        yield _told(exc, kind)
+        yield _in_words(exc, kind)
 
 
-def _told(exc: Exception, kind: type[Technology]) -> str:
+def _in_words(exc: Exception, kind: type[Technology]) -> str:
     """An error in words, with the line of the plugin (the last one on the way) it came from."""
     if not isinstance(exc, V6tError):
-        said = blame(exc)
-        if said is not None:
-            return said
+        message = blame(exc)
+        if message is not None:
+            return message
         last = traceback.extract_tb(exc.__traceback__)[-1]
         return f"{type(exc).__name__}: {exc} ({last.filename}, line {last.lineno})"
     for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):

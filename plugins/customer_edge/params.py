@@ -1,13 +1,9 @@
-"""One customer's device: its public IPv4 address or prefix, its ports, its IPv6 addresses.
-
-The device is measured without NAPT: the hosts behind it use the public address and ports
-themselves. That is the stateless part of a CE; NAPT in front of it is a stateful gateway's matter.
-"""
+"""What customers' devices can be told; left is the IPv6 link, right the IPv4 one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -29,74 +25,14 @@ from v6t.plugins.common.ports import (
     destination_range,
     source_range,
 )
-from v6t.plugins.map.rules import MapRule, PortSet
-from v6t.plugins.translation import rfc6052
-from v6t.plugins.tunnel.ipip import UNMARKABLE
+from v6t.plugins.common.text import network6
+from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel, checked_ports
+from v6t.plugins.map.params import RuleParams
+from v6t.plugins.map.rules import DEFAULT_PSID_OFFSET, MapRule
+from v6t.plugins.siit.params import LOWEST_IPV6_MTU
+from v6t.plugins.translation.rfc6052 import check_prefix
 from v6t.profiles.errors import UsageError
 from v6t.profiles.intent import link_side
-
-DROP_REASONS = (
-    "forwarded",
-    "not addressed to this device",
-    "no packet that this device forwards",
-    "TTL or hop limit exhausted",
-    "an address is not the customer's",
-    "port outside the customer's port set",
-    "does not come from the relay",
-    "too big, or to be fragmented",
-    UNMARKABLE,
-)
-
-
-@dataclass(frozen=True)
-class Tunnel:
-    """IPv4 in IPv6 between two addresses.
-
-    Attributes:
-        local, remote: its ends.
-        uniform: DSCPs are carried over both ways (RFC 2983 section 3).
-    """
-
-    local: IPv6Address
-    remote: IPv6Address
-    uniform: bool = False
-
-
-@dataclass(frozen=True)
-class Translation:
-    """MAP-T: the customer's hosts by a rule, everybody else by the DMR.
-
-    Attributes:
-        rule, dmr, psid: of the customer.
-        lowest_ipv6_mtu: longest IPv6 packet made of IPv4 without DF [octets].
-    """
-
-    rule: MapRule
-    dmr: IPv6Network
-    psid: int
-    lowest_ipv6_mtu: int
-
-    def ipv6(self, host: IPv4Address) -> IPv6Address:
-        """IPv6 address of a host of the customer."""
-        return self.rule.map_address(host, self.psid, host)
-
-    def peer(self, ipv4: IPv4Address) -> IPv6Address:
-        """IPv6 address of everybody else."""
-        return rfc6052.embed(self.dmr, ipv4)
-
-
-@dataclass(frozen=True)
-class Customer:
-    """What the device gives its customer, and how packets cross the IPv6 network."""
-
-    ipv4: IPv4Network
-    ports: PortSet
-    way: Tunnel | Translation
-
-    @property
-    def host_bits(self) -> int:
-        """Bits of the IPv4 address left to the customer's hosts."""
-        return 32 - self.ipv4.prefixlen
 
 
 class CustomerParams(Mixture):
@@ -146,23 +82,117 @@ class CustomerParams(Mixture):
         return self
 
 
-def checked_ports(psid_offset: int, psid_len: int, psid: int) -> PortSet:
-    """A port set with at least one port a test frame may use.
+class MapCeParams(CustomerParams, RuleParams):
+    """A CE of a MAP domain."""
 
-    Raises:
-        UsageError: there is none, or no such PSID.
-    """
-    if psid_len and psid_offset + psid_len > 16:
-        raise UsageError(
-            f"psid_offset {psid_offset} plus PSID length {psid_len} is more than the 16 bits of a "
-            "port",
-            f"set psid_offset to at most {16 - psid_len}",
+    ce_ipv4: IPv4Address = Field(
+        IPv4Address("192.0.2.189"), description="the CE's IPv4 address, or the first of its prefix"
+    )
+    ce_psid: int = Field(9, ge=0, description="the CE's PSID; 0 where addresses are not shared")
+
+    @property
+    def ipv4(self) -> IPv4Network:
+        """The CE's address or prefix."""
+        rule: MapRule = self.rule
+        if self.ce_ipv4 not in rule.ipv4_prefix:
+            raise UsageError(
+                f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}"
+            )
+        length = rule.ipv4_prefix.prefixlen + rule.embedded_suffix_len if rule.prefix_ce else 32
+        network = IPv4Network((int(self.ce_ipv4), length), strict=False)
+        if network.network_address != self.ce_ipv4:
+            raise UsageError(
+                f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix",
+                f"write {network.network_address}",
+            )
+        return network
+
+    def _customer(self, way: Tunnel | Translation) -> Customer:
+        rule = self.rule
+        return Customer(
+            self.ipv4, checked_ports(rule.psid_offset, rule.psid_len, self.ce_psid), way
         )
-    if not 0 <= psid < 1 << psid_len:
-        raise UsageError(f"PSID {psid} does not fit {psid_len} bits")
-    if psid_len == 16 and not psid:
-        raise UsageError("PSID 0 of 16 bits has no port but 0", "choose another PSID")
-    return PortSet(psid_offset, psid_len, psid)
+
+
+class MapECeParams(MapCeParams):
+    """Everything ``mape-ce`` can be told."""
+
+    measured: ClassVar[str] = "MAP-E"
+
+    br_address: IPv6Address = Field(IPv6Address("2001:db8:6::1"), description="the BR's address")
+
+    @property
+    def customer(self) -> Customer:
+        """See the base class."""
+        self.rule.port_set(self.ce_psid)
+        local = self.rule.map_address(self.ipv4.network_address, self.ce_psid)
+        return self._customer(Tunnel(local, self.br_address))
+
+
+class MapTCeParams(MapCeParams):
+    """Everything ``mapt-ce`` can be told."""
+
+    measured: ClassVar[str] = "MAP-T"
+
+    dmr: str = Field(
+        "2001:db8:ffff::/64",
+        description="default mapping rule: IPv6 prefix of all other IPv4 addresses (MAP-11)",
+    )
+    lowest_ipv6_mtu: int = Field(
+        LOWEST_IPV6_MTU,
+        ge=1280,
+        description="IPv4 packets without DF are fragmented to this (RFC 7915 section 4)",
+    )
+
+    @cached_property
+    def dmr_prefix(self) -> IPv6Network:
+        """The checked prefix."""
+        return check_prefix(network6(self.dmr, "dmr"))
+
+    @property
+    def way(self) -> Translation:
+        """How packets cross the IPv6 network."""
+        return Translation(self.rule, self.dmr_prefix, self.ce_psid, self.lowest_ipv6_mtu)
+
+    @property
+    def customer(self) -> Customer:
+        """See the base class."""
+        self.rule.port_set(self.ce_psid)
+        return self._customer(self.way)
+
+    @model_validator(mode="after")
+    def _dmr(self) -> MapTCeParams:
+        if self.dmr_prefix.overlaps(self.rule.ipv6_prefix):
+            raise UsageError(
+                f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {self.rule_ipv6} "
+                "overlap",
+                "choose prefixes beside each other",
+            )
+        if self.tester_left_ipv6 in self.dmr_prefix:
+            raise UsageError("tester_left_ipv6 lies within the DMR prefix", "choose one outside")
+        return self
+
+
+class LwB4Params(CustomerParams):
+    """Everything ``lwb4`` can be told."""
+
+    measured: ClassVar[str] = "lw4o6"
+
+    b4_address: IPv6Address = address("2001:db8:b4:1:0:c612:1:9", "the lwB4's tunnel address")
+    br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
+    ipv4_address: IPv4Address = address("198.18.0.1", "the lwB4's IPv4 address")
+    psid: int = Field(9, ge=0, description="PSID")
+    psid_len: int = Field(6, ge=0, le=16, description="PSID length; 0: the whole address")
+    psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="PSID offset")
+
+    @property
+    def customer(self) -> Customer:
+        """See the base class."""
+        return Customer(
+            IPv4Network(self.ipv4_address),
+            checked_ports(self.psid_offset, self.psid_len, self.psid),
+            Tunnel(self.b4_address, self.br_address),
+        )
 
 
 def customer_sides(

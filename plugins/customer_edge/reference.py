@@ -23,7 +23,7 @@ from v6t.plugins.common.reference_device import (
     route,
     route_all,
 )
-from v6t.plugins.customer_edge.params import Customer, Translation, Tunnel
+from v6t.plugins.customer_edge.customer import Customer, Translation, Tunnel
 from v6t.plugins.map.rule_arrays import RuleArray
 from v6t.plugins.translation.address_arrays import Rfc6052Array
 from v6t.plugins.translation.vectorised import four_to_six, plain_ipv4, plain_ipv6, six_to_four
@@ -46,12 +46,12 @@ def customer_device(customer: Customer, links: Links) -> ReferenceDevice:
         links: both cables.
     """
     way = customer.way
-    made: _Tunnelled | _Translated = (
+    device: _Tunnelled | _Translated = (
         _Translated(customer, way, links)
         if isinstance(way, Translation)
         else _Tunnelled(customer, way, links)
     )
-    return ReferenceDevice(links, {6: made.from_ipv6}, {4: made.from_ipv4, 6: route_all(6)})
+    return ReferenceDevice(links, {6: device.from_ipv6}, {4: device.from_ipv4, 6: route_all(6)})
 
 
 class _Own:
@@ -114,8 +114,8 @@ class _Tunnelled:
             reason[reason == 0] = TOO_BIG
         reason[~is_udp(packets)] = NOT_FORWARDED
         good = reason == 0
-        made = encapsulate(packets[good], self._local, self._remote)
-        return Handled(reason, (Leaving(good, made, 6),) if good.any() else ())
+        outgoing = encapsulate(packets[good], self._local, self._remote)
+        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
 
 
 class _Translated:
@@ -150,10 +150,10 @@ class _Translated:
             reason[good] = verdict
         chosen = ours & (reason == 0)
 
-        def made(rows: U8) -> U8:
+        def build(rows: U8) -> U8:
             return six_to_four(rows, server[chosen], octets4(host[chosen]))
 
-        return _answer(packets, ours, reason, made)
+        return _answer(packets, ours, reason, build)
 
     def from_ipv4(self, packets: U8) -> Handled:
         """From the customer if address and port are his."""
@@ -171,8 +171,8 @@ class _Translated:
         high, low, _ = self._rule.map_address(ipv4[good], np.full(int(good.sum()), self._psid))
         source = np.concatenate([octets8(high), octets8(low)], axis=1)
         server, _ = self._dmr.to_ipv6(packets[good, 16:20])
-        made = four_to_six(packets[good], source, server)
-        return Handled(reason, (Leaving(good, made, 6),) if good.any() else ())
+        outgoing = four_to_six(packets[good], source, server)
+        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
 
 
 def _answer(packets: U8, ours: Mask, reason: Reasons, make: Callable[[U8], U8]) -> Handled:

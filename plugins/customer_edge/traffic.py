@@ -15,7 +15,8 @@ from v6t.plugins.common.mixture import (
     replaced,
 )
 from v6t.plugins.common.ports import Policy
-from v6t.plugins.customer_edge.params import Customer, CustomerParams, Translation
+from v6t.plugins.customer_edge.customer import Customer, Translation
+from v6t.plugins.customer_edge.params import CustomerParams
 from v6t.plugins.map.fields import Varying, ce_port, fixed_ce_port, peer_port
 from v6t.profiles.model import (
     Binding,
@@ -36,11 +37,13 @@ def customer_traffic(
 ) -> Traffic:
     """All classes of one direction, with those that are none of the customer's."""
     make = _forward if direction == "forward" else _reverse
-    made = make(params, links, sizes)
+    foreground = make(params, links, sizes)
     ends = (params.tester_left_ipv6, params.tester_right_ipv6)
     behind = background_of(params, links, direction, sizes, ends, links.left)
-    strays = _strays(params.customer, made, direction) if params.negative_percent else []
-    return mixed(params, direction, [(made, 1)], behind, strays, params.negative_percent, seed)
+    strays = _strays(params.customer, foreground, direction) if params.negative_percent else []
+    return mixed(
+        params, direction, [(foreground, 1)], behind, strays, params.negative_percent, seed
+    )
 
 
 def _forward(params: CustomerParams, links: Links, sizes: FramePair) -> TrafficClass:

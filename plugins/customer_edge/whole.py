@@ -12,7 +12,7 @@ from v6t.plugins.translation.whole import OneHost, TranslatingDevice
 
 if TYPE_CHECKING:
     from v6t.plugins.base import Technology
-    from v6t.plugins.customer_edge.plugins import MapTCeParams
+    from v6t.plugins.customer_edge.params import MapTCeParams
 
 
 class WholeMapTCe(TranslatingDevice):

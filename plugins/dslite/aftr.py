@@ -127,8 +127,8 @@ class DsLiteAftr(StatefulTechnology):
         if direction == "forward":
             reason[(reason == 0) & unmarkable(packets)] = UNMARKED
             inner = decapsulate(packets, uniform=True)
-            made = rewritten(inner, source=learned_source(learned), hops=0)
-            return Packets(made, 4, reason)
+            outgoing = rewritten(inner, source=learned_source(learned), hops=0)
+            return Packets(outgoing, 4, reason)
         customer = source_of(initial[:, _BEHIND_IPV6])
         inner = rewritten(packets, destination=customer, hops=0)
         aftr = np.frombuffer(self.params.aftr_ipv6.ip.packed, dtype=np.uint8)

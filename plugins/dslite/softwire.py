@@ -13,7 +13,6 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address
 from typing import TYPE_CHECKING
 
 import numpy as np
-from v6t.plugins.base import Reference
 from v6t.plugins.common.octets import octets4, u32, u64
 from v6t.plugins.common.reference_device import (
     COMMON_REASONS,
@@ -24,8 +23,9 @@ from v6t.plugins.common.reference_device import (
     ReferenceDevice,
     route_all,
 )
-from v6t.plugins.customer_edge.params import Customer, Tunnel
+from v6t.plugins.customer_edge.customer import Customer, Tunnel
 from v6t.plugins.map.rules import PortSet
+from v6t.plugins.reference import Reference
 from v6t.plugins.tunnel.ipip import (
     PORTED,
     carries_ports,
@@ -38,7 +38,8 @@ from v6t.profiles import decode, inet
 from v6t.profiles.ends import Ends
 
 if TYPE_CHECKING:
-    from v6t.plugins.base import Expected, Links
+    from v6t.plugins.base import Links
+    from v6t.plugins.reference import Expected
     from v6t.profiles.arrays import U8
     from v6t.profiles.model import Direction
 
@@ -94,8 +95,8 @@ class SoftwireEnd(Reference):
         return self._device.expect(direction, frames)
 
     def __reduce__(self) -> tuple[object, ...]:
-        given = (self.aftr, self.first_b4, self.count, self.inner, self.first_own, self.links)
-        return type(self), given
+        arguments = (self.aftr, self.first_b4, self.count, self.inner, self.first_own, self.links)
+        return type(self), arguments
 
     @cached_property
     def _device(self) -> ReferenceDevice:
@@ -141,16 +142,16 @@ class SoftwireEnd(Reference):
         good = reason == 0
         if not good.any():
             return Handled(reason, ())
-        kept = packets[good]
+        passing = packets[good]
         if self.count > 1:
-            kept[:, 16:20] = np.frombuffer(self.inner.packed, dtype=np.uint8)
-            _finish(kept)
-        b4 = np.empty((len(kept), 16), dtype=np.uint8)
+            passing[:, 16:20] = np.frombuffer(self.inner.packed, dtype=np.uint8)
+            _finish(passing)
+        b4 = np.empty((len(passing), 16), dtype=np.uint8)
         b4[:] = np.frombuffer(self.first_b4.packed, dtype=np.uint8)
         low = np.uint64(int(self.first_b4) & (1 << 64) - 1) + number[good]
         b4[:, 8:] = low.astype(">u8").view(np.uint8).reshape(-1, 8)
         aftr = np.frombuffer(self.aftr.packed, dtype=np.uint8)
-        return Handled(reason, (Leaving(good, encapsulate(kept, aftr, b4), 6),))
+        return Handled(reason, (Leaving(good, encapsulate(passing, aftr, b4), 6),))
 
 
 def _finish(packets: U8) -> None:

@@ -9,14 +9,8 @@ from typing import Any
 
 from v6t.plugins.base import DutIntent, Links, Part, Technology
 from v6t.plugins.common.chain import TAYGA, between, only_ipv4
-from v6t.plugins.customer_edge.plugins import (
-    LwB4,
-    LwB4Params,
-    MapECe,
-    MapECeParams,
-    MapTCe,
-    MapTCeParams,
-)
+from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.dslite.softwire import B4, SoftwireEnd
 from v6t.plugins.ipv4aas.params import Ipv4aasParams
 from v6t.plugins.lw4o6.lwaftr import LightweightAftr
@@ -73,9 +67,9 @@ def _middle(p: Ipv4aasParams) -> tuple[Any, Any]:
     return between(p.ce_mac, p.pe_mac, p.middle_mtu)
 
 
-def _nat44(p: Ipv4aasParams, links: Links, **given: Any) -> DutIntent:
+def _nat44(p: Ipv4aasParams, links: Links, **fields: Any) -> DutIntent:
     """The NAT44 of either device; IPv4 only."""
-    params = Nat44Params(**_connections(p), initiator_ipv4=p.initiator_ipv4, **given)
+    params = Nat44Params(**_connections(p), initiator_ipv4=p.initiator_ipv4, **fields)
     return only_ipv4(Nat44(params, links).dut_intent())
 
 
@@ -102,16 +96,16 @@ def _ce(
 ) -> Part:
     """The CE without its NAPT; it is the plugin turned round: IPv6 is on its right here."""
     near, _ = _middle(p)
-    made = kind(params, Links(near, inner))
-    given = made.dut_intent()
+    technology = kind(params, Links(near, inner))
+    inner_intent = technology.dut_intent()
     intent = replace(
-        given,
+        inner_intent,
         links=Links(inner, near),
-        left={**given.right, "routes": {str(p.public_first): _INNER_LEFT.partition("/")[0]}},
-        right=given.left,
-        settings={**given.settings, "ipv6_side": "right"},
+        left={**inner_intent.right, "routes": {str(p.public_first): _INNER_LEFT.partition("/")[0]}},
+        right=inner_intent.left,
+        settings={**inner_intent.settings, "ipv6_side": "right"},
     )
-    return Part("ce", CE, intent, reference=made, turned=True, to_ipv4=to_ipv4)
+    return Part("ce", CE, intent, reference=technology, turned=True, to_ipv4=to_ipv4)
 
 
 def _pe(
@@ -124,7 +118,7 @@ def _pe(
 ) -> Part:
     """A stateless PE."""
     _, near = _middle(p)
-    made = kind(params, Links(near, links.right))
+    technology = kind(params, Links(near, links.right))
     servers = networks(p.responder_ipv4, p.responder_count)
     right = link_side(
         links.right,
@@ -132,8 +126,8 @@ def _pe(
         [p.tester_right_ipv4],
         dict.fromkeys(servers, p.tester_right_ipv4),
     )
-    intent = replace(made.dut_intent(), right=right)
-    return Part(name, PE, intent, reference=made, to_ipv4=to_ipv4)
+    intent = replace(technology.dut_intent(), right=right)
+    return Part(name, PE, intent, reference=technology, to_ipv4=to_ipv4)
 
 
 def _rule(p: Ipv4aasParams) -> dict[str, Any]:

@@ -78,18 +78,18 @@ class Ipv4aas(StatefulTechnology):
     @property
     def cautions(self) -> tuple[str, ...]:
         """What must be said beside the results (DD-03, DD-04)."""
-        p, said = self.params, []
+        p, cautions = self.params, []
         if p.used_ports > HEADROOM:
-            said.append(
+            cautions.append(
                 f"the Initiator's {p.endpoints} source ports take {p.used_ports:.0%} of the CE's "
                 f"port set of {p.port_set.count}: above {HEADROOM:.0%} a NAPT was seen to slow "
                 "down (DD-03)"
             )
-        said.append(
+        cautions.append(
             f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
             "own rate follows, and the latency of each is lower (DD-04)"
         )
-        return tuple(said)
+        return tuple(cautions)
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         """IPv4 on both links, with their VLAN tags."""

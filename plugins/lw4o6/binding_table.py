@@ -67,9 +67,9 @@ class BindingTable:
         psid = port >> low & (np.uint64(1) << length) - np.uint64(1)
         excluded = shared & (offset > 0) & (port >> (np.uint64(16) - offset) == 0)
         wanted = ipv4 << np.uint64(16) | psid
-        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        hit = (addresses[place] == ipv4) & (keys[found] == wanted) & ~excluded
-        return np.where(hit, found, -1).astype(np.int64)
+        index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        hit = (addresses[place] == ipv4) & (keys[index] == wanted) & ~excluded
+        return np.where(hit, index, -1).astype(np.int64)
 
     def softwire(self, row: int) -> tuple[IPv4Address, int, IPv6Address, IPv6Address]:
         """IPv4 address, PSID, lwB4 and lwAFTR of a row."""

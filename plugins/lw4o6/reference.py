@@ -79,5 +79,5 @@ class LwAftr:
         reason[~is_udp(packets)] = NOT_FORWARDED
         good = reason == 0
         chosen = row[good]
-        made = encapsulate(packets[good], self._table.br[chosen], self._table.b4[chosen])
-        return Handled(reason, (Leaving(good, made, 6),) if good.any() else ())
+        outgoing = encapsulate(packets[good], self._table.br[chosen], self._table.b4[chosen])
+        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())

@@ -76,12 +76,12 @@ def lw_traffic(
     foreground = []
     for number, group in enumerate(groups):
         name = "fg" if len(groups) == 1 else f"fg-{number}"
-        made = (
+        traffic_class = (
             _forward(params, group, links, sizes, name)
             if direction == "forward"
             else _reverse(params, group, links, sizes, name)
         )
-        foreground.append((made, group.share))
+        foreground.append((traffic_class, group.share))
     ends = (params.tester_left_ipv6, params.tester_right_ipv6)
     behind = background_of(params, links, direction, sizes, ends, links.left)
     spoofed = []
@@ -222,14 +222,14 @@ def _sample(rows: int, count: int, direction: Direction, seed: int) -> list[int]
 
 def _spoofed(params: LwAftrParams, group: _Group, good: TrafficClass) -> list[TrafficClass]:
     """Frames like the foreground's with one thing wrong that a lwAFTR must notice."""
-    made = []
+    classes = []
     wrong = IPv6Address(int(group.br) ^ 1 << 127)
-    kept = tuple(b for b in good.bindings if b.field != "IPv6.src")
+    bindings = tuple(b for b in good.bindings if b.field != "IPv6.src")
     layers = replaced(good, "IPv6", src=str(wrong))
-    made.append(negative_like(good, "spoof-b4", layers=layers, bindings=kept))
-    kept = tuple(b for b in good.bindings if b.field != "IP.src")
+    classes.append(negative_like(good, "spoof-b4", layers=layers, bindings=bindings))
+    bindings = tuple(b for b in good.bindings if b.field != "IP.src")
     layers = replaced(good, "IP", src=str(params.server_ipv4))
-    made.append(negative_like(good, "spoof-ipv4", layers=layers, bindings=kept))
+    classes.append(negative_like(good, "spoof-ipv4", layers=layers, bindings=bindings))
     if _one_softwire_each(params) and all(v.kind is Kind.LIST for v in group.variables):
         names = {place[0] for place in group.in_port}
         # one more than the PSID is another softwire's, or nobody's
@@ -238,8 +238,8 @@ def _spoofed(params: LwAftrParams, group: _Group, good: TrafficClass) -> list[Tr
             for b in good.bindings
         )
         if moved != good.bindings:
-            made.append(negative_like(good, "spoof-port", bindings=moved))
-    return made
+            classes.append(negative_like(good, "spoof-port", bindings=moved))
+    return classes
 
 
 def _one_softwire_each(params: LwAftrParams) -> bool:

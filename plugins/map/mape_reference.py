@@ -84,23 +84,23 @@ class MapERelay:
         for rule in self._by_ipv6:
             inside = (high & rule.mask6) == rule.net6
             if inside.any():
-                found = _check(rule, high, low, ipv4, port)
-                reason = np.where(inside, found, reason).astype(np.uint8)
+                violation = _check(rule, high, low, ipv4, port)
+                reason = np.where(inside, violation, reason).astype(np.uint8)
         return reason
 
     def _from_ipv4(self, packets: U8) -> Handled:
         if packets.shape[1] < _SHORTEST:
             return dropped(len(packets), NOT_FORWARDED)
-        found = map_addresses(self._by_ipv4, u32(packets[:, 16:20]), u16(packets[:, 22:24]))
-        reason = np.where(found.owned, 0, NO_PORT).astype(np.uint8)
-        reason[~found.known] = NO_DESTINATION
+        destinations = map_addresses(self._by_ipv4, u32(packets[:, 16:20]), u16(packets[:, 22:24]))
+        reason = np.where(destinations.owned, 0, NO_PORT).astype(np.uint8)
+        reason[~destinations.known] = NO_DESTINATION
         reason[(reason == 0) & (packets[:, 8] <= 1)] = EXHAUSTED
         if packets.shape[1] + 40 > self._mtu:
             reason[reason == 0] = TOO_BIG
         reason[~is_udp(packets)] = NOT_FORWARDED
         good = reason == 0
-        made = encapsulate(packets[good], self._br, found.ipv6[good])
-        return Handled(reason, (Leaving(good, made, 6),) if good.any() else ())
+        outgoing = encapsulate(packets[good], self._br, destinations.ipv6[good])
+        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
 
 
 def _check(rule: RuleArray, high: U64, low: U64, source: U64, port: U64) -> Reasons:

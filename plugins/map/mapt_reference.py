@@ -96,10 +96,10 @@ class MapTRelay:
             ipv4: ``(n, 4)`` destination addresses.
             port: ``(n, 2)`` destination ports.
         """
-        found = map_addresses(self._by_ipv4, u32(ipv4), u16(port))
-        reason = np.where(found.owned, 0, NO_PORT).astype(np.uint8)
-        reason[~found.known] = NO_DESTINATION
-        return found.ipv6, reason
+        destinations = map_addresses(self._by_ipv4, u32(ipv4), u16(port))
+        reason = np.where(destinations.owned, 0, NO_PORT).astype(np.uint8)
+        reason[~destinations.known] = NO_DESTINATION
+        return destinations.ipv6, reason
 
     def _from_ipv6(self, packets: U8) -> Handled:
         server, inside = self._dmr.to_ipv4(packets[:, 24:40])
@@ -110,8 +110,8 @@ class MapTRelay:
         if packets.shape[1] - 20 > self._ipv4_mtu:
             reason[reason == 0] = TOO_BIG
         good = inside & (reason == 0)
-        made = six_to_four(packets[good], source[good], server[good])
-        leaving = (Leaving(good, made, 4),) if good.any() else ()
+        outgoing = six_to_four(packets[good], source[good], server[good])
+        leaving = (Leaving(good, outgoing, 4),) if good.any() else ()
         if inside.all():
             return Handled(reason, leaving)
         native = route(packets, 6, np.where(inside, NOT_FORWARDED, 0).astype(np.uint8))
@@ -136,11 +136,11 @@ class MapTRelay:
         reason[(reason == 0) & ~self._fits(packets)] = TOO_BIG
         good = reason == 0
         server, _ = self._dmr.to_ipv6(packets[good, 12:16])
-        made = four_to_six(packets[good], server, destination[good])
-        return Handled(reason, (Leaving(good, made, 6),) if good.any() else ())
+        outgoing = four_to_six(packets[good], server, destination[good])
+        return Handled(reason, (Leaving(good, outgoing, 6),) if good.any() else ())
 
     def _fits(self, packets: U8) -> Mask:
         octets = packets.shape[1] + 20
-        kept = packets[:, 6] & _DF != 0
-        found: Mask = np.where(kept, octets <= self._ipv6_mtu, octets <= self._lowest)
-        return found
+        df = packets[:, 6] & _DF != 0
+        fits: Mask = np.where(df, octets <= self._ipv6_mtu, octets <= self._lowest)
+        return fits

@@ -57,12 +57,12 @@ class RuleArray:
     def map_address(self, ipv4: U64, port: U64) -> tuple[U64, U64, Mask]:
         """High and low half of the MAP address, and whether the port belongs to any CE."""
         psid, owned = self.psid_of(port)
-        kept = (ipv4 >> self._cleared_bits) << self._cleared_bits
+        prefix = (ipv4 >> self._cleared_bits) << self._cleared_bits
         high = np.full(len(ipv4), self.net6, dtype=np.uint64)
         if self._embeds:
             suffix = (ipv4 & self._suffix) >> self._prefix_bits
             high |= (suffix << self._k | psid) << self._ea_shift
-        return high, kept << self._ipv4_at | psid << self._psid_at, owned
+        return high, prefix << self._ipv4_at | psid << self._psid_at, owned
 
     def psid_of(self, port: U64) -> tuple[U64, Mask]:
         """PSID of each port, and whether it belongs to any CE."""

@@ -93,11 +93,13 @@ class WholeMapT(TranslatingDevice):
         if not holding:
             raise rfc7915.Refused(rfc7915.WRONG_SOURCE)
         rule = max(holding, key=lambda r: r.ipv6_prefix.prefixlen)
-        found = rule.decode(ce)
+        embedded = rule.decode(ce)
         port = _port6(packet)
-        if found is None or (rule.shared and (port is None or rule.psid_of(port) != found[1])):
+        if embedded is None or (
+            rule.shared and (port is None or rule.psid_of(port) != embedded[1])
+        ):
             raise rfc7915.Refused(rfc7915.WRONG_SOURCE)
-        return found[0], ce
+        return embedded[0], ce
 
     def _to_ce(self, packet: bytes) -> tuple[IPv4Address, IPv6Address]:
         ipv4 = IPv4Address(packet[16:20])

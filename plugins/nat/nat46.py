@@ -128,12 +128,12 @@ class Nat46(StatefulTechnology):
             server[:] = np.frombuffer(six.network_address.packed, dtype=np.uint8)
             low = u32(packets[:, 16:20]) - np.uint64(int(four.network_address))
             server[:, 12:] = octets4(low + np.uint64(int(six.network_address) & 0xFFFFFFFF))
-            made = four_to_six(packets, source, server)
-            return Packets(renumbered(made, source=port), 6, reason)
+            outgoing = four_to_six(packets, source, server)
+            return Packets(renumbered(outgoing, source=port), 6, reason)
         client, port = source_of(initial)
         low = u32(packets[:, 20:24]) - np.uint64(int(six.network_address) & 0xFFFFFFFF)
-        made = six_to_four(packets, octets4(low + np.uint64(int(four.network_address))), client)
-        return Packets(renumbered(made, destination=port), 4, reason)
+        outgoing = six_to_four(packets, octets4(low + np.uint64(int(four.network_address))), client)
+        return Packets(renumbered(outgoing, destination=port), 4, reason)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

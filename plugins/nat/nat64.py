@@ -137,12 +137,12 @@ class Nat64(StatefulTechnology):
         if direction == "forward":
             source, port = learned_source(learned)
             destination, _ = servers.to_ipv4(packets[:, 24:40])
-            made = six_to_four(packets, source, destination)
-            return Packets(renumbered(made, source=port), 4, reason)
+            outgoing = six_to_four(packets, source, destination)
+            return Packets(renumbered(outgoing, source=port), 4, reason)
         client, port = source_of(initial)
         server, _ = servers.to_ipv6(packets[:, 12:16])
-        made = four_to_six(packets, server, np.ascontiguousarray(client))
-        return Packets(renumbered(made, destination=port), 6, reason)
+        outgoing = four_to_six(packets, server, np.ascontiguousarray(client))
+        return Packets(renumbered(outgoing, destination=port), 6, reason)
 
     def dut_intent(self) -> DutIntent:
         """The prefix, public addresses and ports, both links with routes to all test hosts."""

@@ -53,12 +53,14 @@ class Router(StatelessTechnology):
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """One foreground class, background and exhausted frames as the parameters say."""
         p = self.params
-        made = self._foreground(direction, sizes)
+        foreground = self._foreground(direction, sizes)
         ends = (p.tester_left_ipv6, p.tester_right_ipv6)
         behind = background_of(p, self.links, direction, sizes, ends, self.links.left)
         name, field = ("IP", "ttl") if self.version == 4 else ("IPv6", "hlim")
-        expired = negative_like(made, "expired", layers=replaced(made, name, **{field: 1}))
-        return mixed(p, direction, [(made, 1)], behind, [expired], p.negative_percent, seed)
+        expired = negative_like(
+            foreground, "expired", layers=replaced(foreground, name, **{field: 1})
+        )
+        return mixed(p, direction, [(foreground, 1)], behind, [expired], p.negative_percent, seed)
 
     def dut_intent(self) -> DutIntent:
         """Addresses, static neighbours, and a route to every network of either side."""

@@ -59,9 +59,9 @@ class StatelessTranslator(StatelessTechnology):
             ends if self.ipv6_is_left else ends[::-1],
             self._ipv6_link,
         )
-        made = self._foreground(direction, sizes, seed)
-        negative = self._unmapped(made) if p.negative_percent else []
-        return mixed(p, direction, [(made, 1)], behind, negative, p.negative_percent, seed)
+        foreground = self._foreground(direction, sizes, seed)
+        negative = self._unmapped(foreground) if p.negative_percent else []
+        return mixed(p, direction, [(foreground, 1)], behind, negative, p.negative_percent, seed)
 
     def dut_intent(self) -> DutIntent:
         """The address table, both links, static neighbours and routes to all test hosts."""
@@ -142,22 +142,22 @@ class StatelessTranslator(StatelessTechnology):
             (*at_source, *at_destination, *at_ports),
         )
 
-    def _unmapped(self, made: TrafficClass) -> list[TrafficClass]:
+    def _unmapped(self, traffic_class: TrafficClass) -> list[TrafficClass]:
         """Frames like the foreground's whose source no mapping holds."""
         mappings = self.params.mappings
-        name = next(layer.name for layer in made.layers if layer.name in {"IP", "IPv6"})
+        name = next(layer.name for layer in traffic_class.layers if layer.name in {"IP", "IPv6"})
         source: Any
         if name == "IPv6":
             nets = [e.ipv6 for e in mappings.eams]
             nets += [mappings.prefix.ipv6] if mappings.prefix else []
-            source = outside(nets, _template_source(nets, made))
+            source = outside(nets, _template_source(nets, traffic_class))
         else:
             source = _unmapped_ipv4(self.params)
         if source is None:
             return []
-        kept = tuple(b for b in made.bindings if b.field != f"{name}.src")
-        layers = replaced(made, name, src=str(source))
-        return [negative_like(made, "unmapped", layers=layers, bindings=kept)]
+        bindings = tuple(b for b in traffic_class.bindings if b.field != f"{name}.src")
+        layers = replaced(traffic_class, name, src=str(source))
+        return [negative_like(traffic_class, "unmapped", layers=layers, bindings=bindings)]
 
     def reference_device(self) -> ReferenceDevice:
         """See the base class."""
@@ -173,10 +173,10 @@ class StatelessTranslator(StatelessTechnology):
         )
 
 
-def _template_source(nets: Sequence[IPv6Network], made: TrafficClass) -> Any:
+def _template_source(nets: Sequence[IPv6Network], traffic_class: TrafficClass) -> Any:
     from ipaddress import IPv6Address
 
-    layer = next(each for each in made.layers if each.name == "IPv6")
+    layer = next(each for each in traffic_class.layers if each.name == "IPv6")
     return IPv6Address(str(layer.fields["src"]))
 
 

@@ -164,8 +164,8 @@ def _listed(name: str, wanted: HostRange, mappings: Mappings, seed: int) -> Host
     table = MappingsArray(mappings)
     octets = octets4(numbers)
     ipv6, mapped = table.to_ipv6(octets)
-    back, found = table.to_ipv4(ipv6)
-    good = mapped & found & (back == octets).all(axis=1)
+    back, mapped_back = table.to_ipv4(ipv6)
+    good = mapped & mapped_back & (back == octets).all(axis=1)
     chosen = np.flatnonzero(good).tolist()
     if not chosen or (len(chosen) < count and not wanted.only_mapped):
         lacking = IPv4Address(int(numbers[int(np.argmin(good))]))

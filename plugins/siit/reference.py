@@ -78,9 +78,9 @@ class _Translation:
         """Every IPv4 packet is to be translated."""
         plain = plain_ipv4(packets) & (packets[:, 8] > 1)
         ipv6_octets = packets.shape[1] + 20
-        kept = packets[:, 6] & _DF != 0
+        df = packets[:, 6] & _DF != 0
         plain &= np.where(
-            kept, ipv6_octets <= self._scalar.ipv6_mtu, ipv6_octets <= self._scalar.lowest_ipv6_mtu
+            df, ipv6_octets <= self._scalar.ipv6_mtu, ipv6_octets <= self._scalar.lowest_ipv6_mtu
         )
         reason = np.zeros(len(packets), dtype=np.uint8)
         rows = packets if plain.all() else packets[plain]
@@ -103,8 +103,8 @@ class _Translation:
             rows = packets if plain.all() else packets[plain]
             source, known = self._table.to_ipv4(rows[:, 8:24])
             destination, also = self._table.to_ipv4(rows[:, 24:40])
-            made = six_to_four(rows, source, destination)
-            handled = self._both(packets, plain, reason, made, known & also, 4, routed)
+            outgoing = six_to_four(rows, source, destination)
+            handled = self._both(packets, plain, reason, outgoing, known & also, 4, routed)
             if not routed.any():
                 return handled
             natively = route(packets, 6, np.where(routed, handled.reason, NO_MAPPING).astype("u1"))
@@ -118,7 +118,7 @@ class _Translation:
         packets: U8,
         plain: Mask,
         reason: Reasons,
-        made: U8,
+        outgoing: U8,
         mapped: Mask,
         version: int,
         routed: Mask | None = None,
@@ -129,7 +129,7 @@ class _Translation:
         reason[plain & ~fast] = NO_MAPPING
         leaving = []
         if fast.any():
-            leaving.append(Leaving(fast, made if mapped.all() else made[mapped], version))
+            leaving.append(Leaving(fast, outgoing if mapped.all() else outgoing[mapped], version))
         slow = ~plain if routed is None else ~plain & ~routed
         by_length: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         for row in np.flatnonzero(slow):
@@ -145,10 +145,10 @@ class _Translation:
                 reason[row] = FRAGMENTS
                 continue
             by_length[len(out[0])].append((int(row), out[0]))
-        for length, found in by_length.items():
+        for length, pairs in by_length.items():
             rows = np.zeros(len(packets), dtype=bool)
-            rows[[row for row, _ in found]] = True
-            octets = b"".join(packet for _, packet in found)
+            rows[[row for row, _ in pairs]] = True
+            octets = b"".join(packet for _, packet in pairs)
             leaving.append(
                 Leaving(rows, np.frombuffer(octets, np.uint8).reshape(-1, length), version)
             )

@@ -26,11 +26,7 @@ class WholeTranslator(TranslatingDevice):
         super().__init__(technology)
         left_version = technology.ip_versions[0]
         self.six_side: SideName = "left" if left_version == 6 else "right"
-
-    @property
-    def _params(self) -> TranslatorParams:
-        params: TranslatorParams = self.technology.params  # type: ignore[assignment]
-        return params
+        self._params: TranslatorParams = technology.params  # type: ignore[assignment]
 
     @cached_property
     def _translator(self) -> rfc7915.Translator:
@@ -59,14 +55,19 @@ class WholeTranslator(TranslatingDevice):
         Of an error the inner source tells, which is whom the error is for.
         """
         mappings = self._params.mappings
-        told = IPv6Address(came[56:72] if is_error(came) else came[24:40])
+        address = IPv6Address(came[56:72] if is_error(came) else came[24:40])
         host = IPv4Address(packet[16:20])
         prefix, own = mappings.prefix, mappings.of_ipv4(host)
-        if prefix is None or own is None or own is prefix or mappings.of_ipv6(told) is not prefix:
+        if (
+            prefix is None
+            or own is None
+            or own is prefix
+            or mappings.of_ipv6(address) is not prefix
+        ):
             return super().beyond(side, came, packet)
         # section 4.2.1: the host goes by its mapping, everybody else by the prefix
-        made = self._by(OneHost(host, own.to_ipv6(host), prefix)).four_to_six(packet)
-        return [(side, p[:7] + bytes([p[7] + 1]) + p[8:]) for p in made]
+        packets = self._by(OneHost(host, own.to_ipv6(host), prefix)).four_to_six(packet)
+        return [(side, p[:7] + bytes([p[7] + 1]) + p[8:]) for p in packets]
 
     def _behind(self, packet: bytes, prefix: IPv6Network) -> Iterator[IPv4Address]:
         """IPv4 addresses of a packet that the prefix stands for."""

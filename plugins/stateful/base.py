@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from v6t.plugins.base import Expected, Technology
+from v6t.plugins.base import Technology
 from v6t.plugins.common.discards import sound
 from v6t.plugins.common.mixture import background_of, ethernet, ipv4, ipv6, mixed
 from v6t.plugins.common.octets import ETHERTYPE, Side, side_of
@@ -25,6 +25,7 @@ from v6t.plugins.common.reference_device import (
     ReferenceDevice,
     route_all,
 )
+from v6t.plugins.reference import Expected
 from v6t.plugins.stateful.four_tuples import Field, consecutive
 from v6t.plugins.stateful.params import ConnectionParams
 from v6t.plugins.tunnel.ipip import UNMARKABLE
@@ -84,13 +85,15 @@ class StatefulTechnology(Technology):
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         """The Initiator's connections or the Responder's template, and background."""
         self.check_traffic(direction, sizes)
-        made = self.initiator(sizes, seed) if direction == "forward" else self.responder(sizes)
+        foreground = (
+            self.initiator(sizes, seed) if direction == "forward" else self.responder(sizes)
+        )
         behind = []
         if self.ends is not None:
             behind = background_of(
                 self.params, self.links, direction, sizes, self.ends, self.links.left
             )
-        return mixed(self.params, direction, [(made, 1)], behind, [], 0, seed)
+        return mixed(self.params, direction, [(foreground, 1)], behind, [], 0, seed)
 
     def address_fields(self) -> list[Field]:
         """Destination and source of the Initiator's frames; each takes all its addresses."""
@@ -173,12 +176,14 @@ class StatefulTechnology(Technology):
             return Expected(frames, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
         left, right = self._sides
         here, there = (left, right) if direction == "forward" else (right, left)
-        made = self.translate(direction, frames[:, here.l3 :], initial[:, left.l3 :], learned)
-        head = np.frombuffer(there.leaving + ETHERTYPE[made.version], dtype=np.uint8)
-        out = np.empty((len(frames), len(head) + made.packets.shape[1]), dtype=np.uint8)
+        translation = self.translate(
+            direction, frames[:, here.l3 :], initial[:, left.l3 :], learned
+        )
+        head = np.frombuffer(there.leaving + ETHERTYPE[translation.version], dtype=np.uint8)
+        out = np.empty((len(frames), len(head) + translation.packets.shape[1]), dtype=np.uint8)
         out[:, : len(head)] = head
-        out[:, len(head) :] = made.packets
-        reason = made.reason.copy()
+        out[:, len(head) :] = translation.packets
+        reason = translation.reason.copy()
         version = self.ip_versions[0 if direction == "forward" else 1]
         reason[~sound(frames[:, here.l3 :], version)] = NOT_FORWARDED
         reason[~here.ours(frames)] = NOT_OURS

@@ -199,10 +199,10 @@ def _rows(
         passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
         shuffled = (chance.sample(p, len(p)) for p in passes)
         rows = [row for place in zip(*shuffled, strict=True) for row in place]
-    found = tuple(places.astype(np.int64) for places in np.unravel_index(rows, counts))
-    for places in found:
+    positions = tuple(places.astype(np.int64) for places in np.unravel_index(rows, counts))
+    for places in positions:
         places.setflags(write=False)
-    return found
+    return positions
 
 
 def _listed(group: Sequence[_Split], bits: int, seed: str) -> Varied:

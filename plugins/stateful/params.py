@@ -242,10 +242,10 @@ class PoolParams(ConnectionParams):
     @property
     def limits(self) -> dict[str, Any]:
         """What the device is told of them, where it is told."""
-        given = {
+        values = {
             name: getattr(self, name) for name in ("port_block", "udp_timeout_s", "session_limit")
         }
-        return {name: value for name, value in given.items() if value}
+        return {name: value for name, value in values.items() if value}
 
     @property
     def public(self) -> PublicPool:

@@ -63,9 +63,9 @@ def rewritten(
     """
     out = packets.copy()
     ends = _ends(out)
-    for given, place in ((source, True), (destination, False)):
-        if given is not None:
-            out[:, ends.address(source=place)], out[:, ends.port(source=place)] = given
+    for endpoint, place in ((source, True), (destination, False)):
+        if endpoint is not None:
+            out[:, ends.address(source=place)], out[:, ends.port(source=place)] = endpoint
     out[:, 8 if ends.version == 4 else 7] -= hops
     if ends.version == 4:
         inet.finish_ipv4(out, 0)

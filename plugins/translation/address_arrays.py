@@ -68,21 +68,21 @@ class EamArray:
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
         """``(n, 4)`` to ``(n, 16)``."""
         row = self._by_ipv4.find(ipv4)
-        found = row >= 0
-        row = np.where(found, row, 0)
+        known = row >= 0
+        row = np.where(known, row, 0)
         suffix = u32(ipv4) & self._mask[row]
         low = self._low[row] | suffix << self._up[row]
         high = self._high[row] | suffix >> self._over[row] | suffix << self._beyond[row]
-        return np.concatenate([octets8(high), octets8(low)], axis=1), found
+        return np.concatenate([octets8(high), octets8(low)], axis=1), known
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
         """``(n, 16)`` to ``(n, 4)``; what follows the suffix is ignored."""
         row = self._by_ipv6.find(ipv6)
-        found = row >= 0
-        row = np.where(found, row, 0)
+        known = row >= 0
+        row = np.where(known, row, 0)
         high, low = u64(ipv6[:, :8]), u64(ipv6[:, 8:])
         suffix = low >> self._up[row] | high << self._over[row] | high >> self._beyond[row]
-        return octets4(self._ipv4[row] | suffix & self._mask[row]), found
+        return octets4(self._ipv4[row] | suffix & self._mask[row]), known
 
 
 class MappingsArray:
@@ -108,8 +108,8 @@ class MappingsArray:
     def _map(self, addresses: U8, way: str) -> tuple[U8, Mask]:
         if self._eams is None:
             return getattr(self._prefix, way)(addresses)  # type: ignore[no-any-return]
-        out, found = getattr(self._eams, way)(addresses)
-        if self._prefix is None or found.all():
-            return out, found
+        out, known = getattr(self._eams, way)(addresses)
+        if self._prefix is None or known.all():
+            return out, known
         other, inside = getattr(self._prefix, way)(addresses)
-        return np.where(found[:, None], out, other), found | inside
+        return np.where(known[:, None], out, other), known | inside

@@ -43,8 +43,8 @@ def error_to_icmpv6(
         mtu: the largest that may be told: of the IPv6 next hop, or what the IPv4 one allows.
     """
     if kind == 3 and code == 4:
-        told = rest & 0xFFFF or next((p for p in PLATEAUS if p < length), PLATEAUS[-1])
-        return 2, 0, max(1280, min(told + 20, mtu))
+        next_hop_mtu = rest & 0xFFFF or next((p for p in PLATEAUS if p < length), PLATEAUS[-1])
+        return 2, 0, max(1280, min(next_hop_mtu + 20, mtu))
     if kind == 3 and code == 2:
         return 4, 1, NEXT_HEADER_POINTER
     if kind == 3 and code in _UNREACHABLE:

@@ -181,16 +181,20 @@ class Translator:
             if len(inner) < 20:
                 raise Refused(UNTRANSLATABLE)
             length = _number(inner, 2, 2)
-            told = icmp.error_to_icmpv6(
+            error = icmp.error_to_icmpv6(
                 data[0],
                 data[1],
                 _number(data, 4, 4),
                 length,
                 min(self.ipv6_mtu, self.ipv4_mtu + 20),
             )
-            if told is None:
+            if error is None:
                 raise Refused(UNTRANSLATABLE)
-            out = bytes([told[0], told[1], 0, 0]) + told[2].to_bytes(4, "big") + self._inner6(inner)
+            out = (
+                bytes([error[0], error[1], 0, 0])
+                + error[2].to_bytes(4, "big")
+                + self._inner6(inner)
+            )
         pseudo = addresses + len(out).to_bytes(4, "big") + ICMPV6.to_bytes(4, "big")
         return out[:2] + _checksum(pseudo + out).to_bytes(2, "big") + out[4:]
 
@@ -218,13 +222,13 @@ class Translator:
         if data[0] in icmp.ECHO_BACK:
             out = bytes([icmp.ECHO_BACK[data[0]], data[1], 0, 0]) + data[4:]
         else:
-            told = icmp.error_to_icmp(
+            error = icmp.error_to_icmp(
                 data[0], data[1], _number(data, 4, 4), min(self.ipv4_mtu, self.ipv6_mtu - 20)
             )
-            if told is None or len(data) < 48:
+            if error is None or len(data) < 48:
                 raise Refused(UNTRANSLATABLE)
             inner = data[8:]
-            out = bytes([told[0], told[1], 0, 0]) + told[2].to_bytes(4, "big")
+            out = bytes([error[0], error[1], 0, 0]) + error[2].to_bytes(4, "big")
             if inner[6] == ICMPV6:
                 inner = self._inner_echo(inner)
             out += self._ipv4(inner, inner[7], complete=False)

@@ -106,8 +106,8 @@ def _sum(packets: U8, first: int, end: int) -> NDArray[np.uint32]:
 
 def _update(field: U8, before: NDArray[np.uint32], after: NDArray[np.uint32]) -> None:
     """A UDP checksum after a change of what it covers (RFC 1624 equation 3), in place."""
-    kept = (~u16(field) & np.uint64(0xFFFF)).astype(np.uint32)
-    total = inet.fold(kept + (~before & np.uint32(0xFFFF)) + after)
+    complement = (~u16(field) & np.uint64(0xFFFF)).astype(np.uint32)
+    total = inet.fold(complement + (~before & np.uint32(0xFFFF)) + after)
     value = ~total & np.uint32(0xFFFF)
     value[value == 0] = 0xFFFF
     field[:, 0] = value >> 8

@@ -44,17 +44,17 @@ class TranslatingDevice(PacketDevice):
     def _from_six(self, side: SideName, packet: bytes) -> Leaves:
         at = _segments_left(packet)
         if at is not None:
-            return self.told(side, packet, 4, 0, at)
+            return self.icmp_error(side, packet, 4, 0, at)
         try:
             return self.beyond(side, packet, self.translator(packet).six_to_four(packet))
         except rfc7915.Refused as exc:
             if exc.reason == rfc7915.EXHAUSTED:
-                return self.told(side, packet, 3, 0)
+                return self.icmp_error(side, packet, 3, 0)
             if exc.reason == rfc7915.TOO_BIG:
-                return self.told(side, packet, 2, 0, self.mtu[other(side)] + 20)
+                return self.icmp_error(side, packet, 2, 0, self.mtu[other(side)] + 20)
             if exc.reason == rfc7915.WRONG_SOURCE:
-                return self.told(side, packet, 1, 5)
-            return self.told(side, packet, 1, 1) if exc.reason == rfc7915.NO_MAPPING else []
+                return self.icmp_error(side, packet, 1, 5)
+            return self.icmp_error(side, packet, 1, 1) if exc.reason == rfc7915.NO_MAPPING else []
 
     def beyond(self, side: SideName, came: bytes, packet: bytes) -> Leaves:
         """Where a packet goes that has been made IPv4: out, or back as IPv6.
@@ -76,16 +76,16 @@ class TranslatingDevice(PacketDevice):
         if packet is None:
             return []
         if rfc7915.source_routed(packet[20 : 4 * (packet[0] & 15)]):
-            return self.told(side, packet, 3, 5)
+            return self.icmp_error(side, packet, 3, 5)
         try:
-            made = self.translator(packet).four_to_six(_summed(packet))
+            packets = self.translator(packet).four_to_six(_summed(packet))
         except rfc7915.Refused as exc:
             if exc.reason == rfc7915.EXHAUSTED:
-                return self.told(side, packet, 11, 0)
+                return self.icmp_error(side, packet, 11, 0)
             if exc.reason == rfc7915.TOO_BIG:
-                return self.told(side, packet, 3, 4, self.mtu[self.six_side] - 20)
-            return self.told(side, packet, 3, 13) if exc.reason == rfc7915.NO_MAPPING else []
-        return [(self.six_side, p) for p in made]
+                return self.icmp_error(side, packet, 3, 4, self.mtu[self.six_side] - 20)
+            return self.icmp_error(side, packet, 3, 13) if exc.reason == rfc7915.NO_MAPPING else []
+        return [(self.six_side, p) for p in packets]
 
 
 def _segments_left(packet: bytes) -> int | None:

@@ -69,8 +69,8 @@ def decapsulate(packets: U8, *, uniform: bool = False) -> U8:
 
 def unmarkable(packets: U8) -> Mask:
     """Rows whose outer header says CE, but whose inner one is Not-ECT."""
-    found: Mask = (_traffic_class(packets) & _ECN == _CE) & (packets[:, 41] & _ECN == 0)
-    return found
+    mask: Mask = (_traffic_class(packets) & _ECN == _CE) & (packets[:, 41] & _ECN == 0)
+    return mask
 
 
 def _traffic_class(packets: U8) -> U8:
@@ -114,5 +114,5 @@ def _whole(packets: U8, protocols: Sequence[int]) -> Mask:
     good &= (packets[:, 6] & 0x3F == 0) & (packets[:, 7] == 0)
     if length < 40:  # TCP's header is longer than UDP's
         good &= packets[:, 9] != PROTOCOL_TCP
-    found: Mask = good & (u16(packets[:, 2:4]) == length)
-    return found
+    mask: Mask = good & (u16(packets[:, 2:4]) == length)
+    return mask

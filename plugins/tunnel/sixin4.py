@@ -67,17 +67,17 @@ def decapsulate(packets: U8) -> U8:
     inner = packets[:, _OUTER:].copy()
     inner[:, 7] -= 1
     own = _traffic_class(inner)
-    made = (own & ~np.uint8(_ECN)) | combined_ecn(own & _ECN, packets[:, 1] & _ECN)
-    inner[:, 0] = 0x60 | made >> 4
-    inner[:, 1] = (made << 4 & 0xF0) | (inner[:, 1] & 0x0F)
+    traffic_class = (own & ~np.uint8(_ECN)) | combined_ecn(own & _ECN, packets[:, 1] & _ECN)
+    inner[:, 0] = 0x60 | traffic_class >> 4
+    inner[:, 1] = (traffic_class << 4 & 0xF0) | (inner[:, 1] & 0x0F)
     return inner
 
 
 def unmarkable(packets: U8) -> Mask:
     """Rows whose outer header says CE, but whose inner one is Not-ECT (RFC 6040 section 4.2)."""
-    found: Mask = packets[:, 1] & _ECN == _CE
-    found &= _traffic_class(packets[:, _OUTER:]) & _ECN == 0
-    return found
+    mask: Mask = packets[:, 1] & _ECN == _CE
+    mask &= _traffic_class(packets[:, _OUTER:]) & _ECN == 0
+    return mask
 
 
 def _traffic_class(packets: U8) -> U8:

@@ -65,16 +65,18 @@ class RelayDevice(PacketDevice):
         if int.from_bytes(inner[6:8], "big") & 0x1FFF:
             owned = IPv6Address(key) if self._claims(IPv6Address(key), source) else None
         if owned is None or owned.packed != key:
-            return [] if self.silent else self.told("left", packet, 1, 5)
+            return [] if self.silent else self.icmp_error("left", packet, 1, 5)
         outer_tos = (packet[0] << 4 & 0xF0) | packet[1] >> 4
         tos = _decapsulated(inner[1], outer_tos, copied=self.copied)
         if tos is None or inner[8] <= 1:
             return []
-        made = decremented(ipv4_tos(inner, tos))
+        outgoing = decremented(ipv4_tos(inner, tos))
         destination = IPv4Address(inner[16:20])
         if self._customers(destination):
-            return self._into_tunnel(made, self.owner(destination, port_of(made, sender=False)))
-        return [("right", made)]
+            return self._into_tunnel(
+                outgoing, self.owner(destination, port_of(outgoing, sender=False))
+            )
+        return [("right", outgoing)]
 
     copied = False
     """The DSCP is the outer header's when a packet leaves a tunnel (uniform model)."""
@@ -89,13 +91,13 @@ class RelayDevice(PacketDevice):
 
     def _from_four(self, packet: bytes) -> Leaves:
         if packet[8] <= 1:
-            return self.told("right", packet, 11, 0)
+            return self.icmp_error("right", packet, 11, 0)
         whole = self._fragments.ipv4(packet)
         if whole is None:
             return []
         customer = self.owner(IPv4Address(whole[16:20]), port_of(whole, sender=False))
         if customer is None:
-            return self.told("right", packet, 3, 1)
+            return self.icmp_error("right", packet, 3, 1)
         return self._into_tunnel(decremented(whole), customer)
 
     def _into_tunnel(self, packet: bytes, customer: IPv6Address | None) -> Leaves:
@@ -104,7 +106,7 @@ class RelayDevice(PacketDevice):
             return []
         mtu = self.mtu["left"]
         if len(packet) + 40 > mtu and packet[6] & 0x40:
-            return self.told("right", packet, 3, 4, mtu - 40)
+            return self.icmp_error("right", packet, 3, 4, mtu - 40)
         return [("left", piece) for piece in _encapsulated(packet, self.relay, customer, mtu)]
 
 
@@ -151,15 +153,15 @@ def _encapsulated(
     first = (6 << 28 | packet[1] << 20).to_bytes(4, "big")
     ends = source.packed + destination.packed
 
-    def made(following: int, data: bytes) -> bytes:
+    def outer(following: int, data: bytes) -> bytes:
         return first + len(data).to_bytes(2, "big") + bytes([following, HOP_LIMIT]) + ends + data
 
     if len(packet) + 40 <= mtu:
-        yield made(IPIP, packet)
+        yield outer(IPIP, packet)
         return
     room = (mtu - 48) // 8 * 8
     pieces: Sequence[bytes] = [packet[at : at + room] for at in range(0, len(packet), room)]
     for number, piece in enumerate(pieces):
         word = number * room | (number < len(pieces) - 1)
         head = bytes([IPIP, 0]) + word.to_bytes(2, "big") + b"\0\0" + packet[4:6]
-        yield made(FRAGMENT, head + piece)
+        yield outer(FRAGMENT, head + piece)

@@ -145,7 +145,7 @@ def goal_result(goal: Goal, trials: Sequence[Observed], max_load_fps: float) -> 
     at: dict[float, list[Observed]] = {}
     for trial in trials:
         at.setdefault(trial.load_fps, []).append(trial)
-    bounds = {load: classify(goal, found) for load, found in at.items()}
+    bounds = {load: classify(goal, trials) for load, trials in at.items()}
     upper = min((load for load, bound in bounds.items() if bound == "upper"), default=None)
     lower = max(
         (

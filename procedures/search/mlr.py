@@ -81,7 +81,7 @@ def mlr_search(
         raise ValueError("the loads must be positive, the smallest below the largest")
     library = importlib.import_module(LIBRARY)
     config = library.Config()
-    asked = [
+    search_goals = [
         library.SearchGoal(
             loss_ratio=goal.loss_ratio,
             exceed_ratio=goal.exceed_ratio,
@@ -95,7 +95,7 @@ def mlr_search(
         )
         for goal in goals
     ]
-    config.goals = dict.fromkeys(asked)  # it refuses the same one twice
+    config.goals = dict.fromkeys(search_goals)  # it refuses the same one twice
     # limits are set in an order that keeps the smallest load below the largest
     config.min_load = min(min_load_fps, config.max_load / 2)
     config.max_load = max_load_fps
@@ -118,9 +118,9 @@ def _measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
             self.trials: list[Observed] = []
 
         def measure(self, intended_duration: float, intended_load: float) -> Any:
-            found = offer(intended_load, intended_duration, f"s{len(self.trials):02d}")
-            frames, lost = max(1, found.frames), found.lost
-            if not found.sound:
+            observation = offer(intended_load, intended_duration, f"s{len(self.trials):02d}")
+            frames, lost = max(1, observation.frames), observation.lost
+            if not observation.sound:
                 lost = max(lost, math.floor(frames * largest_ratio) + 1)
             result = library.MeasurementResult(
                 intended_duration=intended_duration,

@@ -127,18 +127,18 @@ class _Search:
         first, first_rate = good, rate
         while good and bad is None and good < spec.most:
             wanted = min(2 * good, spec.most)
-            found = self._rate(wanted, "exponential", rate, spec.beta)
-            if found is None:
+            passing_cps = self._rate(wanted, "exponential", rate, spec.beta)
+            if passing_cps is None:
                 bad = wanted
             else:
-                good, rate = wanted, found
+                good, rate = wanted, passing_cps
         while good and bad is not None and bad - good > spec.error:
             middle = (good + bad) // 2
-            found = self._rate(middle, "binary", rate, spec.gamma)
-            if found is None:
+            passing_cps = self._rate(middle, "binary", rate, spec.gamma)
+            if passing_cps is None:
                 bad = middle
             else:
-                good, rate = middle, found
+                good, rate = middle, passing_cps
         return CapacityResult(
             spec, good, rate, bad, first, first_rate, tuple(self._steps), tuple(self._attempts)
         )
@@ -149,9 +149,9 @@ class _Search:
         count, failed = spec.first, None
         while count:
             share = spec.beta if spec.fixed else 0.0
-            found = self._rate(count, "first", spec.upper_bound_cps, share)
-            if found:
-                return count, found, failed
+            passing_cps = self._rate(count, "first", spec.upper_bound_cps, share)
+            if passing_cps:
+                return count, passing_cps, failed
             count, failed = count // 2, count
         return 0, 0.0, failed
 

@@ -74,19 +74,19 @@ def judge_connections(
         result: what was counted.
         sending_time_tolerance: longest sending time as a multiple of what was asked (GEN-23).
     """
-    asked, found = trial.connections, result.connections
+    connections, phase_one = trial.connections, result.connections
     faults = list(result.faults)
-    if asked is None or found is None:
+    if connections is None or phase_one is None:
         faults.append("the tester established no connections")
         return Verdict(False, False, tuple(faults))
-    faults += _tester_faults(asked, found, sending_time_tolerance)
-    failures = _failures(asked, found)
+    faults += _tester_faults(connections, phase_one, sending_time_tolerance)
+    failures = _failures(connections, phase_one)
     mismatch = None
     for direction, counted in result.directions.items():
         if counted.mismatch is not None and mismatch is None:
             mismatch = {"direction": direction, **counted.mismatch}
             failures.append(f"{direction}: a frame differs from the reference translation")
-    lost = 1 - found.established / found.required if found.required else 0.0
+    lost = 1 - phase_one.established / phase_one.required if phase_one.required else 0.0
     return Verdict(
         passed=not faults and not failures,
         valid=not faults,
@@ -96,52 +96,58 @@ def judge_connections(
     )
 
 
-def _tester_faults(asked: Connections, found: PhaseOneResult, tolerance: float) -> list[str]:
+def _tester_faults(
+    connections: Connections, phase_one: PhaseOneResult, tolerance: float
+) -> list[str]:
     faults = []
-    if found.sent < found.required:
-        faults.append(f"the Initiator sent {found.sent} of {found.required} frames")
-    limit = asked.filling_s * tolerance
-    if found.sending_time_s > limit:
-        faults.append(f"phase 1 took {found.sending_time_s:.6f} s, allowed {limit:.6f} s")
-    if found.validated is not None and found.validation_time_s is not None:
-        limit = asked.validation_s * tolerance
-        if found.validation_time_s > limit:
+    if phase_one.sent < phase_one.required:
+        faults.append(f"the Initiator sent {phase_one.sent} of {phase_one.required} frames")
+    limit = connections.filling_s * tolerance
+    if phase_one.sending_time_s > limit:
+        faults.append(f"phase 1 took {phase_one.sending_time_s:.6f} s, allowed {limit:.6f} s")
+    if phase_one.validated is not None and phase_one.validation_time_s is not None:
+        limit = connections.validation_s * tolerance
+        if phase_one.validation_time_s > limit:
             faults.append(
-                f"the validation took {found.validation_time_s:.6f} s, allowed {limit:.6f} s"
+                f"the validation took {phase_one.validation_time_s:.6f} s, allowed {limit:.6f} s"
             )
-        if (found.validation_sent or 0) < found.learned:
-            faults.append(f"the Responder sent {found.validation_sent} of {found.learned} frames")
+        if (phase_one.validation_sent or 0) < phase_one.learned:
+            faults.append(
+                f"the Responder sent {phase_one.validation_sent} of {phase_one.learned} frames"
+            )
     return faults
 
 
-def _failures(asked: Connections, found: PhaseOneResult) -> list[str]:
+def _failures(connections: Connections, phase_one: PhaseOneResult) -> list[str]:
     failures = []
-    if found.learned < found.required:
-        missing = f"{found.required - found.learned} of {found.required} connections were not"
-        if found.tcp is None:
+    if phase_one.learned < phase_one.required:
+        missing = (
+            f"{phase_one.required - phase_one.learned} of {phase_one.required} connections were not"
+        )
+        if phase_one.tcp is None:
             failures.append(f"{missing} forwarded")
         else:
-            failures.append(f"{missing} established: {found.tcp.refusals}")
-    if found.tcp is not None and found.tcp.wrong:
-        failures.append(f"{found.tcp.wrong} segments are none that a right device sends")
-    if found.surplus:
-        failures.append(f"surplus of {found.surplus} frames in phase 1")
-    if found.repeated:
+            failures.append(f"{missing} established: {phase_one.tcp.refusals}")
+    if phase_one.tcp is not None and phase_one.tcp.wrong:
+        failures.append(f"{phase_one.tcp.wrong} segments are none that a right device sends")
+    if phase_one.surplus:
+        failures.append(f"surplus of {phase_one.surplus} frames in phase 1")
+    if phase_one.repeated:
         failures.append(
-            f"{found.repeated} connections have the outside four-tuple of another: the device "
+            f"{phase_one.repeated} connections have the outside four-tuple of another: the device "
             "reuses ports"
         )
-    if found.sessions is not None and found.sessions < found.learned:
+    if phase_one.sessions is not None and phase_one.sessions < phase_one.learned:
         failures.append(
-            f"the device counts {found.sessions} connections, the Responder learned {found.learned}"
+            f"the device counts {phase_one.sessions} connections, the Responder learned {phase_one.learned}"
         )
-    short = found.sessions is not None and found.sessions < found.learned
-    if asked.alpha is not None and found.filled and not short:
-        if found.validated is None:
+    short = phase_one.sessions is not None and phase_one.sessions < phase_one.learned
+    if connections.alpha is not None and phase_one.filled and not short:
+        if phase_one.validated is None:
             failures.append("the connections were not validated")
-        elif found.validated < found.learned:
+        elif phase_one.validated < phase_one.learned:
             failures.append(
-                f"{found.learned - found.validated} of {found.learned} connections failed "
+                f"{phase_one.learned - phase_one.validated} of {phase_one.learned} connections failed "
                 "validation"
             )
     return failures
@@ -220,35 +226,35 @@ class Prepared:
             key = f"{trial.key}/p{again + 1}" if again else trial.key
             # a reset may take the connections with it (RST-03)
             keep = self._connections.keep and trial.event is None
-            asked = replace(trial, key=key, connections=replace(self._connections, keep=keep))
-            result = self._measure(asked)
-            found = result.connections
-            if found is not None and found.filled:
+            keyed_trial = replace(trial, key=key, connections=replace(self._connections, keep=keep))
+            result = self._measure(keyed_trial)
+            phase_one = result.connections
+            if phase_one is not None and phase_one.filled:
                 if again:
                     self.taken[trial.key] = key
                 return result
             faults = result.faults
-            why = faults[0] if faults else _shortfall(found)
+            why = faults[0] if faults else _shortfall(phase_one)
         raise PhaseOneFailed(
             f"phase 1 at {self._connections.rate_cps:,.0f} connections per second failed "
             f"{self._retakes + 1} times: {why}",
             tester=bool(faults),
         )
 
-    def found(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:
+    def finder(self, find: Callable[[str], TrialResult]) -> Callable[[str], TrialResult]:
         """A finder of results by key that knows of retaken trials."""
         return lambda key: find(self.taken.get(key, key))
 
 
-def _shortfall(found: PhaseOneResult | None) -> str:
-    if found is None:
+def _shortfall(phase_one: PhaseOneResult | None) -> str:
+    if phase_one is None:
         return "the tester established no connections"
-    if found.repeated:
+    if phase_one.repeated:
         return (
-            f"{found.repeated} connections have the outside four-tuple of another: the device "
+            f"{phase_one.repeated} connections have the outside four-tuple of another: the device "
             "reuses ports"
         )
-    return f"{found.learned} of {found.required} connections were forwarded"
+    return f"{phase_one.learned} of {phase_one.required} connections were forwarded"
 
 
 __all__ = [

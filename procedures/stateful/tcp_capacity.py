@@ -70,24 +70,24 @@ def measure_tcp_capacity(
     spec: TcpCapacitySpec, measure: Measure, watch: Watch | None = None
 ) -> TcpCapacityResult:
     """Search, fill beyond the end, end in both ways; deterministic given the trial results."""
-    found = measure_capacity(spec.search, measure, watch)
+    result = measure_capacity(spec.search, measure, watch)
     at = spec.search.conditions
     attempts = Attempts(at, spec.search.point, measure, watch, 1, 1, unit=CPS, searched=True)
 
     def ended(count: int, closing: Closing, name: str) -> Attempt:
-        asked = spec.search.phase_one.connections(count, spec.search.upper_bound_cps)
+        connections = spec.search.phase_one.connections(count, spec.search.upper_bound_cps)
         tcp = replace(spec.tcp, closing=closing, aging_s=spec.aging_s)
         outcome = attempt_connections(
-            attempts, at, replace(asked, tcp=tcp), benchmark=BENCHMARK, step=name
+            attempts, at, replace(connections, tcp=tcp), benchmark=BENCHMARK, step=name
         )
         return outcome.attempts[-1]
 
     overfull, after = None, []
-    if found.capacity:
-        if found.first_failed is not None and found.capacity < spec.search.most:
-            overfull = ended(spec.overfull(found.capacity), "rst", "overfull")
+    if result.capacity:
+        if result.first_failed is not None and result.capacity < spec.search.most:
+            overfull = ended(spec.overfull(result.capacity), "rst", "overfull")
             after.append(overfull)
         else:
-            after.append(ended(found.capacity, "rst", "rst"))
-        after.append(ended(found.capacity, "fin", "fin"))
-    return TcpCapacityResult(found, spec.tcp, overfull, tuple(after))
+            after.append(ended(result.capacity, "rst", "rst"))
+        after.append(ended(result.capacity, "fin", "fin"))
+    return TcpCapacityResult(result, spec.tcp, overfull, tuple(after))

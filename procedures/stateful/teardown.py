@@ -93,20 +93,24 @@ def measure_teardown(
 def _tear_down(
     spec: TeardownSpec, number: int, measure: Measure, watch: Watch | None
 ) -> TeardownRepetition:
-    asked = spec.phase_one.connections(spec.connections, spec.rate_cps)
-    asked = replace(asked, purpose="tear-down", keep=False)
+    connections = spec.phase_one.connections(spec.connections, spec.rate_cps)
+    connections = replace(connections, purpose="tear-down", keep=False)
     attempts = Attempts(
         spec.conditions, spec.point, measure, watch, number, spec.repetitions,
         unit=CPS, searched=True,
     )  # fmt: skip
     for again in range(spec.retakes + 1):
         outcome = attempt_connections(
-            attempts, spec.conditions, asked, benchmark=BENCHMARK, step=f"t{again + 1}"
+            attempts, spec.conditions, connections, benchmark=BENCHMARK, step=f"t{again + 1}"
         )
-        found = outcome.result.connections
-        if found is not None and found.filled:
+        phase_one = outcome.result.connections
+        if phase_one is not None and phase_one.filled:
             return TeardownRepetition(
-                number, found.emptied_s, found.idle_emptied_s, found.sessions, tuple(attempts.all)
+                number,
+                phase_one.emptied_s,
+                phase_one.idle_emptied_s,
+                phase_one.sessions,
+                tuple(attempts.all),
             )
     raise PhaseOneFailed(
         f"phase 1 at {spec.rate_cps:,.0f} connections per second failed {spec.retakes + 1} times: "

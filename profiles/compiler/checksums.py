@@ -88,22 +88,22 @@ def plan_checksums(
 
 def _sums(template: Template) -> list[_Sum]:
     """Every checksum the compiler keeps, outermost header first."""
-    found: list[_Sum] = []
+    sums: list[_Sum] = []
     network: Header | None = None
     end = 8 * len(template.packet)
     for header in template.layout.headers:
         name = checksum_field(header)
         if name is not None and name not in header.given:
             if header.name == "IP":
-                found.append(_Sum(header, None, ((8 * header.offset, 8 * header.end),)))
+                sums.append(_Sum(header, None, ((8 * header.offset, 8 * header.end),)))
             else:
                 spans = [(8 * header.offset, end)]
                 if network is not None and header.name not in WITHOUT_ADDRESSES:
                     spans += [_span(network, "src"), _span(network, "dst")]
-                found.append(_Sum(header, network, tuple(spans)))
+                sums.append(_Sum(header, network, tuple(spans)))
         if header.name in NETWORK:
             network = header
-    return found
+    return sums
 
 
 def _span(header: Header, name: str) -> tuple[int, int]:
@@ -159,8 +159,8 @@ def _neutral(
     covered = [p for p in pieces if transport.covers(p)]
     involved = [by_name[n] for n in dict.fromkeys(p.part for p in covered)]
     mirrors = {p.name: complement(p, f"{p.name}.not") for p in involved}
-    made = [m for m in mirrors.values() if m is not None]
-    if len(made) < len(involved):
+    terms = [m for m in mirrors.values() if m is not None]
+    if len(terms) < len(involved):
         return None
     payload = _payload_start(template.layout, transport.header)
     limit = 8 * (len(template.packet) - TRAILER_OCTETS)
@@ -183,7 +183,7 @@ def _neutral(
         now = number >> 8 * len(template.packet) - piece.first - piece.width & ones
         constants.append((first, piece.width, ones - now))
     _, before = lower(parts, pieces, template.packet)
-    _, after = lower([*parts, *made], [*pieces, *written], template.packet)
+    _, after = lower([*parts, *terms], [*pieces, *written], template.packet)
     if after - before >= HARDWARE_NS and transport.header.name in ins.L4_TYPES:
         return None
     octets = f"{written[0].first // 8}..{payload // 8 - 1}"
@@ -191,7 +191,7 @@ def _neutral(
         f"checksums: {transport.header.label} stays valid because octets {octets} of the payload "
         "hold the complement of what varies"
     )
-    return ChecksumPlan((), tuple(made), tuple(written), tuple(constants), (note,))
+    return ChecksumPlan((), tuple(terms), tuple(written), tuple(constants), (note,))
 
 
 def _spans_hit(total: _Sum, piece: Piece) -> list[tuple[int, int]]:

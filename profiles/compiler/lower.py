@@ -104,8 +104,8 @@ def _classify(parts: Sequence[Part], pieces: Iterable[Piece]) -> list[_Class]:
     for piece in pieces:
         key = (piece.part, piece.add % (1 << 32), piece.diagonal)
         bits.setdefault(key, set()).update(piece.bits())
-    made = [_Class(by_name[n], add, d, frozenset(b)) for (n, add, d), b in bits.items()]
-    return sorted(made, key=lambda c: min(c.bits))
+    classes = [_Class(by_name[n], add, d, frozenset(b)) for (n, add, d), b in bits.items()]
+    return sorted(classes, key=lambda c: min(c.bits))
 
 
 def _choose(

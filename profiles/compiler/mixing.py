@@ -97,15 +97,15 @@ def _rows(length: int, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.in
 
 def _share(listed: int, edges: Sequence[int]) -> tuple[tuple[tuple[int, int, int], ...], list[int]]:
     """The upper bits of each stretch come from the list, evenly shared; the bits that do not."""
-    bits, given, runs = edges[-1], 0, []
+    bits, start, runs = edges[-1], 0, []
     rest: list[int] = []
     for low, high in pairwise(edges):
         upto = listed * high // bits
-        width = upto - given
+        width = upto - start
         if width:
-            runs.append((high - width, given, width))
+            runs.append((high - width, start, width))
         rest += range(low, high - width)
-        given = upto
+        start = upto
     return tuple(runs), rest
 
 

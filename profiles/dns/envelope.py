@@ -54,17 +54,17 @@ class Layout:
         if frames.shape[1] < self.message + 12:
             return np.zeros(len(frames), bool)
         kind, ip = _TYPES[self.version], self.ip
-        found: NDArray[np.bool_] = (frames[:, ip - 2] == kind[0]) & (frames[:, ip - 1] == kind[1])
+        ours: NDArray[np.bool_] = (frames[:, ip - 2] == kind[0]) & (frames[:, ip - 1] == kind[1])
         if self.vlan is not None:
-            found &= (word(frames, 12) == ETHERTYPES_VLAN[0]) & (
+            ours &= (word(frames, 12) == ETHERTYPES_VLAN[0]) & (
                 word(frames, 14) & 0xFFF == self.vlan
             )
         if self.version == 6:
-            found &= frames[:, ip + 6] == 17
+            ours &= frames[:, ip + 6] == 17
         else:  # no options, no fragment
-            found &= (frames[:, ip] == 0x45) & (frames[:, ip + 9] == 17)
-            found &= ((frames[:, ip + 6] & 0x3F) == 0) & (frames[:, ip + 7] == 0)
-        return found
+            ours &= (frames[:, ip] == 0x45) & (frames[:, ip + 9] == 17)
+            ours &= ((frames[:, ip + 6] & 0x3F) == 0) & (frames[:, ip + 7] == 0)
+        return ours
 
     def header(
         self,
@@ -102,25 +102,28 @@ class Layout:
 
     def turned(self, frames: U8, octets: int) -> U8:
         """Frames back to their senders, with room for messages of so many octets behind the headers."""
-        made = np.empty((len(frames), self.message + octets), np.uint8)
-        made[:, : self.message] = frames[:, : self.message]
-        made[:, 0:6], made[:, 6:12] = frames[:, 6:12], frames[:, 0:6]
+        replies = np.empty((len(frames), self.message + octets), np.uint8)
+        replies[:, : self.message] = frames[:, : self.message]
+        replies[:, 0:6], replies[:, 6:12] = frames[:, 6:12], frames[:, 0:6]
         begin, size = self.addresses
         middle, end = begin + size, begin + 2 * size
-        made[:, begin:middle], made[:, middle:end] = frames[:, middle:end], frames[:, begin:middle]
+        replies[:, begin:middle], replies[:, middle:end] = (
+            frames[:, middle:end],
+            frames[:, begin:middle],
+        )
         udp = self.udp
-        made[:, udp : udp + 2] = frames[:, udp + 2 : udp + 4]
-        made[:, udp + 2 : udp + 4] = frames[:, udp : udp + 2]
-        made[:, self.ip + (7 if self.version == 6 else 8)] = 64
-        return made
+        replies[:, udp : udp + 2] = frames[:, udp + 2 : udp + 4]
+        replies[:, udp + 2 : udp + 4] = frames[:, udp : udp + 2]
+        replies[:, self.ip + (7 if self.version == 6 else 8)] = 64
+        return replies
 
 
 def word(frames: U8, at: int) -> NDArray[np.uint16]:
     """Sixteen bits of every frame."""
-    found: NDArray[np.uint16] = (frames[:, at].astype(np.uint16) << 8 | frames[:, at + 1]).astype(
+    words: NDArray[np.uint16] = (frames[:, at].astype(np.uint16) << 8 | frames[:, at + 1]).astype(
         np.uint16
     )
-    return found
+    return words
 
 
 def _mac(text: str) -> bytes:

@@ -43,9 +43,9 @@ def _form() -> tuple[U8, U8]:
     mask[2], mask[3] = 0xFA, 0x0F  # a response, not truncated, to a query; its code
     mask[8:12] = 0  # what stands behind the answer
     mask[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
-    made = bytearray(form)
-    made[2:4], made[6:8] = b"\x80\0", b"\0\1"
-    return np.frombuffer(bytes(made), np.uint8), mask
+    pattern = bytearray(form)
+    pattern[2:4], pattern[6:8] = b"\x80\0", b"\0\1"
+    return np.frombuffer(bytes(pattern), np.uint8), mask
 
 
 _FORM, _MASK = _form()
@@ -82,11 +82,11 @@ def judge(messages: U8, addresses: NDArray[np.uint32], expected: U8) -> Judged:
         right = np.logical_not(((messages[:, :_END] ^ form) & _MASK).any(axis=1))
     reasons: dict[int, str] = {}
     for row in np.nonzero(~right)[0]:  # few: another form of a right answer, or none
-        said = _single(messages[row].tobytes(), int(addresses[row]), expected[row].tobytes())
-        if said == VALID:
+        verdict = _single(messages[row].tobytes(), int(addresses[row]), expected[row].tobytes())
+        if verdict == VALID:
             right[row] = True
         else:
-            reasons[int(row)] = said
+            reasons[int(row)] = verdict
     return Judged(right, reasons)
 
 
@@ -96,10 +96,10 @@ def _single(message: bytes, address: int, expected: bytes) -> str:
         return MALFORMED
     if message[2] & 0x02:
         return TRUNCATED
-    asked = _question(message)
-    if asked is None:
+    question = _question(message)
+    if question is None:
         return _code(message) or MALFORMED
-    name, at = asked
+    name, at = question
     spelled = ".".join(str(octet) for octet in address.to_bytes(4, "big"))
     wanted = "-".join(part.rjust(3, "0") for part in spelled.split("."))
     if name != _full(wanted) or message[at - 4 : at] != b"\0\x1c\0\1":
@@ -108,12 +108,12 @@ def _single(message: bytes, address: int, expected: bytes) -> str:
     if code:
         return code
     try:
-        found = _records(message, at, name)
+        records = _records(message, at, name)
     except (IndexError, ValueError):
         return MALFORMED
-    if not found:
+    if not records:
         return EMPTY
-    return VALID if found == {expected} else WRONG
+    return VALID if records == {expected} else WRONG
 
 
 def _full(label: str) -> tuple[bytes, ...]:
@@ -138,7 +138,7 @@ def _question(message: bytes) -> tuple[tuple[bytes, ...], int] | None:
 
 def _records(message: bytes, at: int, name: tuple[bytes, ...]) -> set[bytes]:
     """AAAA records of a name in the answer section, aliases followed in their order."""
-    found = set()
+    records = set()
     for _ in range(int.from_bytes(message[6:8], "big")):
         owner, at = read_name(message, at)
         kind, size = (int.from_bytes(message[at + n : at + n + 2], "big") for n in (0, 8))
@@ -148,7 +148,7 @@ def _records(message: bytes, at: int, name: tuple[bytes, ...]) -> set[bytes]:
         if at > len(message):
             raise ValueError("a record ends behind the message")
         if owner == name and kind == AAAA:
-            found.add(message[begin:at])
+            records.add(message[begin:at])
         elif owner == name and kind == _CNAME:
             name, _ = read_name(message, begin)
-    return found
+    return records

@@ -119,7 +119,7 @@ class Authority:
 
     def answer(self, messages: U8) -> list[tuple[NDArray[np.int64], U8]]:
         """Answers to equally long messages: rows they answer, and equally long answers."""
-        found: list[tuple[NDArray[np.int64], U8]] = []
+        answers: list[tuple[NDArray[np.int64], U8]] = []
         ours: NDArray[np.bool_] = np.zeros(len(messages), bool)
         if messages.shape[1] >= QUESTION_END:
             ours = np.logical_not(((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1))
@@ -134,13 +134,13 @@ class Authority:
                 chosen = np.nonzero(ours & (form == number))[0]
                 record = _RECORDS[number // 2](self.zone, addresses[chosen])
                 extended = bool(number % 2)
-                found.append((chosen, self._made(messages[chosen], record, extended=extended)))
+                answers.append((chosen, self._alike(messages[chosen], record, extended=extended)))
         for row in np.nonzero(~ours)[0]:
-            made = self._elsewhere(messages[row].tobytes())
-            if made:
+            reply = self._elsewhere(messages[row].tobytes())
+            if reply:
                 self.asked.other += 1
-                found.append((np.array([row]), np.frombuffer(made, np.uint8)[None, :]))
-        return found
+                answers.append((np.array([row]), np.frombuffer(reply, np.uint8)[None, :]))
+        return answers
 
     def with_own(self, addresses: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """Which names have an AAAA record of their own."""
@@ -153,21 +153,21 @@ class Authority:
         early = addresses[aaaa].astype(np.int64) - self.zone.first < self.cached
         self.asked.repeated += int(np.count_nonzero(early))
 
-    def _made(self, questions: U8, data: U8 | None, *, extended: bool) -> U8:
+    def _alike(self, questions: U8, data: U8 | None, *, extended: bool) -> U8:
         """Equal answers but for identifier, question and data."""
         rest = self._negative() if data is None else self._record(data.shape[1])
         rest += _EDNS if extended else b""
-        made = np.empty((len(questions), QUESTION_END + len(rest)), np.uint8)
-        made[:, :QUESTION_END] = questions[:, :QUESTION_END]
-        made[:, QUESTION_END:] = np.frombuffer(rest, np.uint8)
-        made[:, 2] = made[:, 2] & 1 | _RESPONSE | _AUTHORITATIVE
-        made[:, 3] = 0
-        given = data is not None
-        made[:, 6:12] = (0, int(given), 0, int(not given), 0, int(extended))
+        answers = np.empty((len(questions), QUESTION_END + len(rest)), np.uint8)
+        answers[:, :QUESTION_END] = questions[:, :QUESTION_END]
+        answers[:, QUESTION_END:] = np.frombuffer(rest, np.uint8)
+        answers[:, 2] = answers[:, 2] & 1 | _RESPONSE | _AUTHORITATIVE
+        answers[:, 3] = 0
+        has_data = data is not None
+        answers[:, 6:12] = (0, int(has_data), 0, int(not has_data), 0, int(extended))
         if data is not None:
             begin = QUESTION_END + 12
-            made[:, begin : begin + data.shape[1]] = data
-        return made
+            answers[:, begin : begin + data.shape[1]] = data
+        return answers
 
     def _record(self, size: int) -> bytes:
         head = _POINTER + (A if size == 4 else AAAA).to_bytes(2, "big") + _IN

@@ -70,8 +70,8 @@ class Zone:
 
     def addresses(self, numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
         """IPv4 addresses of names by their numbers; after the last comes the first."""
-        found: NDArray[np.uint32] = (self.first + numbers % self.count).astype(np.uint32)
-        return found
+        addresses: NDArray[np.uint32] = (self.first + numbers % self.count).astype(np.uint32)
+        return addresses
 
     def with_own(self, addresses: NDArray[np.uint32], share: float) -> NDArray[np.bool_]:
         """Which names have an AAAA record of their own, if this share of all has."""
@@ -82,20 +82,20 @@ class Zone:
     def answers(self, addresses: NDArray[np.uint32], share: float) -> U8:
         """``(n, 16)``: the AAAA record a client must be given (RFC 6147 section 5.1)."""
         four = octets(addresses)
-        found = np.empty((len(four), 16), np.uint8)
-        found[:] = np.frombuffer(self.prefix, np.uint8)
-        found[:, self.places] = four
+        records = np.empty((len(four), 16), np.uint8)
+        records[:] = np.frombuffer(self.prefix, np.uint8)
+        records[:, self.places] = four
         own = self.with_own(addresses, share)
         if own.any():
-            found[own] = self.own_records(addresses[own])
-        return found
+            records[own] = self.own_records(addresses[own])
+        return records
 
     def own_records(self, addresses: NDArray[np.uint32]) -> U8:
         """``(n, 16)``: AAAA records of names that have one."""
-        found = np.empty((len(addresses), 16), np.uint8)
-        found[:, :12] = np.frombuffer(self.own, np.uint8)
-        found[:, 12:] = octets(addresses)
-        return found
+        records = np.empty((len(addresses), 16), np.uint8)
+        records[:, :12] = np.frombuffer(self.own, np.uint8)
+        records[:, 12:] = octets(addresses)
+        return records
 
 
 def octets(addresses: NDArray[np.uint32]) -> U8:

@@ -36,20 +36,20 @@ _SERVER = 0x5BD1E995
 
 def client_number(connections: NDArray[np.integer]) -> Numbers:
     """The sequence number with which the client of each connection begins."""
-    made: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR)
-    return made
+    numbers: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR)
+    return numbers
 
 
 def connection_of(first: NDArray[np.uint32]) -> Numbers:
     """The inverse: connections by the first sequence numbers of their clients."""
-    made: Numbers = first * np.uint32(_INVERSE)
-    return made
+    connections: Numbers = first * np.uint32(_INVERSE)
+    return connections
 
 
 def server_number(connections: NDArray[np.integer]) -> Numbers:
     """The sequence number with which the server of each connection begins."""
-    made: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR) ^ np.uint32(_SERVER)
-    return made
+    numbers: Numbers = connections.astype(np.uint32) * np.uint32(_FACTOR) ^ np.uint32(_SERVER)
+    return numbers
 
 
 def connection_of_server(first: NDArray[np.uint32]) -> Numbers:
@@ -91,8 +91,8 @@ class Layout:
         Args:
             frame: of a stream of connections, whatever its transport.
         """
-        found = ends_of(frame)
-        self.networks, self.tcp = found.networks, found.header
+        ends = ends_of(frame)
+        self.networks, self.tcp = ends.networks, ends.header
         self._head = frame[: self.tcp].copy()
         version, at = self.networks[-1]
         self._protocol = at + (9 if version == 4 else 6)
@@ -110,18 +110,18 @@ class Layout:
         if frames.shape[1] < self.tcp + 20:
             return np.zeros(len(frames), bool)
         outer = self.networks[0][1]
-        found: NDArray[np.bool_] = (frames[:, 12:outer] == self._head[12:outer]).all(axis=1)
-        found &= frames[:, self._protocol] == inet.PROTOCOL_TCP
+        ours: NDArray[np.bool_] = (frames[:, 12:outer] == self._head[12:outer]).all(axis=1)
+        ours &= frames[:, self._protocol] == inet.PROTOCOL_TCP
         for version, at in self.networks:
             if version == 4:
-                found &= (frames[:, at] == 0x45) & (frames[:, at + 6] & 0x3F == 0)
-                found &= frames[:, at + 7] == 0
+                ours &= (frames[:, at] == 0x45) & (frames[:, at + 6] & 0x3F == 0)
+                ours &= frames[:, at + 7] == 0
             else:
-                found &= frames[:, at] >> 4 == 6
+                ours &= frames[:, at] >> 4 == 6
             if at != self.networks[-1][1]:
                 place = at + (9 if version == 4 else 6)
-                found &= frames[:, place] == self._head[place]
-        return found
+                ours &= frames[:, place] == self._head[place]
+        return ours
 
     def icmp(self, frames: U8) -> U8:
         """Those of other frames that hold ICMP behind such headers."""
@@ -129,8 +129,8 @@ class Layout:
         if frames.shape[1] < at + 48:
             return frames[:0]
         place, number = (at + 9, 1) if version == 4 else (at + 6, 58)
-        found: U8 = frames[frames[:, place] == number]
-        return found
+        errors: U8 = frames[frames[:, place] == number]
+        return errors
 
     def ends(self, frames: U8) -> U8:
         """Addresses and ports ``(n, width)`` as they stand in frames."""
@@ -232,8 +232,8 @@ class Layout:
         A kernel leaves the rest to the interface, and one that is no hardware may leave it, too.
         """
         sums = self._pseudo_sums(frames, self.tcp + 20)
-        found: NDArray[np.bool_] = inet.fold(sums) == _word(frames, self.tcp + 16)
-        return found
+        mask: NDArray[np.bool_] = inet.fold(sums) == _word(frames, self.tcp + 16)
+        return mask
 
     def _pseudo_sums(self, frames: U8, end: int) -> NDArray[np.uint32]:
         first = self._ends.address(source=True).start
@@ -241,14 +241,14 @@ class Layout:
         return (sums + np.uint32(inet.PROTOCOL_TCP + end - self.tcp)).astype(np.uint32)
 
     def _sound(self, frames: U8, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        found = np.zeros(len(frames), bool)
+        sound = np.zeros(len(frames), bool)
         for end in np.unique(ends):
             mine = ends == end
             rows = frames if mine.all() else frames[mine]
             sums = inet.ones_complement_sum(rows, self.tcp, int(end))
             sums += self._pseudo_sums(rows, int(end))
-            found[mine] = inet.fold(sums) == 0xFFFF
-        return found
+            sound[mine] = inet.fold(sums) == 0xFFFF
+        return sound
 
 
 def _octets_of(ends: Ends) -> NDArray[np.int64]:
@@ -267,14 +267,14 @@ def _turned_of(ends: Ends) -> NDArray[np.int64]:
 
 
 def _word(frames: U8, at: int) -> NDArray[np.uint16]:
-    found = frames[:, at].astype(np.uint16) << np.uint16(8) | frames[:, at + 1]
-    return found.astype(np.uint16)
+    words = frames[:, at].astype(np.uint16) << np.uint16(8) | frames[:, at + 1]
+    return words.astype(np.uint16)
 
 
 def _get(frames: U8, at: int) -> Numbers:
     part = np.ascontiguousarray(frames[:, at : at + 4])
-    found: Numbers = part.view(">u4")[:, 0].astype(np.uint32)
-    return found
+    numbers: Numbers = part.view(">u4")[:, 0].astype(np.uint32)
+    return numbers
 
 
 def _put(rows: U8, at: int, values: Numbers | int) -> None:

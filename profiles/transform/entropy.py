@@ -22,11 +22,11 @@ def varies(traffic: Traffic) -> tuple[bool, bool]:
     port set identifier of a customer is one.
     """
     ports = addresses = False
-    for made in traffic.classes:
-        if made.role.value != "foreground":
+    for traffic_class in traffic.classes:
+        if traffic_class.role.value != "foreground":
             continue
-        far = _of_addresses(made)
-        for variable in made.variables:
+        far = _of_addresses(traffic_class)
+        for variable in traffic_class.variables:
             if first_value(variable) != last_value(variable):
                 addresses |= variable.name in far
                 ports |= variable.name not in far
@@ -57,20 +57,21 @@ def last_value(variable: Variable) -> int:
     return next((int(v) for v in variable.values if int(v) != first), first)
 
 
-def _held(made: TrafficClass, ports: bool, addresses: bool) -> TrafficClass:
-    far = _of_addresses(made)
+def _held(traffic_class: TrafficClass, ports: bool, addresses: bool) -> TrafficClass:
+    far = _of_addresses(traffic_class)
     variables = tuple(
-        _constant(v) if (addresses if v.name in far else ports) else v for v in made.variables
+        _constant(v) if (addresses if v.name in far else ports) else v
+        for v in traffic_class.variables
     )
-    return replace(made, variables=variables)
+    return replace(traffic_class, variables=variables)
 
 
 def _constant(variable: Variable) -> Variable:
     return Variable(variable.name, variable.width, Kind.LIST, values=(first_value(variable),))
 
 
-def _of_addresses(made: TrafficClass) -> set[str]:
-    return {b.variable for b in made.bindings if _ADDRESS.fullmatch(b.field)}
+def _of_addresses(traffic_class: TrafficClass) -> set[str]:
+    return {b.variable for b in traffic_class.bindings if _ADDRESS.fullmatch(b.field)}
 
 
 def flows(traffic: Traffic, count: int) -> Traffic:
@@ -89,32 +90,32 @@ def flows(traffic: Traffic, count: int) -> Traffic:
     return replace(traffic, classes=tuple(_flows(c, count) for c in traffic.classes))
 
 
-def _flows(made: TrafficClass, count: int) -> TrafficClass:
-    far = _of_addresses(made)
-    ranked = sorted(made.variables, key=lambda v: v.name not in far)
+def _flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
+    far = _of_addresses(traffic_class)
+    ranked = sorted(traffic_class.variables, key=lambda v: v.name not in far)
     chosen = next((v for v in ranked if _size(v) >= count), None)
     if chosen is None:
         if count == 1:
-            return made
-        most = max((_size(v) for v in made.variables), default=1)
+            return traffic_class
+        most = max((_size(v) for v in traffic_class.variables), default=1)
         raise UsageError(
-            f"the {traffic_name(made)} frames have at most {most:,} flows, not {count:,}",
+            f"the {traffic_name(traffic_class)} frames have at most {most:,} flows, not {count:,}",
             "lower flows.counts, or let more hosts, customers or ports vary",
         )
     together = {
         v.name
-        for v in made.variables
+        for v in traffic_class.variables
         if v.kind is Kind.LIST is chosen.kind and len(v.values) == len(chosen.values)
     } | {chosen.name}
     variables = tuple(
-        _first(v, count) if v.name in together else _constant(v) for v in made.variables
+        _first(v, count) if v.name in together else _constant(v) for v in traffic_class.variables
     )
-    return replace(made, variables=variables)
+    return replace(traffic_class, variables=variables)
 
 
-def traffic_name(made: TrafficClass) -> str:
+def traffic_name(traffic_class: TrafficClass) -> str:
     """A class in words."""
-    return f"{made.role.value} ({made.name})"
+    return f"{traffic_class.role.value} ({traffic_class.name})"
 
 
 def _size(variable: Variable) -> int:

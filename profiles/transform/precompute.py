@@ -54,7 +54,7 @@ def with_rows(streams: StreamSet, rows: int) -> StreamSet:
 
 def period(stream: Stream) -> int | None:
     """Frames after which a stream begins again; None: it draws pseudorandom numbers."""
-    found = 1
+    multiple = 1
     for variable in stream.trex["vm"]["instructions"]:
         if variable["type"] != "flow_var":
             continue
@@ -67,8 +67,8 @@ def period(stream: Stream) -> int | None:
         else:
             span = int(variable["max_value"]) - int(variable["min_value"]) + 1
             span += -span % step  # the server rounds ranges up to the step
-        found = math.lcm(found, span // math.gcd(span, step))
-    return found
+        multiple = math.lcm(multiple, span // math.gcd(span, step))
+    return multiple
 
 
 def _exactly_listed(stream: Stream) -> Stream:
@@ -84,11 +84,11 @@ def _exactly_listed(stream: Stream) -> Stream:
 def _listed(stream: Stream, rows: int) -> Stream:
     if not stream.trex["vm"]["instructions"]:
         return stream
-    found, lists = in_lists(
+    listed, lists = in_lists(
         stream, Expander(stream).frames(0, rows), list_of, "use the plain program (rows: 0)"
     )
     text = f"rows: {rows} ready frames in {lists} lists, then from the start again"
-    return replace(found, notes=(*stream.notes, text))
+    return replace(listed, notes=(*stream.notes, text))
 
 
 def in_lists(
@@ -135,7 +135,7 @@ def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
     A window costs one variable and one write whatever its size, so each reaches as far as eight
     octets; it is no larger than what it has to cover, and stays within the frame.
     """
-    found = []
+    spans = []
     at = 0
     while at < len(changing):
         first = changing[at]
@@ -144,9 +144,9 @@ def pieces(changing: list[int], length: int) -> list[tuple[int, int]]:
             end += 1
         span = changing[end - 1] - first + 1
         size = next(s for s in SIZES if s >= span)
-        found.append((min(first, length - size), size))
+        spans.append((min(first, length - size), size))
         at = end
-    return found
+    return spans
 
 
 def list_of(frames: U8, at: int, size: int) -> ins.Instruction:

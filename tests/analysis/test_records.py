@@ -8,7 +8,8 @@ import pytest
 import v6t.analysis.presentation
 from v6t.analysis.presentation import Presentation, Presentations
 from v6t.analysis.records.base import RateRecord, Record
-from v6t.core.benchmarks.registry import names, presentations, results_schema
+from v6t.core.benchmarks.kinds import names
+from v6t.core.benchmarks.registry import presentations, results_schema
 
 ANALYSIS = Path(v6t.analysis.presentation.__file__).parent
 UNITS = {

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from v6t.core.benchmarks import registry
+from v6t.core.benchmarks import kinds
 from v6t.core.config.settings import saved_run
 from v6t.profiles.errors import UsageError
 
@@ -69,7 +69,7 @@ def test_a_wrong_value_in_the_former_place_is_told_with_its_line(old, new, tmp_p
 
 
 def test_a_flag_stands_for_the_settings_of_what_is_measured():
-    assert registry.flags()["--rate"] == ["latency.rate_fps", "delay_variation.rate_fps"]
+    assert kinds.flags()["--rate"] == ["latency.rate_fps", "delay_variation.rate_fps"]
     done = v6t(*SIM, "--measure", "pdv", "--rate", "2000", "--dry-run", "--json")
     assert done.status == 0, done.err
     refused = v6t(*SIM, "--rate", "2000", "--dry-run")
@@ -91,7 +91,7 @@ def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
         assert "'clashing' of odd-bench stand below procedure.latency" in said
         assert "'latency' of v6t" in said
         assert v6t_process(*SIM, "--measure", "latency", "--dry-run").status == 0
-        rows = {row.name: row for row in registry.listing()}
+        rows = {row.name: row for row in kinds.listing()}
         assert rows["latency"].kind is not None
         assert "odd-bench" in rows["clashing"].error
     finally:

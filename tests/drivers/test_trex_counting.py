@@ -415,7 +415,7 @@ def test_the_sampling_filter_keeps_about_what_is_wanted(frames):
 @pytest.mark.parametrize("frames", [100, 29_999, 60_000, 10**6, 10**8])
 def test_neighbours_are_captured_in_whole_runs(frames):
     pattern = counting.neighbours_filter(frames, samples.IPDV_FRAMES)
-    kept = samples._kept(frames, frames) if frames <= 10**6 else None
+    kept = samples._passing(frames, frames) if frames <= 10**6 else None
     if kept is not None:
         assert kept.sum() <= 2 * samples.IPDV_FRAMES + 512
         assert kept.sum() == frames or kept.sum() > samples.IPDV_FRAMES // 2

@@ -253,11 +253,11 @@ def test_what_cannot_be_is_refused_with_the_limits_name(most, needs, limit):
 def test_what_can_be_is_planned_with_its_memory():
     tables.check(1 << 24, frozenset({"tags", "every-frame"}))
     tables.check(688_128, frozenset({"frame-timeout"}))
-    assert list(tables.said(500_000, frozenset({"tags"}))) == []
-    delays, memory = tables.said(4_000_000, frozenset({"tags"}))
+    assert list(tables.notes(500_000, frozenset({"tags"}))) == []
+    delays, memory = tables.notes(4_000_000, frozenset({"tags"}))
     assert "688,128 of 4,000,000" in delays
     assert "GiB of its server's memory" in memory
-    assert len(list(tables.said(4_000_000, frozenset()))) == 1
+    assert len(list(tables.notes(4_000_000, frozenset()))) == 1
 
 
 WIDE = {

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.plugins.customer_edge.plugins import (
-    LwB4,
-    LwB4Params,
-    MapECe,
-    MapECeParams,
-    MapTCe,
-    MapTCeParams,
-)
+from v6t.plugins.customer_edge.params import LwB4Params, MapECeParams, MapTCeParams
+from v6t.plugins.customer_edge.plugins import LwB4, MapECe, MapTCe
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.map.mape_params import MapEParams
 from v6t.plugins.map.mapt_br import MapTBorderRelay

@@ -305,7 +305,7 @@ def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
     prepared = Prepared(tester, asked)
     assert prepared(trial).directions["reverse"].total("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
-    assert prepared.found({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
+    assert prepared.finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
     with pytest.raises(PhaseOneFailed, match="failed 4 times: 999 of 1000"):
         Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked)(trial)
     assert Prepared(door(phase_one_loss=1, phase_one_loss_trials=4), asked, 4)(trial).connections

@@ -74,34 +74,34 @@ class Chain(WithoutCommands):
                 raise UsageError(
                     f"there is no part '{name}' in this chain", "parts: " + ", ".join(names)
                 )
-        found = []
-        for given in listed:
-            chosen = self.options.parts.get(given["name"], PartOptions())
-            name = chosen.driver or given["driver"]
+        parts = []
+        for entry in listed:
+            chosen = self.options.parts.get(entry["name"], PartOptions())
+            name = chosen.driver or entry["driver"]
             if name == self.name:
                 raise UsageError("a part of a chain is no chain", "name the driver of one device")
-            if not driver_type(name).configures and not given["reference"]:
+            if not driver_type(name).configures and not entry["reference"]:
                 raise UsageError(
-                    f"there is no reference translation for the part '{given['name']}'",
+                    f"there is no reference translation for the part '{entry['name']}'",
                     "it keeps connections: leave out its driver, or name another",
                 )
             if not driver_type(name).configures and chosen.options:
-                raise UsageError(f"the reference translation of '{given['name']}' has no options")
-            own = given["options"] if name == given["driver"] else {}
+                raise UsageError(f"the reference translation of '{entry['name']}' has no options")
+            own = entry["options"] if name == entry["driver"] else {}
             turned = intent.links.turned
             driver = make_driver(name, {**own, **chosen.options}, turned=turned)
-            driver.check_technology(given["technology"])
-            found.append(
+            driver.check_technology(entry["technology"])
+            parts.append(
                 Part(
-                    given["name"],
-                    given["device"],
-                    given["stateful"],
-                    _intent(given, intent.settings.get("sessions"), turned=turned),
+                    entry["name"],
+                    entry["device"],
+                    entry["stateful"],
+                    _intent(entry, intent.settings.get("sessions"), turned=turned),
                     driver,
-                    given["to_ipv4"],
+                    entry["to_ipv4"],
                 )
             )
-        return tuple(found)
+        return tuple(parts)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """The plans of all parts, to be shown; each is carried out on its own part."""
@@ -126,8 +126,8 @@ class Chain(WithoutCommands):
 
     def timeout_s(self, intent: Intent) -> float | None:
         """The shortest of the parts that keep connections (DD-05)."""
-        found = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
-        return min((limit for limit in found if limit is not None), default=None)
+        timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
+        return min((limit for limit in timeouts if limit is not None), default=None)
 
     def check_intent(self, intent: Intent) -> None:
         """The parts, too."""
@@ -157,18 +157,18 @@ class Chain(WithoutCommands):
         ]
         in_lab = any(ssh is not None and ssh.lab for _, ssh in ways)
         driven = []
-        for part, given in ways:
-            if given is None and in_lab:
+        for part, own_transport in ways:
+            if own_transport is None and in_lab:
                 continue
             ssh = reached(
-                given,
+                own_transport,
                 f"the part '{part.name}' of the {part.device}",
                 f"dut.options.parts.{part.name}.driver and its options.ssh.host",
             )
             transport = reach(ssh)
             if transport is not None:
-                kept = _kept(keep, part)
-                session = Session(part.driver, transport, part.intent, kept, say, again)
+                part_keep = _part_directory(keep, part)
+                session = Session(part.driver, transport, part.intent, part_keep, say, again)
                 driven.append(Driven(part, session))
         return ChainSession(self.name, driven) if driven else None
 
@@ -185,27 +185,29 @@ class Chain(WithoutCommands):
     ) -> LabChain:
         """All parts in namespaces of the lab."""
         known = {part.name: part for part in translation.parts}
-        made = []
+        lab_parts = []
         for part in self.parts(intent):
             if part.driver.configures:
-                device: LabDevice = LabDut(part.driver, part.intent, _kept(keep, part), say)
+                device: LabDevice = LabDut(
+                    part.driver, part.intent, _part_directory(keep, part), say
+                )
             else:
                 own = known[part.name]
                 octets = frame_octets(part.intent.links)
                 turned = own.turned != intent.links.turned
                 device = ReferenceDevice(own.reference, octets, turned=turned)
-            made.append(LabPart(part, device))
-        return LabChain(self.name, made, turned=intent.links.turned)
+            lab_parts.append(LabPart(part, device))
+        return LabChain(self.name, lab_parts, turned=intent.links.turned)
 
 
-def _kept(keep: Path | None, part: Part) -> Path | None:
+def _part_directory(keep: Path | None, part: Part) -> Path | None:
     return None if keep is None else keep / part.name
 
 
-def _intent(given: Mapping[str, Any], sessions: int | None, *, turned: bool) -> DutIntent:
-    settings = dict(given["settings"])
-    if given["stateful"] and sessions:
+def _intent(entry: Mapping[str, Any], sessions: int | None, *, turned: bool) -> DutIntent:
+    settings = dict(entry["settings"])
+    if entry["stateful"] and sessions:
         settings["sessions"] = sessions
-    left, right = (Link(**given["links"][side]) for side in ("left", "right"))
+    left, right = (Link(**entry["links"][side]) for side in ("left", "right"))
     links = Links(left, right, turned)
-    return DutIntent(given["technology"], settings, links, given["left"], given["right"])
+    return DutIntent(entry["technology"], settings, links, entry["left"], entry["right"])

@@ -46,8 +46,8 @@ class ChainOracle(OracleAround):
         out, length = answer.frames.copy(), answer.length.copy()
         for size in distinct(length[length > 0]):
             rows = np.flatnonzero(length == size)
-            made, alive = self._changed(direction, out[rows, :size])
-            out[rows, :size] = made
+            changed, alive = self._changed(direction, out[rows, :size])
+            out[rows, :size] = changed
             length[rows[~alive]] = 0
         return ProfiledAnswer(out, length)
 

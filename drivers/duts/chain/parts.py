@@ -39,8 +39,8 @@ def further_hops(parts: tuple[Part, ...]) -> int:
 
 def df_after(parts: tuple[Part, ...], direction: Direction) -> str:
     """Don't Fragment after the last translator from IPv6 to IPv4 on the way through the parts."""
-    said = "reference"
+    df = "reference"
     for part in parts:
         if part.to_ipv4 == direction:
-            said = part.driver.profile(part.intent).df
-    return said
+            df = part.driver.profile(part.intent).df
+    return df

@@ -117,16 +117,16 @@ class ChainSession:
 
     def restore(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Put all back, the rightmost first."""
-        told: list[str] = []
+        reports: list[str] = []
         each = (d.session.restore for d in reversed(self.driven))
-        _all([partial(one, forget=forget, by_script=by_script) for one in each], told)
-        return told
+        _all([partial(one, forget=forget, by_script=by_script) for one in each], reports)
+        return reports
 
     def status(self) -> dict[str, Any]:
         """Of the leftmost part that is configured; ``parts`` has all."""
-        found = {d.part.name: d.session.status() for d in self.driven}
-        first: Mapping[str, Any] = next(iter(found.values()), {})
-        return {**first, "device": self.name, "parts": found}
+        statuses = {d.part.name: d.session.status() for d in self.driven}
+        first: Mapping[str, Any] = next(iter(statuses.values()), {})
+        return {**first, "device": self.name, "parts": statuses}
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest."""
@@ -176,18 +176,20 @@ class ChainState:
 
     def sessions(self) -> int | None:
         """Of the stateful part."""
-        found = [s.sessions() for s in self._counted]
-        counted = [n for n in found if n is not None]
+        counts = [s.sessions() for s in self._counted]
+        counted = [n for n in counts if n is not None]
         return sum(counted) if counted else None
 
 
-def _all(actions: Sequence[Callable[[], list[str] | None]], told: list[str] | None = None) -> None:
+def _all(
+    actions: Sequence[Callable[[], list[str] | None]], reports: list[str] | None = None
+) -> None:
     """Do all, then raise the first error."""
     first: V6tError | None = None
-    said = [] if told is None else told
+    lines = [] if reports is None else reports
     for action in actions:
         try:
-            said += action() or []
+            lines += action() or []
         except V6tError as exc:
             first = first or exc
     if first is not None:

@@ -19,7 +19,7 @@ class LabPart:
     """One part and what stands for it."""
 
     part: Part
-    made: LabDevice
+    device: LabDevice
 
 
 class LabChain(LabDevice):
@@ -41,14 +41,14 @@ class LabChain(LabDevice):
 
     def namespaces(self) -> list[int | None]:
         """One for each part."""
-        return [pid for each in self._cabled for pid in each.made.namespaces()]
+        return [pid for each in self._cabled for pid in each.device.namespaces()]
 
     def start(self, lab: Lab) -> None:
         """Start and configure all parts."""
         for each in self._parts:
-            each.made.prepare()
+            each.device.prepare()
         for each, holder in zip(self._cabled, lab.devices, strict=True):
-            each.made.start_in(holder.pid)
+            each.device.start_in(holder.pid)
 
     def start_in(self, pid: int) -> None:
         """Parts have namespaces of their own."""
@@ -57,22 +57,22 @@ class LabChain(LabDevice):
     @property
     def session(self) -> ChainSession | None:
         """The parts that are driven; None before they stand."""
-        standing = [(each.part, each.made.session) for each in self._parts]
-        driven = [Driven(part, made) for part, made in standing if isinstance(made, Session)]
+        standing = [(each.part, each.device.session) for each in self._parts]
+        driven = [Driven(part, device) for part, device in standing if isinstance(device, Session)]
         return ChainSession(self._kind, driven) if driven else None
 
     def check(self) -> None:
         """See the base class."""
         for each in self._parts:
-            each.made.check()
+            each.device.check()
 
     def look(self) -> list[str]:
         """See the base class."""
-        return [f"{p.part.name}: {line}" for p in self._parts for line in p.made.look()]
+        return [f"{p.part.name}: {line}" for p in self._parts for line in p.device.look()]
 
     def report(self) -> dict[str, Any]:
         """Counters of each part by its name."""
-        return {each.part.name: each.made.report() for each in self._parts}
+        return {each.part.name: each.device.report() for each in self._parts}
 
     def describe(self) -> dict[str, Any]:
         """Facts for the manifest, with the counters of each part as they stand (DD-04)."""
@@ -80,8 +80,8 @@ class LabChain(LabDevice):
             each.part.name: {
                 "belongs_to": each.part.device,
                 "stateful": each.part.stateful,
-                **each.made.describe(),
-                "counters": _counters(each.made),
+                **each.device.describe(),
+                "counters": _counters(each.device),
             }
             for each in self._parts
         }
@@ -92,16 +92,16 @@ class LabChain(LabDevice):
         first: V6tError | None = None
         for each in reversed(self._parts):
             try:
-                each.made.close()
+                each.device.close()
             except V6tError as exc:
                 first = first or exc
         if first is not None:
             raise first
 
 
-def _counters(made: LabDevice) -> dict[str, Any]:
+def _counters(device: LabDevice) -> dict[str, Any]:
     """Its own; nothing of a part that is gone."""
     try:
-        return made.report()
+        return device.report()
     except V6tError:
         return {}

@@ -36,8 +36,8 @@ def other_side(side: str) -> str:
 
 def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
     """Networks of an IP version that a side's routes lead to."""
-    found = [ip_network(net) for net in getattr(intent, side).get("routes", {})]
-    return [net for net in found if net.version == version]
+    networks = [ip_network(net) for net in getattr(intent, side).get("routes", {})]
+    return [net for net in networks if net.version == version]
 
 
 def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:

@@ -34,8 +34,8 @@ class CheckText(StrictModel):
 
     @model_validator(mode="after")
     def _one(self) -> CheckText:
-        given = [v for v in (self.contains, self.equals, self.matches) if v is not None]
-        if len(given) != 1:
+        criteria = [v for v in (self.contains, self.equals, self.matches) if v is not None]
+        if len(criteria) != 1:
             raise ValueError("give one of contains, equals and matches")
         if self.matches is not None:
             try:
@@ -143,9 +143,9 @@ class Command(LinuxDriver):
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
-        found = {**super().survey(), "version": self.options.version_command}
-        kept = ("boot", "user", "version", "client")
-        return found if self.options.base else {k: found[k] for k in kept}
+        commands = {**super().survey(), "version": self.options.version_command}
+        names = ("boot", "user", "version", "client")
+        return commands if self.options.base else {k: commands[k] for k in names}
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         """See the base class."""
@@ -200,10 +200,10 @@ class Command(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and interfaces where they are Linux's, then the user's."""
-        found = dict(super().telemetry(intent)) if self.options.base else {}
+        readings = dict(super().telemetry(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
-            found[name] = Reading(self._line(intent, text), partial(numbers, name))
-        return found
+            readings[name] = Reading(self._line(intent, text), partial(numbers, name))
+        return readings
 
     def _step(self, intent: Intent, step: StepText) -> Step:
         return Step(
@@ -235,11 +235,11 @@ class Command(LinuxDriver):
 
 def numbers(name: str, text: str) -> Mapping[str, float]:
     """A number, or ``name=number`` words."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for word in text.split():
         key, equal, value = word.partition("=")
         try:
-            found[key if equal else name] = float(value if equal else word)
+            values[key if equal else name] = float(value if equal else word)
         except ValueError:
             continue
-    return found
+    return values

@@ -64,18 +64,18 @@ class Jool(LinuxDriver):
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
-        found = dict(super().survey())
-        found["programs"] = found["programs"].replace(
+        commands = dict(super().survey())
+        commands["programs"] = commands["programs"].replace(
             " ethtool", f" ethtool {' '.join(PROGRAMS)}", 1
         )
         for program in sorted(PROGRAMS):
-            found[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
-        return found
+            commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
+        return commands
 
     def read_version(self, text: str) -> str:
         """``4.1.9`` or ``4.1.9.0``, by module and by program; they must agree."""
-        found = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
-        plain = {re.sub(r"\.0$", "", v) for v in found}
+        versions = re.findall(r"\d+\.\d+\.\d+(?:[.-]\w+)?", text)
+        plain = {re.sub(r"\.0$", "", v) for v in versions}
         if len(plain) > 1:
             raise DutError(
                 f"Jool's module and program differ: {' and '.join(sorted(plain))}",
@@ -239,12 +239,12 @@ def program_of(intent: Intent) -> str:
 
 def statistics(text: str) -> Mapping[str, float]:
     """``stats display --csv --no-headers``: value by name."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     for line in text.splitlines():
         name, comma, value = line.strip().partition(",")
         if comma and name.startswith("JSTAT_") and value.strip().isdigit():
-            found[name] = float(value)
-    return found
+            counters[name] = float(value)
+    return counters
 
 
 def _rule(rule: Rule) -> str:

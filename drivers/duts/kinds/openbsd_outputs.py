@@ -33,8 +33,8 @@ def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]
 
 def way_back(client: str, text: str) -> str:
     """``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
-    said = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
-    to, mask, port = (said.get(k, "") for k in ("destination", "mask", "interface"))
+    route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
+    to, mask, port = (route.get(k, "") for k in ("destination", "mask", "interface"))
     if not to or not port:
         return ""
     if to != "default":
@@ -46,21 +46,21 @@ def way_back(client: str, text: str) -> str:
 
 def info(text: str) -> Mapping[str, float]:
     """``pfctl -si``: states, and reasons for loss."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     names = {"current entries": "sessions", "memory": "memory", "state-limit": "state_limit",
              "congestion": "congestion", "state-mismatch": "state_mismatch",
              "translate": "translate"}  # fmt: skip
     for line in text.splitlines():
         match = re.match(r"\s+([a-z][a-z -]*?)\s{2,}(\d+)", line)
         if match and match.group(1) in names:
-            found[names[match.group(1)]] = float(match.group(2))
-    return found
+            counters[names[match.group(1)]] = float(match.group(2))
+    return counters
 
 
 def limits(text: str) -> Mapping[str, float]:
     """``pfctl -sm``: what the table of states holds."""
-    found = re.search(r"^states\s+hard limit\s+(\d+)", text, re.MULTILINE)
-    return {"states": float(found.group(1))} if found else {}
+    match = re.search(r"^states\s+hard limit\s+(\d+)", text, re.MULTILINE)
+    return {"states": float(match.group(1))} if match else {}
 
 
 def cpu(text: str) -> Mapping[str, float]:
@@ -93,7 +93,7 @@ def rules(text: str, tables: str) -> list[str]:
     own = re.split(r"^Loading anchor ", text, maxsplit=1, flags=re.MULTILINE)[0]
     lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in own.splitlines())
     return [
-        AUTOMATIC.sub(lambda found: held.get(found.group(), "<a table>"), line)
+        AUTOMATIC.sub(lambda match: held.get(match.group(), "<a table>"), line)
         for line in lines
         if line.split(" ")[0] in ("pass", "block", "match", "anchor")
     ]
@@ -101,10 +101,10 @@ def rules(text: str, tables: str) -> list[str]:
 
 def listed(net: str) -> str:
     """How ``route -n show`` begins the line of a network: IPv4 without trailing zeros."""
-    found = ip_network(net)
-    if found.prefixlen == found.max_prefixlen:
-        return str(found.network_address)
-    if found.version == 6:
-        return str(found)
-    kept = max(1, -(-found.prefixlen // 8))
-    return ".".join(str(found.network_address).split(".")[:kept]) + f"/{found.prefixlen}"
+    network = ip_network(net)
+    if network.prefixlen == network.max_prefixlen:
+        return str(network.network_address)
+    if network.version == 6:
+        return str(network)
+    octets = max(1, -(-network.prefixlen // 8))
+    return ".".join(str(network.network_address).split(".")[:octets]) + f"/{network.prefixlen}"

@@ -147,10 +147,10 @@ class OpenBsdPf(Driver):
         """See the base class."""
         steps = [_forwarding()]
         for side in ("left", "right"):
-            told = getattr(intent, side)
+            side_intent = getattr(intent, side)
             if self.options.neighbours == "resolved":
-                told = {**told, "neighbours": {}}
-            steps += _side(told, getattr(self.options, side))
+                side_intent = {**side_intent, "neighbours": {}}
+            steps += _side(side_intent, getattr(self.options, side))
         flush: tuple[Step, ...] = ()
         notes = ["PF hashes receive queues by addresses only: many addresses for many cores"]
         if not isinstance(settings_of(intent), Nat):
@@ -169,10 +169,10 @@ class OpenBsdPf(Driver):
         each = states_of_one(intent)
 
         def connections(text: str) -> Mapping[str, float]:
-            found = dict(info(text))
-            if "sessions" in found:
-                found["sessions"] //= each
-            return found
+            counters = dict(info(text))
+            if "sessions" in counters:
+                counters["sessions"] //= each
+            return counters
 
         return Reading("pfctl -si", connections)
 

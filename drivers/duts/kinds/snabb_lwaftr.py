@@ -50,23 +50,23 @@ class SnabbLwAftr(LinuxDriver):
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
-        found = dict(super().survey())
-        found["version"] = f"{self.options.program} --version | head -1"
-        found["pci"] = (
+        commands = dict(super().survey())
+        commands["version"] = f"{self.options.program} --version | head -1"
+        commands["pci"] = (
             "for d in /sys/class/net/*; do "
             'echo "${d##*/} $(readlink -f $d/device | sed s:.*/::)"; done'
         )
-        return found
+        return commands
 
     def read_version(self, text: str) -> str:
         """``Snabb version 2024.08``; no text: there is no Snabb."""
-        found = re.search(r"\d{4}\.\d{2}[.\w]*", text)
-        if not found:
+        match = re.search(r"\d{4}\.\d{2}[.\w]*", text)
+        if not match:
             raise DutError(
                 f"the device has no Snabb: '{self.options.program} --version' says nothing",
                 "set dut.options.program to where it is",
             )
-        return found.group()
+        return match.group()
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Interfaces by name or by PCI address; never those that are not to be touched."""
@@ -196,13 +196,13 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
 
 def state(text: str) -> Mapping[str, float]:
     """Counters of ``/softwire-state``: those that count packets."""
-    found = re.findall(r"((?:drop|in|out)-[\w-]*packets)\s+(\d+);", text)
-    return {name: float(value) for name, value in found}
+    counters = re.findall(r"((?:drop|in|out)-[\w-]*packets)\s+(\d+);", text)
+    return {name: float(value) for name, value in counters}
 
 
 def _address(side: Mapping[str, object], version: int) -> str:
-    given: object = side.get("addresses", ())
-    texts = [str(a) for a in given] if isinstance(given, (list, tuple)) else []
+    addresses: object = side.get("addresses", ())
+    texts = [str(a) for a in addresses] if isinstance(addresses, (list, tuple)) else []
     for text in texts:
         if ip_interface(text).version == version:
             return str(ip_interface(text).ip)

@@ -53,13 +53,13 @@ def main() -> None:
     if bound:
         netns.die_with(os.getppid())
     netns.unshare(netns.CLONE_NEWNET | netns.CLONE_NEWNS | _CLONE_NEWPID)
-    told, tell = os.pipe()
+    reader, tell = os.pipe()
     child = os.fork()
     if child:
         os.write(tell, f"{child}\n".encode())
         _, status = os.waitpid(child, 0)
         sys.exit(os.waitstatus_to_exitcode(status) != 0)
-    _init(os.read(told, 32))
+    _init(os.read(reader, 32))
 
 
 def _init(outer_pid: bytes) -> None:

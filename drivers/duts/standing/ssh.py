@@ -70,9 +70,9 @@ class LabSsh:
     def start(self) -> int:
         """Find or make it; the id of a process in its namespaces."""
         self.place.mkdir(mode=0o700, exist_ok=True)
-        found = self.running()
-        if found:
-            self._pid = found
+        pid = self.running()
+        if pid:
+            self._pid = pid
         else:
             self._keys()
             _, self._pid = host.start(persistent=True)
@@ -141,9 +141,9 @@ class LabSsh:
         if done.status:
             raise EnvironmentLacking(f"the lab's sshd does not start: {done.words}")
         for _ in range(100):
-            found = self._connect_now()
-            if found is not None:
-                found.close()
+            connection = self._connect_now()
+            if connection is not None:
+                connection.close()
                 return
             time.sleep(0.05)
         raise EnvironmentLacking("the lab's sshd does not listen")
@@ -183,22 +183,22 @@ def connect_in(pid: int, host: str, port: int) -> socket.socket:
     Raises:
         OSError: no namespace, nobody listens.
     """
-    found: list[socket.socket | OSError] = []
+    results: list[socket.socket | OSError] = []
 
     def work() -> None:
         try:
             netns.enter(pid)
-            found.append(socket.create_connection((host, port), timeout=5))
+            results.append(socket.create_connection((host, port), timeout=5))
         except OSError as exc:
-            found.append(exc)
+            results.append(exc)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    if isinstance(found[0], OSError):
-        raise found[0]
-    found[0].setblocking(False)
-    return found[0]
+    if isinstance(results[0], OSError):
+        raise results[0]
+    results[0].setblocking(False)
+    return results[0]
 
 
 def began(pid: int) -> str:

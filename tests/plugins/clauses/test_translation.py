@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from v6t.plugins.base import Technology
 from v6t.plugins.clauses.translation import Translation
-from v6t.plugins.customer_edge.plugins import MapTCe, MapTCeParams
+from v6t.plugins.customer_edge.params import MapTCeParams
+from v6t.plugins.customer_edge.plugins import MapTCe
 from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.siit.clat import Clat, ClatParams
 from v6t.plugins.siit.siit import Siit, SiitParams

@@ -48,8 +48,8 @@ class LinuxDriver(Driver):
     def timeout_s(self, intent: Intent) -> float | None:
         """Of UDP connections: what the technology wants, or the option, or the kernel's own."""
         settings = settings_of(intent)
-        told = settings.udp_timeout_s if isinstance(settings, Nat) else 0
-        return float(told or self.options.timeout_s or OWN_TIMEOUT_S)
+        timeout_s = settings.udp_timeout_s if isinstance(settings, Nat) else 0
+        return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
 
     def survey(self) -> Mapping[str, str]:
         """See the base class."""
@@ -65,13 +65,13 @@ class LinuxDriver(Driver):
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         """See the base class."""
-        found = linux_facts(sections, self.read_version(sections.get("version", "")))
+        facts = linux_facts(sections, self.read_version(sections.get("version", "")))
         for program, package in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
-            if program not in found.programs:
+            if program not in facts.programs:
                 raise DutError(
                     f"the device lacks the program {program}", f"apt-get install {package}"
                 )
-        return found
+        return facts
 
     def read_version(self, text: str) -> str:
         """The version out of its section."""
@@ -227,18 +227,18 @@ def _side(side: Mapping[str, Any], port: str, mode: str) -> list[Step]:
 
 def _gateways(entries: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """One neighbour per IP version, and routes through it to the others (GEN-27)."""
-    kept: dict[str, str] = {}
+    gateways: dict[str, str] = {}
     ways: dict[str, str] = {}
     for version in (4, 6):
         hosts: list[Any] = [h for a in entries if (h := ip_address(a)).version == version]
         if not hosts:
             continue
         first = str(hosts[0])
-        kept[first] = entries[first]
+        gateways[first] = entries[first]
         singles: list[Any] = [ip_network(h) for h in hosts[1:]]
         others = collapse_addresses(singles)
         ways.update({str(net): first for net in others})
-    return kept, ways
+    return gateways, ways
 
 
 def _vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:

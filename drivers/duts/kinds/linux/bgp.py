@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import up, write_file
 from v6t.drivers.duts.plan import Change, Step, Was, contains
 from v6t.profiles.errors import DutError
@@ -47,16 +47,16 @@ def steps(
         + f"protocol bgp neighbour {{\n  {_session(SPEAKER, ROUTER)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
-    made = [up("lo", "the speaker is reached over it")]
+    all_steps = [up("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
-        made += _running(state_dir, role, number, family, text)
+        all_steps += _running(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"
     session = f"{ASKED} -s {state_dir}/bgp-speaker.ctl show protocols neighbour"
     stands = (
         f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
         f"sleep 0.1; done; {session}"
     )
-    made.append(Step("true", "the session of both", check=contains(stands, "Established")))
+    all_steps.append(Step("true", "the session of both", check=contains(stands, "Established")))
     say = f"{ASKED} -s {state_dir}/bgp-speaker.ctl"
     seen = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
     one, other = ways
@@ -78,7 +78,7 @@ def steps(
         added=seen[one],
         changed=seen[other],
     )
-    return made, change
+    return all_steps, change
 
 
 def _session(own: tuple[str, int], other: tuple[str, int]) -> str:
@@ -100,6 +100,6 @@ def _running(state_dir: str, role: str, number: int, family: str, text: str) -> 
             undo=f"( {stop(pid, DAEMON)} ) && rm -f {socket}",
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(f"cat /proc/$(cat {pid})/comm", DAEMON),
+            check=runs(pid, DAEMON),
         ),
     ]

@@ -125,8 +125,8 @@ def _networks(side: Mapping[str, Any], version: int) -> list[Any]:
     """Of the hosts behind one side, and of its background."""
     beside = side.get("background", {}).get("addresses", ())
     texts = [ip_interface(text).network for text in (*side["addresses"], *beside)]
-    found: Any = [*texts, *(ip_network(text) for text in side["routes"])]
-    return list(collapse_addresses([net for net in found if net.version == version]))
+    networks: Any = [*texts, *(ip_network(text) for text in side["routes"])]
+    return list(collapse_addresses([net for net in networks if net.version == version]))
 
 
 _ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
@@ -136,17 +136,17 @@ def _normal(text: str) -> str:
     """Rules as nftables lists them and as they were written, alike: addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESSES.sub(
-        lambda found: f"{found[1]} {_set(_read((found[2] or found[3]).split(', ')))}", plain
+        lambda match: f"{match[1]} {_set(_read((match[2] or match[3]).split(', ')))}", plain
     )
 
 
 def _read(texts: list[str]) -> list[Any]:
     """Addresses, networks and ranges; neighbouring ones become one."""
-    found: list[Any] = []
+    networks: list[Any] = []
     for text in texts:
         low, dash, high = text.partition("-")
         if dash:
-            found += summarize_address_range(ip_address(low), ip_address(high))
+            networks += summarize_address_range(ip_address(low), ip_address(high))
         else:
-            found.append(ip_network(text.strip()))
-    return list(collapse_addresses(found))
+            networks.append(ip_network(text.strip()))
+    return list(collapse_addresses(networks))

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from v6t.drivers.duts.plan import Check, contains
+
+
+def runs(pid_file: str, name: str) -> Check:
+    """Our process of this name is there: a daemon's child may write its file after its parent ended."""
+    reads = f"cat /proc/$(cat {pid_file})/comm"
+    return contains(
+        f"n=0; until {reads} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 50 ] || break; sleep 0.1; "
+        f"done; {reads}",
+        name,
+    )
+
 
 def stop(pid_file: str, name: str) -> str:
     """Shell line that ends our process of this name, and no other."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.process import stop
+from v6t.drivers.duts.kinds.linux.process import runs, stop
 from v6t.drivers.duts.kinds.linux.steps import directory, write_file
-from v6t.drivers.duts.plan import Check, Step, Was, contains, equals
+from v6t.drivers.duts.plan import Check, Step, Was, equals
 from v6t.profiles.errors import DutError
 
 AGENT, CLIENT = "snmpd", "snmpget"
@@ -48,6 +48,6 @@ def steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
             undo=stop(pid, AGENT),
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(f"cat /proc/$(cat {pid})/comm", AGENT),
+            check=runs(pid, AGENT),
         ),
     ], query

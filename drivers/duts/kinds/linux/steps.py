@@ -35,24 +35,24 @@ def sysctl(values: Mapping[str, str | int], why: str, also: str = "") -> Step:
 
 def address(text: str, port: str) -> Step:
     """One address, without duplicate address detection."""
-    given = ip_interface(text)
-    nodad = " nodad" if given.version == 6 else ""
-    show = f"ip -o -{given.version} addr show dev {port} to {given.ip}/{given.max_prefixlen}"
+    interface = ip_interface(text)
+    nodad = " nodad" if interface.version == 6 else ""
+    show = f"ip -o -{interface.version} addr show dev {port} to {interface.ip}/{interface.max_prefixlen}"
 
     def checker(output: str) -> str | None:
-        if f" {given.with_prefixlen} " not in output:
+        if f" {interface.with_prefixlen} " not in output:
             return f"{text} is not on {port}; it says {shown(output)}"
         bad = [w for w in ("tentative", "dadfailed") if w in output]
         return f"{text} is {bad[0]}" if bad else None
 
     return Step(
-        f"ip -{given.version} addr replace {given.with_prefixlen} dev {port}{nodad}",
+        f"ip -{interface.version} addr replace {interface.with_prefixlen} dev {port}{nodad}",
         f"the device's address on {port}",
-        undo=f"ip -{given.version} addr del {given.with_prefixlen} dev {port}",
+        undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",
         before=f"{show} || true",  # an interface of the plan's own is not there yet
         was=Was.THERE,
         gone=tuning.gone(port),
-        check=checked(show, checker, f"{given.with_prefixlen}, not tentative"),
+        check=checked(show, checker, f"{interface.with_prefixlen}, not tentative"),
     )
 
 
@@ -66,9 +66,9 @@ def neighbours(entries: Mapping[str, str], port: str) -> Step:
     show = f"ip neigh show dev {port} nud permanent"
 
     def checker(output: str) -> str | None:
-        found = {w[0]: w[2] for w in map(str.split, output.splitlines()) if len(w) > 3}
+        standing = {w[0]: w[2] for w in map(str.split, output.splitlines()) if len(w) > 3}
         for a, m in entries.items():
-            if found.get(str(ip_address(a)), "").lower() != m.lower():
+            if standing.get(str(ip_address(a)), "").lower() != m.lower():
                 return f"{a} is not a permanent neighbour with {m} on {port}"
         return None
 

@@ -27,7 +27,7 @@ def gone(name: str) -> str:
 
 def survey(options: LinuxOptions) -> dict[str, str]:
     """Commands that show processor, clock and interfaces, for the record (GEN-28)."""
-    found = {
+    commands = {
         "processor": "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1",
         "smt": f"cat {_CPU}/smt/active",
         "clock": f"cd {_CPU}; grep -H . cpu0/cpufreq/scaling_driver cpu0/cpufreq/scaling_governor "
@@ -39,16 +39,16 @@ def survey(options: LinuxOptions) -> dict[str, str]:
     }
     for side in ("left", "right"):
         name = getattr(options, side)
-        found[f"nic_{side}"] = f"ethtool -i {name}; cat /sys/class/net/{name}/device/numa_node"
-        found[f"offloads_{side}"] = (
+        commands[f"nic_{side}"] = f"ethtool -i {name}; cat /sys/class/net/{name}/device/numa_node"
+        commands[f"offloads_{side}"] = (
             f"ethtool -k {name} | grep -e ^generic- -e ^large- -e ^tcp- -e ^rx-checksumming "
             "-e ^tx-checksumming"
         )
-        found[f"queues_{side}"] = f"ethtool -l {name}"
-        found[f"rss_{side}"] = (
+        commands[f"queues_{side}"] = f"ethtool -l {name}"
+        commands[f"rss_{side}"] = (
             f"ethtool -n {name} rx-flow-hash udp4; ethtool -n {name} rx-flow-hash udp6"
         )
-    return found
+    return commands
 
 
 def steps(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
@@ -58,23 +58,23 @@ def steps(options: LinuxOptions, intent: Intent, facts: Facts) -> list[Step]:
         DutError: the program that does it is not there.
     """
     names = (options.left, options.right)
-    found: list[Step] = []
+    all_steps: list[Step] = []
     wanted = options.rss or options.queues
     if wanted and "ethtool" not in facts.programs:
         raise DutError("the device lacks the program ethtool", "apt-get install ethtool")
     if options.offloads == "off" and "ethtool" in facts.programs:
-        found += [_offloads(name) for name in names]
+        all_steps += [_offloads(name) for name in names]
     if options.queues:
-        found += [_queues(name, options.queues) for name in names]
+        all_steps += [_queues(name, options.queues) for name in names]
     if options.rss:
-        found += [_rss(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")]
+        all_steps += [_rss(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")]
     if options.rps:
-        found += [_rps(name, options.rps) for name in names]
+        all_steps += [_rps(name, options.rps) for name in names]
     if options.cores:
-        found.append(_cores(options.cores))
+        all_steps.append(_cores(options.cores))
     if options.governor or options.clock_khz:
-        found += _clock(options.governor, options.clock_khz)
-    return found
+        all_steps += _clock(options.governor, options.clock_khz)
+    return all_steps
 
 
 def _offloads(name: str) -> Step:
@@ -141,8 +141,8 @@ def _rps(name: str, mask: str) -> Step:
     plain = mask.replace(",", "").lstrip("0") or "0"
 
     def checker(output: str) -> str | None:
-        found = [line.replace(",", "").lstrip("0") or "0" for line in output.split()]
-        return None if found and set(found) == {plain} else f"masks are {shown(output)}"
+        masks = [line.replace(",", "").lstrip("0") or "0" for line in output.split()]
+        return None if masks and set(masks) == {plain} else f"masks are {shown(output)}"
 
     return Step(
         f"for q in {queues}; do echo {mask} >$q || exit 1; done",
@@ -178,13 +178,13 @@ def _cores(count: int) -> Step:
 
 
 def _clock(governor: str, khz: int) -> list[Step]:
-    found = []
+    all_steps = []
     wanted = [("scaling_governor", governor)] if governor else []
     if khz:
         wanted += [("scaling_max_freq", str(khz)), ("scaling_min_freq", str(khz))]
     for name, value in wanted:
         files = f"{_CPU}/cpu[0-9]*/cpufreq/{name}"
-        found.append(
+        all_steps.append(
             Step(
                 f"for f in {files}; do echo {value} >$f || exit 1; done",
                 f"clock of every core: {name}",
@@ -193,4 +193,4 @@ def _clock(governor: str, khz: int) -> list[Step]:
                 check=contains(f"cat {files} | sort -u", value),
             )
         )
-    return found
+    return all_steps

@@ -132,13 +132,13 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
         return [pool]
     clients = [host for net in pool.inside for host in ip_network(net)]
     of_each = (pool.high - pool.low + 1) // size
-    made = []
+    pools = []
     for number, client in enumerate(clients):
         at, low = number // of_each, pool.low + number % of_each * size
         if at >= len(pool.addresses):
             raise UsageError(f"there are no {len(clients)} blocks of {size} public ports")
-        made.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
-    return made
+        pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
+    return pools
 
 
 def sessions_wanted(options: ConntrackOptions, intent: Intent) -> int:
@@ -152,15 +152,15 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
     Raises:
         DutError: the table is too small, and this device cannot enlarge it.
     """
-    told, lives_s = Nat.of(intent).udp_timeout_s, options.udp_s(intent)
+    timeout_s, lives_s = Nat.of(intent).udp_timeout_s, options.udp_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:
         values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
     why = "connections live longer than any test: expiry would look like loss"
     if options.rfc_timers:
         why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
-    if told:
-        why = f"idle connections live for {told} s"
+    if timeout_s:
+        why = f"idle connections live for {timeout_s} s"
     steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
     wanted, room = sessions_wanted(options, intent), facts.number("conntrack_max")
     if wanted and (room is None or room < wanted * MARGIN):
@@ -183,8 +183,8 @@ def _hashsize(size: int) -> Step:
     file = "/sys/module/nf_conntrack/parameters/hashsize"
 
     def checker(output: str) -> str | None:
-        found = output.strip()
-        enough = found.isdigit() and int(found) >= size
+        hashsize = output.strip()
+        enough = hashsize.isdigit() and int(hashsize) >= size
         return None if enough else f"{shown(output)} buckets, {size} wanted"
 
     return Step(
@@ -261,12 +261,12 @@ def table(log: str = "") -> Reading:
 
 def conntrack_table(text: str) -> Mapping[str, float]:
     """Values of ``sysctl``, without ``net.netfilter.``."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for line in text.splitlines():
         name, equals, value = (part.strip() for part in line.partition("="))
         if equals and value.isdigit():
-            found[name.removeprefix("net.netfilter.")] = int(value)
-    return found
+            values[name.removeprefix("net.netfilter.")] = int(value)
+    return values
 
 
 def statistics() -> Reading:
@@ -276,12 +276,12 @@ def statistics() -> Reading:
 
 def conntrack_statistics(text: str) -> Mapping[str, float]:
     """Sums over all cores of ``conntrack -S``."""
-    found: dict[str, float] = {}
+    counters: dict[str, float] = {}
     for word in text.split():
         name, equals, value = word.partition("=")
         if equals and name in ("insert_failed", "drop", "early_drop") and value.isdigit():
-            found[name] = found.get(name, 0.0) + float(value)
-    return found
+            counters[name] = counters.get(name, 0.0) + float(value)
+    return counters
 
 
 def nft_table(rules: Sequence[str], family: str = "ip") -> str:

@@ -74,8 +74,8 @@ class TaygaNftables(Conntracked, siit.Tayga):
             f"dynamic-pool {inner}\ndata-dir {place}\n"
         )
         ways = {str(net): f"dev {siit.TUN}" for net in self.into(intent)}
-        given = nat.pool_of(intent, can=("udp_timeout_s",))
-        pool = nat.Pool((str(inner),), given.addresses, given.low, given.high)
+        public_pool = nat.pool_of(intent, can=("udp_timeout_s",))
+        pool = nat.Pool((str(inner),), public_pool.addresses, public_pool.low, public_pool.high)
         port = self.port(intent, "right")
         rules = nat.nft_table(nat.nft_rules(pool, port))
         return self.finish(

@@ -1,0 +1,42 @@
+"""The reference translation: what a device, or a part of one, emits."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from v6t.profiles.headerpolicy import HeaderPolicy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from v6t.profiles.model import Direction
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a correct device emits for a batch of frames.
+
+    Attributes:
+        frames: ``(n, longest)`` uint8, Ethernet header on, FCS off; row i answers input row i.
+        length: ``(n,)`` int32, octets of row i that count; 0 means "dropped".
+        reason: ``(n,)`` uint8, index into the plugin's ``drop_reasons`` (0: not dropped).
+    """
+
+    frames: NDArray[np.uint8]
+    length: NDArray[np.int32]
+    reason: NDArray[np.uint8]
+
+
+class Reference(ABC):
+    """Knows what a device, or a part of one, emits. Picklable."""
+
+    @abstractmethod
+    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> Expected:
+        """The reference translation of equally long frames, ``(n, length)`` uint8, FCS off."""
+
+    @property
+    def header_policy(self) -> HeaderPolicy:
+        """Which header fields of expected frames may have other values; see the class."""
+        return HeaderPolicy()
