@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ROOMS := core plugins profiles procedures drivers analysis tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test test-jool test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
+.PHONY: demo check test results test-jool test-trex-vm fuzz kills faults docs lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -65,6 +65,14 @@ docs: $(VENV)/.developed
 	$(BIN)/python -m v6t.tests.drivers.duts.pages
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
+
+# every device of the lab as every technology, half an hour on an idle machine; what was begun is continued.
+# VPP is the one in PATH, or of V6T_VPP
+RESULTS ?= build/results
+results: $(VENV)/.developed
+	PATH="$(if $(V6T_VPP),$(dir $(V6T_VPP)):)$$PATH" $(BIN)/v6t campaign --no-report \
+	    $(if $(wildcard $(RESULTS)/campaign.json),--resume $(RESULTS),zoo -o $(RESULTS)) || true
+	$(BIN)/v6t report $(RESULTS) --publish docs/results
 
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made
 test-jool: $(VENV)/.developed

@@ -45,6 +45,11 @@ def on_config(config: Any) -> Any:
         {"Requirements": "requirements.md"},
         {"Audits: does the device behave?": "audit.md"},
         {"Measured with what": "matrix.md"},
+        *(
+            [{"Results of one machine": "results/index.md"}]
+            if (DOCS / "results/index.md").exists()
+            else []
+        ),
         {"How accurate": "accuracy.md"},
         {"Troubleshooting": "troubleshooting.md"},
         {"Operations": "operations.md"},

@@ -83,6 +83,15 @@ class Nat(IntentSettings):
     """Sessions the device has room for, in all; 0: at least those of the test."""
 
 
+class Npt(IntentSettings):
+    """A site's prefix and its provider's, of the same length (RFC 6296)."""
+
+    family = "npt"
+
+    internal: IPv6Network
+    external: IPv6Network
+
+
 class Nat64(Nat):
     """Clients of IPv4 servers behind a prefix."""
 
@@ -224,7 +233,7 @@ class CustomerEdge(IntentSettings):
 _FAMILIES: dict[str, type[IntentSettings]] = {
     kind.family: kind
     for kind in (
-        Nat, Nat64, Dns64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
+        Nat, Npt, Nat64, Dns64, DsLite, Softwires, AddressTable, MapRelay, BindingTable, CustomerEdge,
     )
 }  # fmt: skip
 

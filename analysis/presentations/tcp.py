@@ -9,6 +9,7 @@ from v6t.analysis.presentations.common import marked, repeated
 from v6t.analysis.records.tcp import (
     CAPACITY_TITLE,
     RATE_TITLE,
+    Alone,
     Ending,
     Iteration,
     TcpCapacityRecord,
@@ -54,6 +55,7 @@ class TcpRatePresentation(Presentation[TcpRateRecord]):
         notes = [_how(records[0])]
         if any(len(r.decisive) > 1 for r in records):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
+        notes += [_by_itself(r.alone) for r in records if r.alone is not None]
         return sheet(records[0].title, names, rows, notes)
 
     def quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
@@ -226,13 +228,23 @@ def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
     )
 
 
+def _by_itself(alone: Alone) -> str:
+    times = (_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
+    return (
+        f"Without a device the tester itself takes {' / '.join(times)} ms (min / mean / max) at "
+        f"{alone.rate_cps:,.0f} connections a second, the fastest trial of its self-test that lost nothing."
+    )
+
+
 def _times(one: Iteration | None) -> list[str]:
     if one is None:
         return ["-"] * 4
-    return [
-        "-" if value is None else f"{1000 * value:,.3g}" if value < 0.1 else f"{1000 * value:,.0f}"
-        for value in (one.fastest_s, one.mean_s, one.slowest_s, one.sum_s)
-    ]
+    taken = (one.fastest_s, one.mean_s, one.slowest_s, one.sum_s)
+    return ["-" if value is None else _milliseconds(value) for value in taken]
+
+
+def _milliseconds(value_s: float) -> str:
+    return f"{1000 * value_s:,.3g}" if value_s < 0.1 else f"{1000 * value_s:,.0f}"
 
 
 def _exchanged(record: TcpRateRecord | TcpCapacityRecord, one: Iteration | None) -> list[str]:

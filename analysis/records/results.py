@@ -28,12 +28,14 @@ class Bottleneck(Model):
     """seconds watched under load"""
     idle_percent: dict[str, Any]
     """every core's idle time in every second [%]"""
-    limited_by: Literal["cpu", "queue", "contention", "nothing here", "unknown"]
+    limited_by: Literal["cpu", "table", "queue", "contention", "tester", "nothing here", "unknown"]
     """what limits it"""
     says: str
     """the verdict in words"""
     evidence: list[str]
     """figures it rests on"""
+    telemetry: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """what it said of itself before, at the found rate, above it and after, in one shape"""
     together: str | None = None
     """what the devices of a chain say together"""
 

@@ -90,6 +90,19 @@ class Iteration(Model):
         return TcpFound(**{name: getattr(self, name) for name in names}).refusals
 
 
+class Alone(Model):
+    """Establishment times of a trial of the self-test: what of the others is the tester's own."""
+
+    rate_cps: Number
+    """connections attempted [connections per second]"""
+    fastest_s: Number
+    """shortest establishment time [s]"""
+    mean_s: Number
+    """mean [s]"""
+    slowest_s: Number
+    """longest [s]"""
+
+
 class TcpRateRecord(ConnectionRateRecord):
     """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
 
@@ -99,6 +112,8 @@ class TcpRateRecord(ConnectionRateRecord):
     """all trials"""
     decisive: Sequence[Iteration] = ()
     """of each repetition the trial that decided: the highest rate that passed"""
+    alone: Alone | None = None
+    """the fastest trial of the self-test in which every connection was established; null: there is none"""
 
 
 class Ending(Model):
@@ -180,6 +195,7 @@ def iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]
 def tcp_rate_record(
     result: ConnectionRateResult, find: FindResult, *, tcp: Tcp, setup: Mapping[str, Any],
     conditions: Mapping[str, Any], capacity_cps: float, selftest_margin: float,
+    selftest: Sequence[str] = (),
 ) -> TcpRateRecord:  # fmt: skip
     """The record of the maximum TCP connection establishment rate.
 
@@ -188,6 +204,7 @@ def tcp_rate_record(
         find: where counts come from.
         tcp: how connections were made.
         setup, conditions, capacity_cps, selftest_margin: as for the connection rate of UDP.
+        selftest: keys of the trials without a device.
     """
     values = connection_rate_values(
         result,
@@ -207,7 +224,27 @@ def tcp_rate_record(
         decisive=[
             max(iterations, key=lambda one: one.rate_cps) for iterations in passed if iterations
         ],
+        alone=_alone(selftest, find),
     )
+
+
+def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
+    """Of the fastest trial without a device that lost nothing."""
+    times = []
+    for key in keys:
+        found = find(key).connections
+        tcp = None if found is None else found.tcp
+        if found is None or tcp is None or not found.sending_time_s:
+            continue
+        if tcp.fastest_s is None or tcp.mean_s is None or tcp.slowest_s is None:
+            continue
+        if tcp.established == tcp.attempted == found.required:
+            rate_cps = tcp.attempted / found.sending_time_s
+            times.append((rate_cps, tcp.fastest_s, tcp.mean_s, tcp.slowest_s))
+    if not times:
+        return None
+    rate_cps, fastest_s, mean_s, slowest_s = max(times)
+    return Alone(rate_cps=rate_cps, fastest_s=fastest_s, mean_s=mean_s, slowest_s=slowest_s)
 
 
 def tcp_capacity_record(

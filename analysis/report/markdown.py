@@ -1,9 +1,9 @@
-"""A document as Markdown, for a paper's appendix; figures stay in the HTML file."""
+"""A document as Markdown, for a paper's appendix; figures stay in the HTML file, or in files beside it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from v6t.analysis.blocks import (
     Block,
@@ -24,17 +24,30 @@ from v6t.analysis.sheet import Sheet
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|~$])")
 
 
-def to_markdown(document: Document) -> str:
-    """The whole file."""
+Placed = Callable[[Drawing], str]
+
+
+def _nowhere(drawing: Drawing) -> str:
+    del drawing
+    return ""
+
+
+def to_markdown(document: Document, placed: Placed = _nowhere) -> str:
+    """The whole file.
+
+    Args:
+        document: what to write.
+        placed: gives the name of a figure's file beside it; empty: there is none.
+    """
     lines = [f"# {_plain(document.title)}", "", _plain(document.subtitle), ""]
     for section in document.sections:
         lines += [f"## {_plain(section.title)}", ""]
         for block in section.blocks:
-            lines += _block(block)
+            lines += _block(block, placed)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _block(block: Block) -> list[str]:
+def _block(block: Block, placed: Placed) -> list[str]:
     if isinstance(block, Text):
         mark = "" if block.tone == "plain" else "> "
         return [mark + _plain(block.text), ""]
@@ -46,8 +59,16 @@ def _block(block: Block) -> list[str]:
         return [*(f"* **{_plain(n)}** {_plain(u)}: {_plain(w)}" for n, u, w in block.cards), ""]
     if isinstance(block, Columns):
         head = {title: [f"### {_plain(title)}", ""] if title else [] for title, _ in block.columns}
-        return [x for t, f in block.columns for x in (*head[t], *_block(f))]
+        return [x for t, f in block.columns for x in (*head[t], *_block(f, placed))]
     if isinstance(block, Drawing):
+        target = placed(block)
+        if target:
+            return [
+                f"![{_plain(block.description)}]({target})",
+                "",
+                f"*{_plain(block.caption)}*",
+                "",
+            ]
         return [f"*Figure in the HTML report: {_plain(block.caption)}*", ""]
     if isinstance(block, Listing):
         longest = max(map(len, re.findall("`+", block.text)), default=0)
@@ -58,7 +79,11 @@ def _block(block: Block) -> list[str]:
     if isinstance(block, Links):
         return [*(f"* [{_plain(link.text)}]({link.target})" for link in block.links), ""]
     if isinstance(block, Collapsible):
-        return [f"**{_plain(block.summary)}**", "", *(x for b in block.blocks for x in _block(b))]
+        return [
+            f"**{_plain(block.summary)}**",
+            "",
+            *(x for b in block.blocks for x in _block(b, placed)),
+        ]
     return list(_table(block))
 
 

@@ -156,6 +156,10 @@ def _limits(data: RunData) -> Iterator[Block]:
             for entry in data.bottleneck
         ]
         yield sheet("What limits the device, watched every second", names, rows)
+        for entry in data.bottleneck:
+            told = _telemetry(entry)
+            if told is not None:
+                yield Collapsible(told.title, [told])
         seen = [
             f"{_sizes(e)} {e['direction']}: {line}"
             for e in data.bottleneck
@@ -168,6 +172,20 @@ def _limits(data: RunData) -> Iterator[Block]:
             "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
             "once more and does."
         )
+
+
+def _telemetry(entry: Mapping[str, Any]) -> Sheet | None:
+    """What a device said of itself before, during and after: a line for each figure, all in one shape."""
+    stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
+    when = {s: dict(_numbers("", told)) for s, told in stretches.items()}
+    lines = list(dict.fromkeys(name for told in when.values() for name in told))
+    if not lines:
+        return None
+    rows = [
+        (name, *(f"{t[name]:,.6g}" if name in t else "-" for t in when.values())) for name in lines
+    ]
+    title = f"{entry['device']}: telemetry at {_sizes(entry)} octets, {entry['direction']}"
+    return sheet(title, ["<figure", *when], rows)
 
 
 def _sizes(entry: Mapping[str, Any]) -> FrameSizes:

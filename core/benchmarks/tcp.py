@@ -31,6 +31,7 @@ from v6t.core.benchmarks.phase_one import (
 )
 from v6t.core.benchmarks.point import Cost, Measured, MeasurementPoint, Point
 from v6t.core.benchmarks.settings import MOST_CONNECTIONS, Flag
+from v6t.core.benchmarks.tcp_point import opening_key
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
@@ -142,6 +143,7 @@ class TcpRate(TcpRatePresentation, OfTcp[TcpRateRecord, TcpSettings]):
             conditions=point.said,
             capacity_cps=point.tester_capacity.rate_fps,
             selftest_margin=point.procedure.selftest_margin,
+            selftest=[opening_key(key) for key in point.tester_capacity.keys],
         )
         rows = iteration_rows(record.iterations, point.conditions())
         return Measured(record, rows, [r.rate_cps for r in result.repetitions])

@@ -63,8 +63,13 @@ def opening(bound: BoundRun, measure: Measure) -> Measure:
     return measured
 
 
+def opening_key(key: str) -> str:
+    """What a trial of the self-test is called in the journal where it opens connections."""
+    return f"tcp-{key}"
+
+
 def _with(trial: Trial, connections: Connections) -> Trial:
-    return replace(trial, key=f"tcp-{trial.key}", connections=connections)
+    return replace(trial, key=opening_key(trial.key), connections=connections)
 
 
 def _worse(result: TrialResult) -> TrialResult:

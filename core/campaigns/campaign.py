@@ -122,18 +122,25 @@ def lay_out(path: Path, overrides: Overrides | None = None) -> Campaign:
         UsageError: what is wrong, with the line of its experiment.
     """
     changes = overrides or Overrides()
-    if path in packaged().values() and not changes.beds and changes.tester is None:
+    content, planned = read(path, dict(changes.beds), changes.only)
+    own = path in packaged().values() and not changes.beds and changes.tester is None
+    if own and not all(_stands_here(p.bed) for p in planned):
         raise UsageError(
             f"the campaign {path.stem} comes without a testbed",
             "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
         )
-    content, planned = read(path, dict(changes.beds), changes.only)
     compiled: dict[str, tuple[str, ...]] = {}
     runs = [_laid_out(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
     notes = {e.name: _note(e.note, e.differs) for e in content.experiments}
     if content.differs:
         notes[""] = _note("", content.differs)
     return Campaign(content.name, content.title, content.paper, notes, tuple(runs))
+
+
+def _stands_here(bed: Mapping[str, Any]) -> bool:
+    """Whether a campaign's own testbed is this machine's lab, and no example of somebody's bench."""
+    tester = bed.get("tester") or {}
+    return bool(tester) and kind_of(tester["kind"], tester.get("options", {})).in_lab
 
 
 def _note(note: str, differs: Mapping[str, str]) -> str:

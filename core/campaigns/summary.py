@@ -48,7 +48,7 @@ def write_summary(
     Raises:
         UsageError: no campaign, or the files cannot be written.
     """
-    from v6t.analysis.report.campaign import campaign_document, summary
+    from v6t.analysis.report.campaign import campaign_document
     from v6t.analysis.report.html import to_html
     from v6t.analysis.report.markdown import to_markdown
     from v6t.core.benchmarks.registry import presentations
@@ -57,7 +57,7 @@ def write_summary(
     runs = runs_of(directory, campaign) if runs is None else runs
     head = (campaign.name, campaign.title, campaign.paper)
     known = presentations()
-    content = summary(*head, runs, known)
+    content = summary_of(campaign, runs)
     texts = {
         "html": lambda: to_html(
             campaign_document(*head, campaign.notes, runs, known, figures=figures)
@@ -66,7 +66,7 @@ def write_summary(
             campaign_document(*head, campaign.notes, runs, known, figures=False)
         ),
         "json": lambda: json.dumps(content, indent=1, sort_keys=True) + "\n",
-        "csv": lambda: _csv(content),
+        "csv": lambda: csv_of(content),
     }
     place = output or directory
     written = []
@@ -147,8 +147,16 @@ def _read(directory: Path, run: Planned) -> CampaignRun:
     return CampaignRun(run.directory, run.experiment, run.testbed, run.axes, status, failure, data)
 
 
-def _csv(content: dict[str, Any]) -> str:
-    """One line per figure, with what varies in columns of its own."""
+def summary_of(campaign: Campaign, runs: Sequence[CampaignRun]) -> dict[str, Any]:
+    """A campaign for programs, see :func:`v6t.analysis.report.campaign.summary`."""
+    from v6t.analysis.report.campaign import summary
+    from v6t.core.benchmarks.registry import presentations
+
+    return summary(campaign.name, campaign.title, campaign.paper, runs, presentations())
+
+
+def csv_of(content: dict[str, Any]) -> str:
+    """The same with one line per figure, what varies in columns of its own."""
     axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
     rows = [
         {

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from v6t.profiles.errors import UsageError
+
+if TYPE_CHECKING:
+    from v6t.analysis.compare.comparison import Comparison
 
 
 @click.command(short_help="compare runs with one another or with published results")
@@ -29,16 +33,21 @@ def command(
     The word `latest` is the latest run here or below ./runs; one directory alone is compared with it,
     and without any the latest two are.
 
-    Directories of audits (`v6t audit`) are compared clause by clause, those of one technology.
+    Directories of audits (`v6t audit`) are compared clause by clause, those of one technology; campaigns,
+    as made or as published, run by run.
 
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
     """
+    from v6t.core.campaigns.together import are_campaigns, compared
     from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading
 
     directories = directories or tuple(latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
         _compare_audits(directories, anyway, published, output, as_json)
+        return
+    if are_campaigns(directories) and not published:
+        _give(compared(directories, anyway), output, as_json)
         return
     directories = tuple(map(latest_run, directories))
     if len(directories) == 1 and not published:
@@ -56,8 +65,8 @@ def command(
 def _compare(
     directories: tuple[Path, ...], anyway: bool, published: bool, output: Path | None, as_json: bool
 ) -> None:
-    from v6t.core.cli.document_view import deliver, give
-    from v6t.core.reporting.compare import comparison_document, comparison_of, published_document
+    from v6t.core.cli.document_view import deliver
+    from v6t.core.reporting.compare import comparison_of, published_document
 
     if published:
         if as_json or anyway:
@@ -65,8 +74,14 @@ def _compare(
                              "`v6t report --format json` holds published results")  # fmt: skip
         deliver(published_document(directories), output)
     else:
-        comparison = comparison_of(directories, anyway)
-        give(comparison.to_json, lambda: comparison_document(comparison), output, as_json)
+        _give(comparison_of(directories, anyway), output, as_json)
+
+
+def _give(found: Comparison, output: Path | None, as_json: bool) -> None:
+    from v6t.core.cli.document_view import give
+    from v6t.core.reporting.compare import comparison_document
+
+    give(found.to_json, lambda: comparison_document(found), output, as_json)
 
 
 def _compare_audits(

@@ -33,13 +33,16 @@ def command(
     """Order runs of the same point, and find where their results change for good.
 
     Each directory is a run, or holds some. Runs under other conditions than the last one are left out.
+    Of several campaigns, as made or as published, runs of the same name belong together.
     A change is told if chance explains it once in 10,000 series at most.
 
     Exit status 7: the last change of some result is for the worse.
     """
+    from v6t.core.campaigns.together import are_campaigns, trends
     from v6t.core.cli.document_view import give
     from v6t.core.reporting.trend import document, trend_of
 
-    trend = trend_of(directories, order, least_percent)
+    several = are_campaigns(directories)
+    trend = (trends if several else trend_of)(directories, order, least_percent)
     give(trend.to_json, lambda: document(trend, figures=output is not None), output, as_json)
     return WORSE if trend.worse else 0

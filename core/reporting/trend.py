@@ -32,8 +32,16 @@ def trend_of(directories: Sequence[Path], order: str, least_percent: float) -> T
     Raises:
         UsageError: no run, or none can be ordered so.
     """
-    runs = [_loaded(path) for path in _runs(directories)]
-    when = _WHEN[order]
+    return trend_of_runs([_loaded(path) for path in _runs(directories)], order, least_percent)
+
+
+def trend_of_runs(given: Sequence[RunData], order: str, least_percent: float) -> Trend:
+    """The same of runs that were read already.
+
+    Raises:
+        UsageError: none can be ordered so.
+    """
+    runs, when = list(given), _WHEN[order]
     if order != "given":
         unknown = [run.name for run in runs if not when(run)]
         if unknown:

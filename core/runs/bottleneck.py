@@ -1,7 +1,12 @@
-"""After a run: the found rates once more, with the device watched every second (BN-01)."""
+"""After a run: the found rates once more, with the device watched every second (BN-01).
+
+At a found rate nothing is lost, so nothing shows what gives first: the device is watched a second time at a
+rate just above, and the verdict is on that. Where the tester was the limit there is no rate above.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -22,6 +27,10 @@ if TYPE_CHECKING:
 
 FILE = "bottleneck.json"
 SHORTEST_S = 5.0
+ABOVE = 1.25
+"""The rate just above a found one, over it."""
+UNLOADED_S = 1.5
+"""The device is watched so long without load before and after, too [s]."""
 SHARED = "the tester works on the same cores: its time is in these figures"
 
 
@@ -88,6 +97,7 @@ def _watched(
 ) -> list[dict[str, Any]]:
     """Entries of one point: one per device, watched one after the other."""
     from v6t.drivers.duts.bottleneck import idle_by_core, verdict_of, verdict_of_all
+    from v6t.drivers.duts.shape import shaped
 
     run, plugin = bound.settings, bound.technology
     sizes = next(
@@ -96,7 +106,7 @@ def _watched(
         if listed_sizes(sizes) == record["frame_sizes"]
     )
     bench = Bench(bound, keep=keep)
-    found, verdicts = [], {}
+    limit, found, verdicts = limit_of_tester(record), [], {}
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         bench.open()
@@ -104,13 +114,9 @@ def _watched(
         if trial.connections is not None:  # phase 1 is not what is watched
             bench.measure(replace(trial, key=f"{trial.key}/phase-1", duration_s=1.0))
         for name, device in _devices(bench):
-            watcher = device.watcher()
-            try:
-                bench.measure(trial)
-            finally:
-                samples = watcher.stop()
-            loaded = samples[1:-1]  # the load begins and ends within the outermost seconds
-            verdicts[name] = verdict = verdict_of(loaded)
+            seen = _stretches(bench, device, trial, above=not limit)
+            loaded = seen.get("above") or seen["found"]
+            verdicts[name] = verdict = verdict_of(loaded, limit)
             evidence = (*verdict.evidence, *([SHARED] if bound.tester.in_lab else []))
             found.append(
                 {
@@ -120,6 +126,9 @@ def _watched(
                     "rate_fps": record["median"],
                     "samples": len(loaded),
                     "idle_percent": idle_by_core(loaded),
+                    "telemetry": {
+                        when: shaped(samples).to_json() for when, samples in seen.items()
+                    },
                     **asdict(replace(verdict, evidence=evidence)),
                 }
             )
@@ -127,6 +136,40 @@ def _watched(
         bench.close()
     both = verdict_of_all(verdicts)
     return [{**entry, "together": both} for entry in found] if both else found
+
+
+def limit_of_tester(record: Mapping[str, Any]) -> str:
+    """What the tester says of a found rate that is its own limit; empty: it is not."""
+    if not (record.get("tester_limited") or record.get("upper_bound_hit")):
+        return ""
+    ceiling = record.get("tester_ceiling")
+    what = f", whose own capacity is {ceiling:,.0f} fps" if ceiling else " or the medium"
+    return f"the tester{what}: the device was not asked for more"
+
+
+def _stretches(bench: Bench, device: Watched, trial: Trial, *, above: bool) -> dict[str, list[Any]]:
+    """Samples before, at the found rate, above it and after; where a load ends is left out."""
+    ends: list[tuple[str, float]] = []
+    watcher = device.watcher()
+    try:
+        time.sleep(UNLOADED_S)
+        ends.append(("before", time.time()))
+        bench.measure(trial)
+        ends.append(("found", time.time()))
+        if above:
+            faster = replace(trial, key=f"{trial.key}/above", rate_fps=trial.rate_fps * ABOVE)
+            bench.measure(faster)
+            ends.append(("above", time.time()))
+        time.sleep(UNLOADED_S)
+        ends.append(("after", time.time()))
+    finally:
+        samples = watcher.stop()
+    found, begin = {}, 0.0
+    for name, end in ends:
+        within = [s for s in samples if begin < s.seen_s <= end]
+        found[name] = within if name in ("before", "after") else within[:-1]
+        begin = end
+    return found
 
 
 def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:

@@ -26,10 +26,12 @@ class Reading:
     Attributes:
         command: prints it; must be cheap.
         parse: the figures in its output, by name.
+        means: what the figures are, for the documentation.
     """
 
     command: str
     parse: Callable[[str], Mapping[str, float]]
+    means: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,9 +31,9 @@ from v6t.drivers.embedded.tcp_end import (
     TcpEnd,
     first_of_each,
 )
-from v6t.profiles import decode
 from v6t.profiles.expand import Expander
 from v6t.profiles.tcp.http import REQUEST, SEGMENT_OCTETS
+from v6t.profiles.tcp.quoted import quoted
 from v6t.profiles.tcp.segments import (
     ACK,
     FIN,
@@ -55,9 +57,6 @@ _OPENING = ("open", "churn")
 """Steps in which connections begin: only there one is refused."""
 LOOK_S = 0.002
 """Between two looks at what the server knows."""
-SENDING_AGAIN_S = 0.05
-"""Between two looks for a SYN that is to be sent again."""
-_ERRORS = {"ICMP": (3, 11, 12), "ICMPv6": (1, 2, 3, 4)}
 
 
 class TcpClient(Asking, TcpEnd):
@@ -78,10 +77,12 @@ class TcpClient(Asking, TcpEnd):
         self._first = first
         self._tcp = tcp
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
-        self._tries = np.zeros(count if tcp.retransmissions else 0, np.uint8)
-        self._asked = np.zeros(count, np.int64)
+        self._since = np.zeros(count, np.int64)
+        """When the last request of each connection left, or its end [ns]."""
         self._again = 0
-        self._next_look = 0.0
+        self._waiting: list[tuple[float, int, int, Connections]] = []
+        """SYNs to be sent again: when, in which order they came, how often they were, and which."""
+        self._order = itertools.count()
 
     def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
         """Do one thing in each connection, and wait for what comes of it.
@@ -148,8 +149,8 @@ class TcpClient(Asking, TcpEnd):
                 self._tuples.frames(self._first + first, wanted)
             )
             account.client[first:last] |= SENT
-            account.begun[first:last] = time.time_ns()
-            self._emit(which, SYN, self._client_number(which), 0, 0)
+            account.begun[first:last] = self._emit(which, SYN, self._client_number(which), 0, 0)
+            self._send_again_later(which, 0)
         else:
             which = self._queue[first:last]
             if self._step == "ask":
@@ -163,35 +164,32 @@ class TcpClient(Asking, TcpEnd):
 
     def _ask(self, which: Connections) -> None:
         self._account.client[which] |= ASKED
-        self._asked[which] = time.time_ns()
-        self._emit(
+        self._since[which] = self._emit(
             which, PSH | ACK, self._client_number(which) + np.uint32(1),
             self._server_number(which) + np.uint32(1), self._stamps(which), REQUEST,
         )  # fmt: skip
 
     def _end(self, which: Connections, by_reset: bool) -> None:
         self._account.client[which] |= ENDING
-        self._reply(which, (RST if by_reset else FIN) | ACK)
+        self._since[which] = self._reply(which, (RST if by_reset else FIN) | ACK)
+
+    def _send_again_later(self, which: Connections, tries: int) -> None:
+        if tries < self._tcp.retransmissions:
+            due = time.monotonic() + self._tcp.timeout_s * (1 << tries)
+            heapq.heappush(self._waiting, (due, next(self._order), tries, which))
 
     def _send_again(self) -> None:
         """SYNs that were not answered; see :mod:`v6t.procedures.tcp`."""
-        now = time.monotonic()
-        if not self._tcp.retransmissions or self._step not in _OPENING or now < self._next_look:
-            return
-        self._next_look = now + SENDING_AGAIN_S
-        account, sent = self._account, self._sent
-        waiting = account.client[:sent] & DECIDED == 0
-        waiting &= self._tries[:sent] < self._tcp.retransmissions
-        wait_ns = self._tcp.timeout_s * 1e9 * ((2 << self._tries[:sent].astype(np.int64)) - 1)
-        waiting &= time.time_ns() - account.begun[:sent] > wait_ns
-        which = np.flatnonzero(waiting)
-        if len(which):
-            self._tries[which] += 1
-            self._again += len(which)
-            self._emit(which, SYN, self._client_number(which), 0, 0)
+        while self._waiting and self._waiting[0][0] <= time.monotonic():
+            _, _, tries, which = heapq.heappop(self._waiting)
+            which = which[self._account.client[which] & DECIDED == 0]
+            if len(which) and self._step in _OPENING:
+                self._again += len(which)
+                self._emit(which, SYN, self._client_number(which), 0, 0)
+                self._send_again_later(which, tries + 1)
 
-    def _reply(self, which: Connections, flags: int, beyond: int = 0) -> None:
-        """A segment without data, where each connection stands.
+    def _reply(self, which: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
+        """A segment without data, where each connection stands: when each left [ns].
 
         Args:
             which: connections.
@@ -202,7 +200,7 @@ class TcpClient(Asking, TcpEnd):
         said = (known & ASKED != 0) * np.uint32(len(REQUEST))
         ended = (known & ENDING != 0) * np.uint32(0 if flags & FIN or flags & RST else 1)
         heard = (known & ANSWERED != 0) * np.uint32(len(self._answer))
-        self._emit(
+        return self._emit(
             which,
             flags,
             (self._client_number(which) + np.uint32(1) + said + ended).astype(np.uint32),
@@ -233,7 +231,7 @@ class TcpClient(Asking, TcpEnd):
         waited = times - self._account.begun[which] <= 1e9 * self._tcp.waited_s
         self._opened(read, which, known & waited)
         self._reset(read, which, known)
-        in_time = times - self._asked[which] <= 1e9 * self._tcp.timeout_s
+        in_time = times - self._since[which] <= 1e9 * self._tcp.timeout_s
         self._heard(read, frames, which, known, in_time)
 
     def _refused(self, read: Read, bare: NDArray[np.bool_]) -> Connections:
@@ -298,7 +296,7 @@ class TcpClient(Asking, TcpEnd):
         data = known & in_time & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
             self._data(read, frames, which, data)
-        ended = known & (read.flags & FIN != 0)
+        ended = known & in_time & (read.flags & FIN != 0)
         if ended.any():
             chosen = which[ended]
             self._account.client[chosen] |= ENDED
@@ -338,41 +336,24 @@ class TcpClient(Asking, TcpEnd):
                 self._end(chosen, self._tcp.closing == "rst")
 
     def _others(self, frames: U8) -> None:
-        for frame in self._segments.icmp(frames) if self._count else ():
-            quoted = unreachable(frame.tobytes())
-            refused = None if quoted is None else self._quoted(*quoted)
-            if refused is None:
-                continue
-            if self._account.client[refused] & OPEN:
-                self._account.client[refused] |= RESET
-            elif self._step in _OPENING:
-                self._account.client[refused] |= UNREACHABLE
+        for ports, numbers in quoted(self._segments.icmp(frames)) if self._count else ():
+            self._unreachable(self._quoted(ports, numbers))
         super()._others(frames)
 
-    def _quoted(self, ports: bytes, number: int) -> int | None:
-        """The connection of this trial whose segment is quoted; None: it is none."""
+    def _unreachable(self, refused: Connections) -> None:
+        client = self._account.client
+        was_open = client[refused] & OPEN != 0
+        client[refused[was_open]] |= RESET
+        if self._step in _OPENING:
+            client[refused[~was_open]] |= UNREACHABLE
+
+    def _quoted(self, ports: U8, numbers: NDArray[np.uint32]) -> Connections:
+        """Connections of this trial whose segments are quoted, by ports and sequence numbers."""
         said = 1 + len(REQUEST)
-        begins = np.array([number - beyond for beyond in (0, 1, said, said + 1)]) % (1 << 32)
-        which = self._client_of(begins.astype(np.uint32))
-        for one in which[self._begun(which)]:
-            if self._ends[one, -4:].tobytes() == ports:
-                return int(one)
-        return None
-
-
-def unreachable(frame: bytes) -> tuple[bytes, int] | None:
-    """Ports and sequence number of the segment that an ICMP error quotes; None: it quotes none."""
-    known = decode.headers(frame)
-    if not known or known[-1].name not in _ERRORS:
-        return None
-    error = known[-1]
-    if frame[error.start] not in _ERRORS[error.name]:
-        return None
-    quoted = frame[error.start + 8 : error.limit]
-    inner = decode.headers(quoted, "IPv4" if error.name == "ICMP" else "IPv6")
-    last = inner[-1] if inner else None
-    # a NAT may be told no more than eight octets of TCP: ports and the sequence number
-    at = last.start if last is not None and last.name == "TCP" else last.end if last else 0
-    if not at or len(quoted) < at + 8:
-        return None
-    return quoted[at : at + 4], int.from_bytes(quoted[at + 4 : at + 8], "big")
+        found = np.full(len(numbers), self._count, np.int64)
+        for beyond in (0, 1, said, said + 1):
+            tried = self._client_of(numbers - np.uint32(beyond))
+            fits = (found == self._count) & self._begun(tried)
+            fits[fits] = (self._ends[tried[fits], -4:] == ports[fits]).all(axis=1)
+            found[fits] = tried[fits]
+        return found[found < self._count]

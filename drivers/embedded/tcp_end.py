@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -117,12 +118,18 @@ class TcpEnd(Played):
         acknowledged: NDArray[np.uint32] | int,
         echo: NDArray[np.uint32] | int,
         data: bytes = b"",
-    ) -> None:
-        """Send a segment in each connection."""
+    ) -> NDArray[np.int64]:
+        """Send a segment in each connection.
+
+        Returns:
+            ``(n,)`` when each left [ns, CLOCK_REALTIME]: the kernel tells of a batch only when it has taken
+            it, so its frames are spread evenly over that time.
+        """
         layout = self._segments
         length = layout.octets(flags, len(data))
         content = np.frombuffer(data, np.uint8) if data else None
         stamps = self._stamps(which)
+        left = np.empty(len(which), np.int64)
         done = 0
         while done < len(which):
             room = self._tx.room(len(which) - done)
@@ -136,8 +143,12 @@ class TcpEnd(Played):
                 (stamps[part], echo if isinstance(echo, int) else echo[part]),
                 content,
             )
+            began = time.time_ns()
             self._tx.commit(len(room), length)
+            took = time.time_ns() - began
+            left[part] = began + took * np.arange(len(room)) // len(room)
             done += len(room)
+        return left
 
     def _told(self) -> dict[str, Any]:
         return {"wrong": dict(self._wrong), **self._health()}

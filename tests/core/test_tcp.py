@@ -68,6 +68,17 @@ def test_a_known_rate_is_found_within_the_resolution(found):
     assert [one["rate_cps"] for one in rate["decisive"]] == rate["rates"]
 
 
+def test_the_testers_own_times_stand_beside_those_through_the_device(found):
+    """Of its self-test's fastest trial in which nothing was lost."""
+    records, done, _ = found
+    rate = records["tcp-rate"]
+    alone = rate["alone"]
+    assert alone["rate_cps"] > rate["median"]
+    assert 0 < alone["fastest_s"] <= alone["mean_s"] <= alone["slowest_s"]
+    assert alone["mean_s"] < rate["decisive"][0]["mean_s"]
+    assert "Without a device the tester itself takes" in " ".join(done.out.split())
+
+
 def test_a_known_capacity_is_found_to_the_connection(found):
     record = found[0]["tcp-capacity"]
     assert (record["capacity"], record["first_failed"]) == (23_457, 23_458)

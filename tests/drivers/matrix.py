@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.registry import driver_type, make_driver, names
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 RECORD = Path(__file__).parent / "recorded" / "matrix.json"
@@ -66,10 +66,12 @@ ROWS = (
     Row("reference", "lwaftr", "reference device, lwAFTR"),
     Row("reference", "mapt-br", "reference device, MAP-T BR"),
     Row("reference", "siit", "reference device, SIIT"),
+    Row("reference", "nptv6", "reference device, NPTv6"),
     Row("linux-router", "ipv4-router", "Linux, IPv4 router"),
     Row("linux-router", "ipv6-router", "Linux, IPv6 router"),
     Row("nftables", "nat44", "nftables, NAT44"),
     Row("iptables", "nat44", "iptables, NAT44"),
+    Row("ip6tables-npt", "nptv6", "ip6tables, NPTv6"),
     Row("tayga", "siit", "TAYGA, SIIT"),
     Row("tayga-nftables", "nat64", "TAYGA and nftables, NAT64"),
     Row("vpp", "mape-br", "VPP, MAP-E BR"),
@@ -165,7 +167,7 @@ def testbed_file(row: Row, tester: str) -> str:
 
 def generated() -> str:
     """The table."""
-    return "\n".join([BEGIN, "", *_table(), "", END])
+    return "\n".join([BEGIN, "", *_table(), "", *_drivers(), "", END])
 
 
 def _table() -> Iterator[str]:
@@ -173,6 +175,21 @@ def _table() -> Iterator[str]:
     yield "|---|---|---|"
     for row in ROWS:
         yield f"| {row.words} | " + " | ".join(_cell(row, t) for t in TESTERS) + " |"
+
+
+def _drivers() -> Iterator[str]:
+    """Every driver with each technology it can be, and what of it was executed, in its own words."""
+    yield "## Every driver as every technology"
+    yield ""
+    yield "What of a driver was run with real frames, how far, and in which version, by its own line `executed:`."
+    yield ""
+    yield "| device | technology | executed |"
+    yield "|---|---|---|"
+    for name in names():
+        kind = driver_type(name)
+        if kind.configures:
+            for technology in kind.technologies or ("any",):
+                yield f"| {name} | {technology} | {kind.executed} |"
 
 
 def _cell(row: Row, tester: str) -> str:

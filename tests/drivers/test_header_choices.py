@@ -25,6 +25,7 @@ from v6t.plugins.nat.nat44 import Nat44
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.plugins.nat.nat64 import Nat64
 from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.router.plugins import Ipv4Router, Ipv6Router
 from v6t.plugins.siit.clat import Clat
 from v6t.plugins.siit.siit import Siit
@@ -46,6 +47,7 @@ TRANSLATORS = {
 }  # fmt: skip
 OTHERS = {
     "ipv4-router": Ipv4Router, "ipv6-router": Ipv6Router, "nat44": Nat44, "nat66": Nat66,
+    "nptv6": Nptv6,
 }  # fmt: skip
 VARIANTS = {
     "464xlat": Ipv4aas, "map-t": Ipv4aas,

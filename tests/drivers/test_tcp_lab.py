@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 
@@ -12,14 +13,14 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.drivers.embedded.played import Asking
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_account import OPEN, SENT, Account
-from v6t.drivers.embedded.tcp_client import TcpClient, unreachable
+from v6t.drivers.embedded.tcp_account import ENDED, OPEN, RESET, SENT, UNREACHABLE, Account
+from v6t.drivers.embedded.tcp_client import TcpClient
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import Trial
 from v6t.profiles.tcp.http import REQUEST
-from v6t.profiles.tcp.segments import ACK, RST, Read
+from v6t.profiles.tcp.segments import ACK, FIN, RST, Read
 
 
 def needs_lab(test):
@@ -113,28 +114,6 @@ def test_a_device_that_forgets_is_watched(nat):
     assert found.tcp.sessions_after >= COUNT - 10
 
 
-def quoting(code: int = 3) -> bytes:
-    from scapy.layers.inet import ICMP, IP, TCP
-    from scapy.layers.l2 import Ether
-    from v6t.profiles.tcp.segments import client_number
-
-    number = int(client_number(np.array([77]))[0])
-    quoted = IP(src="198.18.0.2", dst="198.19.0.2") / TCP(sport=1, dport=2, seq=number)
-    error = Ether() / IP(src="192.168.18.1", dst="198.18.0.2") / ICMP(type=code, code=13)
-    return bytes(error / quoted)
-
-
-def test_an_icmp_error_names_its_connection():
-    from v6t.profiles.tcp.segments import client_number
-
-    number = int(client_number(np.array([77]))[0])
-    assert unreachable(quoting()) == (bytes((0, 1, 0, 2)), number)
-    assert unreachable(quoting(code=8)) is None
-    assert unreachable(bytes(60)) is None
-    short = quoting()[: 14 + 20 + 8 + 20 + 8]
-    assert unreachable(short) in ((bytes((0, 1, 0, 2)), number), None)
-
-
 def test_waits_double():
     assert replace(Tcp(), timeout_s=1.0, retransmissions=2).waited_s == 1 + 2 + 4
 
@@ -218,12 +197,61 @@ def test_a_reset_without_timestamps_names_its_connection_and_its_trial(
 
 def test_an_icmp_error_of_another_trial_or_of_other_ports_is_none_of_ours(two_trials):
     now, later = two_trials
-    ports = bytes((0, 1, 0, 2))
+    ports = np.tile(np.array([0, 1, 0, 2], np.uint8), (5, 1))
+    ports[2, 3] = 3
+    each = np.arange(5)
     for beyond in (0, 1, 1 + len(REQUEST), 2 + len(REQUEST)):
-        number = (int(now._client_number(np.array([3]))[0]) + beyond) % (1 << 32)
-        assert now._quoted(ports, number) == 3
-        assert now._quoted(bytes((0, 1, 0, 3)), number) is None
-        assert later._quoted(ports, number) is None
+        numbers = now._client_number(each) + np.uint32(beyond)
+        assert now._quoted(ports, numbers).tolist() == [0, 1, 3, 4]
+        assert not len(later._quoted(ports, numbers))
+
+
+def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials):
+    client = two_trials[0]
+    client._account.client[1] |= OPEN
+    client._unreachable(np.array([1, 3, 3]))
+    assert client._account.client.tolist() == [
+        SENT,
+        SENT | OPEN | RESET,
+        SENT,
+        SENT | UNREACHABLE,
+        SENT,
+    ]
+    client._step = "ask"
+    client._unreachable(np.array([4]))
+    assert client._account.client[4] == SENT
+
+
+def test_a_fin_that_comes_too_late_ends_nothing(two_trials, monkeypatch):
+    client, answered = two_trials[0], []
+    monkeypatch.setattr(client, "_reply", lambda which, *_, **__: answered.extend(which.tolist()))
+    none, which = np.zeros(2, np.int64), np.array([1, 3])
+    finished = replace(_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), octets=none)
+    finished = replace(finished, flags=np.full(2, FIN | ACK, np.uint8))
+    frames, known = np.zeros((2, 60), np.uint8), np.ones(2, bool)
+    client._heard(finished, frames, which, known, np.array([True, False]))
+    assert answered == [1]
+    assert client._account.client.tolist() == [SENT, SENT | ENDED, SENT, SENT, SENT]
+
+
+def test_a_syn_is_sent_again_when_its_time_has_come_and_waits_twice_as_long_then(
+    two_trials, monkeypatch
+):
+    """RFC 6298 section 5.5; one that was answered meanwhile is not."""
+    client, sent, now = two_trials[0], [], [100.0]
+    monkeypatch.setattr(client, "_emit", lambda which, *_: sent.append((now[0], which.tolist())))
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    client._tcp, client._again, client._waiting = Tcp(retransmissions=2), 0, []
+    client._order = itertools.count()
+    client._send_again_later(np.array([0, 1]), 0)
+    now[0] = 100.5
+    client._send_again_later(np.array([2, 3]), 0)
+    client._account.client[1] |= OPEN
+    for now[0] in (100.9, 101.0, 101.5, 102.9, 103.0, 103.5, 110.0):
+        client._send_again()
+    assert sent == [(101.0, [0]), (101.5, [2, 3]), (103.0, [0]), (103.5, [2, 3])]
+    assert client._again == 6
+    assert not client._waiting
 
 
 def test_what_opens_after_the_waiting_is_not_established(two_trials):

@@ -30,7 +30,7 @@ NOT_INSIDE = 4
 
 
 class Nptv6Params(LinkParams):
-    """Everything ``nptv6`` can be told."""
+    """Everything ``my-nptv6`` can be told."""
 
     internal: str = Field("fd01:203:405::/48", description="prefix of the inside, on the left")
     external: str = Field("2001:db8:1::/48", description="prefix of the outside, on the right")
@@ -72,7 +72,7 @@ def _sum(net: IPv6Network) -> int:
 class Nptv6(Technology):
     """Left is the inside; checksums stay right because the subnet word makes up for the prefix."""
 
-    name = "nptv6"
+    name = "my-nptv6"
     title = "NPTv6: a site's IPv6 prefix translated to a provider's"
     rfcs = ("RFC 6296",)
     params_model = Nptv6Params

@@ -54,25 +54,25 @@ QUICK = ("--reps", "1", "--duration", "0.2", "--mode", "forward")
 
 
 def test_the_tutorials_plugin_is_a_working_plugin(v6t):
-    assert v6t("plugins", "nptv6").startswith("nptv6: NPTv6: a site's IPv6 prefix")
-    assert "IPv6.src" in v6t("compile", "--plugin", "nptv6", "--format", "text")
-    v6t("compile", "--plugin", "nptv6", "--format", "pcap", "--count", "100", "-o", "nptv6.pcap")
-    v6t("run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1", "-o", "out")
+    assert v6t("plugins", "my-nptv6").startswith("my-nptv6: NPTv6: a site's IPv6 prefix")
+    assert "IPv6.src" in v6t("compile", "--plugin", "my-nptv6", "--format", "text")
+    v6t("compile", "--plugin", "my-nptv6", "--format", "pcap", "--count", "100", "-o", "nptv6.pcap")
+    v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", "out")
     assert json.loads(Path("out/results.json").read_text())["status"] == "complete"
     assert "both prefixes must be /48" in v6t(
-        *("run", "--plugin", "nptv6", "--set", "internal=fd01::/56"), status=2
+        *("run", "--plugin", "my-nptv6", "--set", "internal=fd01::/56"), status=2
     )
 
 
 @lab
 @pytest.mark.lab
 def test_the_tutorials_plugin_judges_real_frames(v6t):
-    v6t("run", "--plugin", "nptv6", *QUICK, "-o", "out")
+    v6t("run", "--plugin", "my-nptv6", *QUICK, "-o", "out")
     (record,) = json.loads(Path("out/results.json").read_text())["results"]
     assert record["matched"] == 1.0
     assert record["checked"] > 0
     said = v6t(
-        *("run", "--plugin", "nptv6", *QUICK, "--set-dut", "external=2001:db8:2::/48"), status=6
+        *("run", "--plugin", "my-nptv6", *QUICK, "--set-dut", "external=2001:db8:2::/48"), status=6
     )
     assert "expected" in said
     assert "received" in said
@@ -201,7 +201,7 @@ def test_each_comes_from_its_own_distribution(extended, tmp_path):
     assert {r["distribution"] for r in rows} == {"v6t", "v6t-nptv6", "v6t-sixrd"}
 
 
-@pytest.mark.parametrize("name", ["nptv6", "sixrd-br"])
+@pytest.mark.parametrize("name", ["my-nptv6", "sixrd-br"])
 def test_they_conform_where_they_are_installed(name, extended, tmp_path):
     said = run(extended / "v6t", "plugins", "--check", name, **elsewhere(tmp_path))
     assert said.startswith(f"{name} conforms: ")

@@ -96,6 +96,7 @@ FAMILIES = {
     "nat44": settings.Nat,
     "nat64": settings.Nat64,
     "nat66": settings.Nat,
+    "nptv6": settings.Npt,
     "siit": settings.AddressTable,
 }
 

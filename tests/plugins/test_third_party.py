@@ -48,8 +48,8 @@ def v6t(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_both_are_listed_and_everything_else_works(site):
     del site
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").stdout)}
-    assert rows["nptv6"]["title"].startswith("NPTv6")
-    assert rows["nptv6"]["distribution"] == "v6t-nptv6"
+    assert rows["my-nptv6"]["title"].startswith("NPTv6")
+    assert rows["my-nptv6"]["distribution"] == "v6t-nptv6"
     assert "RuntimeError: this plugin was written for another version" in rows["broken"]["error"]
     own = {e.name for e in entry_points(group="v6t.plugins") if e.value.startswith("v6t.plugins.")}
     assert own <= set(rows)
@@ -61,7 +61,7 @@ def test_both_are_listed_and_everything_else_works(site):
 
 def test_its_parameters_are_shown(site):
     del site
-    shown = v6t("plugins", "nptv6").stdout
+    shown = v6t("plugins", "my-nptv6").stdout
     assert "internal = fd01:203:405::/48" in shown
     assert "RFC 6296" in shown
 
@@ -77,7 +77,7 @@ def test_the_broken_one_is_refused_with_a_sentence(site, tmp_path):
 def test_it_gets_the_whole_machine(site, tmp_path):
     del site
     out = tmp_path / "out"
-    done = v6t("run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
+    done = v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
     assert done.returncode == 0, done.stderr
     results = json.loads((out / "results.json").read_text())
     assert results["status"] == "complete"
@@ -88,7 +88,7 @@ def test_its_report_shows_what_it_sends(site, tmp_path):
     """IPv6 on both sides: neither the picture nor the words know it by its name."""
     del site
     out = tmp_path / "out"
-    done = v6t("run", "--plugin", "nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
+    done = v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", str(out))
     assert done.returncode == 0, done.stderr
     assert v6t("report", str(out)).returncode == 0
     page = (out / "report.html").read_text()
@@ -104,7 +104,7 @@ def test_its_report_shows_what_it_sends(site, tmp_path):
 def test_its_frames_are_translated_and_their_checksums_stay_right(site):
     """RFC 6296: the transport checksum is not touched and yet right."""
     del site
-    plugin = plugins.load_plugin("nptv6")
+    plugin = plugins.load_plugin("my-nptv6")
     given = plugin.params_model(negative_percent=5, n=2, m=1)
     nptv6 = plugin(given)
     sent = {}

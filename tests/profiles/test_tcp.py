@@ -16,6 +16,7 @@ from v6t.profiles.tcp.http import (
     in_segments,
     response,
 )
+from v6t.profiles.tcp.quoted import quoted
 from v6t.profiles.tcp.segments import (
     ACK,
     HEADER_OCTETS,
@@ -144,3 +145,52 @@ def test_what_is_shorter_than_a_header_of_tcp_has_no_ports():
     packets = np.zeros((2, 30), np.uint8)
     packets[:, 0], packets[:, 3], packets[:, 9] = 0x45, 30, (6, 17)
     assert has_ports(packets).tolist() == [False, True]
+
+
+def _quoting(
+    kind: int, number: int, ports: tuple[int, int], version: int = 4, cut: int = 0
+) -> bytes:
+    from scapy.layers.inet import ICMP, IP, TCP
+    from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6EchoRequest, IPv6
+    from scapy.layers.l2 import Ether
+
+    segment = TCP(sport=ports[0], dport=ports[1], seq=number)
+    if version == 4:
+        quote = IP(src="198.18.0.2", dst="198.19.0.2", id=number & 0xFFFF) / segment
+        error = Ether() / IP(src="192.168.18.1", dst="198.18.0.2") / ICMP(type=kind, code=13)
+    else:
+        quote = IPv6(src="2001:2::2", dst="64:ff9b::1") / segment
+        error = Ether() / IPv6(src="2001:2::1", dst="2001:2::2")
+        error /= ICMPv6DestUnreach(code=1) if kind == 1 else ICMPv6EchoRequest()
+    made = bytes(error / quote)
+    return made[:cut] if cut else made
+
+
+def _taken(*frames: bytes) -> list[tuple[tuple[int, ...], list[int]]]:
+    rows = np.stack([np.frombuffer(f, np.uint8) for f in frames])
+    return [(tuple(n.tolist()), p[:, 3].tolist()) for p, n in quoted(rows)]
+
+
+def test_icmp_errors_that_are_alike_are_read_together_and_name_their_segments() -> None:
+    errors = [_quoting(3, 1000 + n, (1, n)) for n in range(4)]
+    assert _taken(*errors) == [((1000, 1001, 1002, 1003), [0, 1, 2, 3])]
+    expired, asking = _quoting(11, 5, (1, 9)), _quoting(8, 6, (1, 9))
+    assert _taken(errors[0], asking, expired, errors[1]) == [((1000, 1001), [0, 1]), ((5,), [9])]
+    assert _taken(_quoting(1, 7, (1, 2), 6), _quoting(128, 7, (1, 2), 6)) == [((7,), [2])]
+
+
+@pytest.mark.parametrize("octets", [14 + 20 + 8 + 20 + 8, 14 + 20 + 8 + 20 + 7])
+def test_no_more_than_eight_octets_of_a_segment_are_needed(octets: int) -> None:
+    """RFC 792; one octet fewer names no connection."""
+    found = _taken(_quoting(3, 77, (1, 2), cut=octets))
+    assert found == ([((77,), [2])] if octets == 70 else [])
+
+
+def test_frames_of_any_octets_quote_nothing_or_something_and_never_fail() -> None:
+    rng = np.random.default_rng(1)
+    for octets in (0, 14, 33, 41, 60, 90):
+        rows = rng.integers(0, 256, (200, octets), dtype=np.uint8)
+        if octets > 24:
+            rows[::2, 12:14], rows[::2, 14], rows[::2, 23] = (8, 0), 0x45, 1
+        for ports, numbers in quoted(rows):
+            assert len(ports) == len(numbers)

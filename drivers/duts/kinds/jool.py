@@ -32,6 +32,9 @@ MAPT_SINCE = (4, 1, 255)
 """What the release candidates of 4.2.0 call themselves."""
 
 
+JSTAT = "Jool's own counters: sessions, and a reason for every packet that it did not translate"
+
+
 class JoolOptions(LinuxOptions):
     """Options of Jool."""
 
@@ -141,7 +144,7 @@ class Jool(LinuxDriver):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Jool's own counters: every drop has a reason."""
         command = f"{program_of(intent)} -i v6t stats display --csv --no-headers"
-        return {**super().telemetry(intent), "jool": Reading(command, statistics)}
+        return {**super().telemetry(intent), "jool": Reading(command, statistics, JSTAT)}
 
     def _flush(self, program: str, place: str, intent: Intent, version: str) -> Step:
         if self.options.flush == "instance":

@@ -51,7 +51,10 @@ class Map646(LinuxDriver):
         """The TUN device's drops are map646's."""
         return {
             **super().telemetry(intent),
-            f"link {TUN}": Reading(f"ip -s -o link show dev {TUN}", telemetry.link),
+            f"link {TUN}": telemetry.link_reading(
+                TUN, "its `tx.dropped` are frames map646 did not fetch"
+            ),
+            "process": telemetry.process(f"{self.options.state_dir}/map646.pid"),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

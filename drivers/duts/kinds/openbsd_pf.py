@@ -179,8 +179,17 @@ class OpenBsdPf(Driver):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Cores and PF's counters."""
         return {
-            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", cpu),
-            "pf": Reading("pfctl -si", info),
+            "cpu": Reading(
+                "sysctl hw.ncpuonline kern.cp_time",
+                cpu,
+                "ticks, of a single core by its name, of several their mean",
+            ),
+            "pf": Reading(
+                "pfctl -si",
+                info,
+                "states, and packets dropped for want of memory or room for a state",
+            ),
+            "table": Reading("pfctl -si; pfctl -sm", _occupancy, "states, and how many PF takes"),
         }
 
     def table(self, intent: Intent) -> Reading | None:
@@ -364,3 +373,9 @@ def _side(side: Mapping[str, Any], port: str) -> list[Step]:
             )
         )
     return steps
+
+
+def _occupancy(text: str) -> Mapping[str, float]:
+    """``used`` and ``limit`` of the table of states."""
+    used, limit = info(text).get("sessions"), limits(text).get("states")
+    return {"used": used, "limit": limit} if used is not None and limit is not None else {}

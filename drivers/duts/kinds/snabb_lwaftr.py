@@ -19,6 +19,9 @@ from v6t.profiles.errors import DutError, UsageError
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 
 
+STATE = "packets in and out, and drops by Snabb's own reasons (`softwire-state`)"
+
+
 class SnabbOptions(LinuxOptions):
     """Options of Snabb."""
 
@@ -81,7 +84,10 @@ class SnabbLwAftr(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Polling cores are never idle: Snabb's own drop counters tell."""
-        return {"cpu": super().telemetry(intent)["cpu"], "snabb": Reading(self._state, state)}
+        return {
+            "cpu": super().telemetry(intent)["cpu"],
+            "snabb": Reading(self._state, state, STATE),
+        }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         """See the base class."""

@@ -12,6 +12,7 @@ from v6t.plugins.ipv4aas.plugin import Ipv4aas
 from v6t.plugins.map.mape_br import MapEBorderRelay
 from v6t.plugins.nat.nat46 import Nat46
 from v6t.plugins.nat.nat66 import Nat66
+from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
 from v6t.plugins.router.plugins import Ipv6Router
 from v6t.plugins.siit.clat import Clat
@@ -96,6 +97,7 @@ CASES = (
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
     Case("map646-siit", "map646", intents.SIIT),
     Case("command", "command", intents.ROUTER4, OWN),
+    Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
     Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),
     Case("chain-464xlat", "chain", Ipv4aas().dut_intent()),
     Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).dut_intent()),

@@ -62,7 +62,8 @@ def generated(name: str) -> str:
         lines.append("None.")
     base = "Linux devices" if linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
-    lines += ["", f"Besides: [those of all {base}]({page}).", *_suited(name), "", "## The plan", ""]
+    lines += ["", f"Besides: [those of all {base}]({page}).", *_suited(name)]
+    lines += ["", *_telemetry(name), "", "## The plan", ""]
     lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```", "", END]
     return "\n".join(lines)
 
@@ -77,6 +78,31 @@ def _suited(name: str) -> list[str]:
     head = ["", "## Parameters that it sets where none are given", ""]
     table = ["| technology | parameter | value | why |", "|---|---|---|---|"]
     return [*head, *table, *rows] if rows else []
+
+
+def _telemetry(name: str) -> list[str]:
+    """What it is asked for under load, each with where it comes from."""
+    case = case_of(name)
+    known = make_driver(name, case.options).telemetry(case.intent)
+    head = [
+        "## Telemetry",
+        "",
+        "Every second under load; [what becomes of it](index.md#telemetry).",
+    ]
+    rows = [
+        f"| `{reading}` | {_cell(found.means or 'numbers that the command prints')} | "
+        f"`{_cell(_brief(found.command))}` |"
+        for reading, found in known.items()
+    ]
+    if not rows:
+        return ["## Telemetry", "", "None."]
+    return [*head, "", "| reading | figures | command |", "|---|---|---|", *rows]
+
+
+def _brief(command: str) -> str:
+    """A command, of a whole script its beginning."""
+    words = " ".join(command.split())
+    return words if len(words) <= 90 else f"{words[:86]} ..."
 
 
 def shared(model: type[DutOptions]) -> str:

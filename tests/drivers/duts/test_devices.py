@@ -11,6 +11,7 @@ from v6t.core.runs.bench import Bench, compile_point
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.lab.privilege import available
+from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.procedures.preflight import check_translation
 from v6t.profiles.errors import DutError
 
@@ -27,6 +28,10 @@ FRAMES = {
     ),
     "nftables": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2", 63),
     "iptables": (intents.nat44(), "198.18.0.2", "198.19.0.2", "198.19.0.1", "198.19.0.2", 63),
+    "ip6tables-npt": (
+        Nptv6().dut_intent(),
+        *("fd01:203:405::9", "2001:2:0:8000::2", "2001:db8:1:d54f::9", "2001:2:0:8000::2", 63),
+    ),
     "tayga": (
         intents.SIIT, "2001:2::2", "2001:2:0:1000::2", "198.18.0.2", "198.19.0.2", 61,
     ),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bottleneck import check_watchable, lines_of
+from v6t.core.runs.bottleneck import check_watchable, limit_of_tester, lines_of
 from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, verdict_of, verdict_of_all
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
@@ -19,6 +19,7 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.steps import neighbours
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.shape import shaped
 from v6t.drivers.duts.telemetry import Sample, Watcher
 from v6t.drivers.transport.process import ProcessHeld
 from v6t.profiles.errors import DutError, UsageError
@@ -227,6 +228,86 @@ def test_a_verdict_is_printed_with_its_evidence():
 def test_a_device_without_driver_cannot_be_watched():
     with pytest.raises(UsageError, match="no device driver"):
         check_watchable(bind(resolve(flags=Flags("siit"))))
+
+
+# ------------------------------------------------------------------ one shape
+
+
+def process(*shares, quota=(), idle=50):
+    """A second after the other in which the threads of a process ran and waited so much [%]."""
+    made = []
+    for second in range(4):
+        told = {}
+        for thread, (ran, waited) in enumerate(shares):
+            told[f"{thread}.run_ns"] = ran * 1e7 * second
+            told[f"{thread}.wait_ns"] = waited * 1e7 * second
+        told |= dict(
+            zip(("quota.periods", "quota.throttled"), (q * second for q in quota), strict=False)
+        )
+        cpu = {"cpu0.idle": float(idle * second), "cpu0.total": 100.0 * second}
+        made.append(Sample({"process": told, "cpu": cpu}, float(second)))
+    return made
+
+
+def test_the_busiest_thread_speaks_for_its_process():
+    told = shaped(process((10, 5), (40, 30), quota=(10, 4)))
+    assert told.process == {"run": 40.0, "wait": 30.0, "throttled": 40.0}
+    assert shaped(process()).process == {}
+
+
+@pytest.mark.parametrize(
+    ("shares", "quota", "idle", "limited", "words"),
+    [
+        ((97, 1), (), 0, "cpu", "one core is all it can use"),
+        ((10, 2), (10, 9), 0, "cpu", "in 90 % of its periods"),
+        ((10, 85), (), 90, "cpu", "a core was idle meanwhile"),
+        ((10, 85), (), 0, "cpu", "others on its cores"),
+        ((10, 20), (10, 0), 0, "cpu", "cpu0 had no time left"),
+        ((10, 20), (10, 0), 50, "unknown", "no core was busy"),
+    ],
+)
+def test_a_process_is_judged_by_the_time_it_was_given(shares, quota, idle, limited, words):
+    found = verdict_of(process(shares, quota=quota, idle=idle))
+    assert found.limited_by == limited
+    assert words in found.says
+
+
+def test_a_full_table_is_told_before_all_else():
+    samples = seconds(0, 0)
+    figures = [{"used": 90.0, "limit": 100.0}, {"used": 100.0, "limit": 100.0}]
+    samples = [
+        Sample({**s.figures, "conntrack": {"insert_failed": n * 7.0}, "table": figures[n > 0]}, n)
+        for n, s in enumerate(samples)
+    ]
+    found = verdict_of(samples, "the tester: the device was not asked for more")
+    assert (found.limited_by, shaped(samples).table["full"]) == ("table", 100.0)
+    assert "its table held 100 of 100 connections at most" in found.evidence
+    assert "conntrack insert_failed: 14 more" in found.evidence
+
+
+def test_a_tester_at_its_limit_excuses_the_device_unless_it_loses():
+    assert verdict_of(seconds(0, 0), "the tester").limited_by == "tester"
+    assert verdict_of(seconds(0, 0, drops=(0, 1, 2)), "the tester").limited_by == "cpu"
+    assert limit_of_tester({"tester_limited": False, "upper_bound_hit": False}) == ""
+    assert "30,000 fps" in limit_of_tester({"tester_limited": True, "tester_ceiling": 30000.0})
+
+
+def test_counted_cycles_are_told_per_packet():
+    text = "4000000,,cycles,8000000,100.00,,\n<not supported>,,instructions,0,100.00,,\n"
+    figures = telemetry.counted(text)
+    assert figures == {"cycles_per_s": 2e7}
+    samples = [
+        Sample({"perf": figures, "link left": {"rx.packets": n * 5e4}}, float(n)) for n in range(3)
+    ]
+    assert shaped(samples).per_packet == {"cycles": 400.0}
+
+
+def test_threads_and_quota_are_read():
+    text = "12 1000 200 3\n13 5 6 7\nnr_periods 9\nnr_throttled 4\nthrottled_time 3\n"
+    assert telemetry.schedstat(text) == {
+        **{"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0},
+        **{"quota.periods": 9.0, "quota.throttled": 4.0},
+    }
 
 
 # ------------------------------------------------------------------ watcher

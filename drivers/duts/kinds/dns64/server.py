@@ -12,6 +12,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.process import stop
 from v6t.drivers.duts.kinds.linux.steps import directory, write_file
+from v6t.drivers.duts.kinds.linux.telemetry import process
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Was, checked, shown
 from v6t.profiles.errors import UsageError
@@ -74,8 +75,11 @@ class Dns64Server(LinuxDriver):
         return {
             **super().telemetry(intent),
             "udp": Reading(
-                "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6", _pairs
+                "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
+                _pairs,
+                "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
             ),
+            "process": process(f"{self.options.state_dir}/dns/{self.name}.pid"),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

@@ -9,17 +9,73 @@ from itertools import pairwise
 from v6t.drivers.duts.driver import Reading
 
 _HEX = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
+PERF_S = 0.2
+PERF = f"command -v perf >/dev/null && perf stat -a -x, -e cycles,instructions sleep {PERF_S} 2>&1; true"
+CORES = (
+    "ticks of each core: idle (and waiting for I/O), softirq (and interrupts), steal, total "
+    "(`/proc/stat`)"
+)
+SOFTNET = (
+    "frames that a core's backlog dropped before the stack, and times its budget was used up "
+    "(`/proc/net/softnet_stat`, all cores)"
+)
 _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 def readings(*ports: str) -> dict[str, Reading]:
-    """Cores, softnet, and drops of these interfaces."""
+    """Cores, softnet, drops of these interfaces, and what the processor counts where it does."""
     found = {
-        "cpu": Reading("cat /proc/stat", cpu),
-        "softnet": Reading("cat /proc/net/softnet_stat", softnet),
-    }
+        "cpu": Reading("cat /proc/stat", cpu, CORES),
+        "softnet": Reading("cat /proc/net/softnet_stat", softnet, SOFTNET),
+        "perf": Reading(PERF, counted, "cycles and instructions a second of all cores, where the "
+                        "processor counts them for `perf`; over the packets of the links: per packet"),
+    }  # fmt: skip
     for port in ports:
-        found[f"link {port}"] = Reading(f"ip -s -o link show dev {port}", link)
+        found[f"link {port}"] = link_reading(port)
+    return found
+
+
+def link_reading(port: str, what: str = "") -> Reading:
+    """Packets and drops of an interface."""
+    words = "the kernel's counters of the interface: packets; frames dropped, missed, overrun, by direction"
+    return Reading(f"ip -s -o link show dev {port}", link, f"{words}; {what}" if what else words)
+
+
+def process(pid_file: str) -> Reading:
+    """Time that the threads of a process ran, and were ready to and did not; its quota's periods."""
+    return Reading(
+        f"p=$(cat {pid_file}) || exit 0; for t in /proc/$p/task/*; do "
+        'echo "${t##*/} $(cat $t/schedstat)"; done; '
+        "while IFS=: read -r n kind path; do case ,$kind, in ,,) d=;; *,cpu,*) d=/$kind;; *) continue;; "
+        "esac; cat /sys/fs/cgroup$d$path/cpu.stat; done </proc/$p/cgroup; true",
+        schedstat,
+        "of each thread of the process nanoseconds that it ran, and that it was ready to run and was not let "
+        "(`/proc/PID/task/*/schedstat`); of its cgroup's quota the periods, and those in which it was held "
+        "back (`cpu.stat`, where the device shows it)",
+    )
+
+
+def schedstat(text: str) -> Mapping[str, float]:
+    """``283.run_ns``, ``283.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 4 and all(w.isdigit() for w in words):
+            found[f"{words[0]}.run_ns"], found[f"{words[0]}.wait_ns"] = map(float, words[1:3])
+        elif len(words) == 2 and words[0] in ("nr_periods", "nr_throttled") and words[1].isdigit():
+            found[f"quota.{words[0].removeprefix('nr_')}"] = float(words[1])
+    return found
+
+
+def counted(text: str) -> Mapping[str, float]:
+    """``perf stat -x,``: events a second; events that the processor does not count are left out."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        fields = line.split(",")
+        if len(fields) > 3 and fields[0].replace(".", "", 1).isdigit():
+            event = fields[2].partition(":")[0]
+            if event in ("cycles", "instructions"):
+                found[f"{event}_per_s"] = float(fields[0]) / PERF_S
     return found
 
 
@@ -67,4 +123,4 @@ def number(name: str) -> Reading:
     def parse(text: str) -> Mapping[str, float]:
         return {"sessions": float(text.strip())} if text.strip().isdigit() else {}
 
-    return Reading(f"cat {name}", parse)
+    return Reading(f"cat {name}", parse, "connections that the device counts")

@@ -37,6 +37,7 @@ class Conntracked(LinuxDriver):
         return {
             **super().telemetry(intent),
             "sessions": nat.reading(),
+            "table": nat.occupancy(),
             "conntrack": nat.statistics(),
         }
 

@@ -271,7 +271,21 @@ def conntrack_table(text: str) -> Mapping[str, float]:
 
 def statistics() -> Reading:
     """Connections the kernel could not make: ``insert_failed``, ``drop``, ``early_drop``."""
-    return Reading("conntrack -S", conntrack_statistics)
+    return Reading(
+        "conntrack -S",
+        conntrack_statistics,
+        "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
+        "is free), for want of room (`drop`), or for which older ones went (`early_drop`)",
+    )
+
+
+def occupancy() -> Reading:
+    """How full the kernel's table is: ``used``, ``limit``."""
+    return Reading(
+        f"cat {COUNT} {COUNT.replace('_count', '_max')}",
+        lambda text: dict(zip(("used", "limit"), map(float, text.split()), strict=False)),
+        "connections in the kernel's table, and how many it takes (`nf_conntrack_count`, `_max`)",
+    )
 
 
 def conntrack_statistics(text: str) -> Mapping[str, float]:

@@ -88,7 +88,8 @@ class TaygaNftables(Conntracked, siit.Tayga):
                 *nat.conntrack(self.options, intent, facts),
                 *nat.logging(self.options),
             ],
-            flush=(*nat.flush(pool.inside), *self._renew(place)),
+            # what still waits in TAYGA's queue would make connections anew behind conntrack's back
+            flush=(*self._renew(place), *nat.flush(pool.inside)),
             checks=[siit.alive(place)],
             notes=("TAYGA gives each IPv6 client an IPv4 address of its own, for two hours",),
         )

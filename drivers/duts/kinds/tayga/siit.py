@@ -91,7 +91,10 @@ class Tayga(LinuxDriver):
         """The TUN device's drops are TAYGA's."""
         return {
             **super().telemetry(intent),
-            f"link {TUN}": Reading(f"ip -s -o link show dev {TUN}", telemetry.link),
+            f"link {TUN}": telemetry.link_reading(
+                TUN, "its `tx.dropped` are frames TAYGA did not fetch"
+            ),
+            "process": telemetry.process(f"{self.options.state_dir}/tayga.pid"),
         }
 
     def into(self, intent: Intent) -> list[Any]:

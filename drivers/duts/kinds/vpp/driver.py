@@ -135,9 +135,22 @@ class Vpp(Driver):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         """Vectors per call are the load of a VPP, which polls: its cores are never idle."""
         return {
-            "runtime": Reading(self.cli("show runtime"), syntax.runtime),
-            "interfaces": Reading(self.cli("show interface"), syntax.interface_counters),
-            "errors": Reading(self.cli("show errors"), syntax.errors),
+            "runtime": Reading(
+                self.cli("show runtime"),
+                syntax.runtime,
+                "calls and vectors per call of each busy node since VPP began or was told to forget "
+                "(256 is the most); packets a second of each thread",
+            ),
+            "interfaces": Reading(
+                self.cli("show interface"),
+                syntax.interface_counters,
+                "packets, drops, frames missed for want of a ring's room, of each interface",
+            ),
+            "errors": Reading(
+                self.cli("show errors"),
+                syntax.errors,
+                "dropped packets by node and reason; reasons that mean no loss are left out",
+            ),
         }
 
     def sessions(self, intent: Intent) -> Reading | None:

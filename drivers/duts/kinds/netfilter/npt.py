@@ -1,0 +1,59 @@
+"""ip6tables' SNPT and DNPT: the kernel's stateless NPTv6 (RFC 6296)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.linux import filters
+from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, contains
+from v6t.profiles.intent_settings import Npt
+
+COMMENT = "-m comment --comment v6t"
+
+
+class Ip6tablesNpt(LinuxDriver):
+    """One rule for each direction, told from others' by their comment."""
+
+    name = "ip6tables-npt"
+    title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
+    technologies = ("nptv6",)
+    executed = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
+    versions = ("1.8.9",)
+    programs: Mapping[str, str] = {"ip6tables": "iptables"}
+    helpers = (filters.PROGRAM,)
+    version_command = "ip6tables --version"
+
+    def steps(self, intent: Intent, facts: Facts) -> Plan:
+        """See the base class."""
+        npt = Npt.of(intent)
+        inside, outside = str(npt.internal), str(npt.external)
+        port = self.port(intent, "right")
+        rules = [
+            _rule("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
+            _rule("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
+        ]
+        notes = ("packets whose source is not of the inside are forwarded as they are",)
+        return self.finish(facts, [*self.base(intent, facts), *rules], notes=notes)
+
+    def beside(self, intent: Intent, facts: Facts) -> Change | None:
+        """A route to a network without hosts."""
+        return self.moved_route(intent)
+
+    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+        """A table of nftables' own."""
+        return filters.steps(intent, facts, self.all_ports(intent), count)
+
+
+def _rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
+    rule = f"{chain} {match} {COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
+    shown = f"ip6tables -t mangle -S {chain}"
+    return Step(
+        f"ip6tables -w -t mangle -A {rule}",
+        f"translate {old} to {new}",
+        undo=f"ip6tables -w -t mangle -D {rule}",
+        before=f"{shown} | grep -e '--comment v6t .*{target}' || true",
+        was=Was.FOREIGN,
+        check=contains(shown, match, f"-j {target} --src-pfx {old} --dst-pfx {new}"),
+    )

@@ -1,0 +1,185 @@
+"""What devices say of themselves in one shape, whatever they are: made of the samples of a watch.
+
+Figures of readings have names; these are what the shape is made of, all of them optional:
+
+* ``cpu``: ``CORE.idle``, ``CORE.softirq``, ``CORE.steal``, ``CORE.total`` [ticks];
+* ``process``: ``THREAD.run_ns``, ``THREAD.wait_ns`` (ready to run, and not run), ``quota.periods``,
+  ``quota.throttled`` (of them those in which a cgroup held it back);
+* ``runtime``: ``node.NAME.vectors_per_call``;
+* ``perf``: ``cycles_per_s``, ``instructions_per_s``, of all cores together;
+* ``table``: ``used``, ``limit`` [connections];
+* anything else whose name speaks of loss: counters of frames, by reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from v6t.drivers.duts.telemetry import Sample
+
+_LOSSES = re.compile(
+    r"drop|miss|overrun|insert_failed|memory|limit|congestion|rcvbuf|out of ports|maximum sessions",
+    re.IGNORECASE,
+)
+_NO_COUNTERS = ("table", "runtime", "perf", "cpu", "process")
+OF_TABLES = re.compile(
+    r"insert_failed|^conntrack|memory|state_limit|out of ports|maximum sessions|pool4|table",
+    re.IGNORECASE,
+)
+"""Reasons for loss that speak of a table without room, not of a queue."""
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """One device over some seconds. Shares are per cent; what it does not tell is empty.
+
+    Attributes:
+        seconds: between the first and the last sample [s].
+        cores: of each core ``busy``, ``softirq``, ``steal`` in the middle second.
+        process: of its busiest thread ``run`` and ``wait`` in the middle second, and ``throttled``, the share
+            of a quota's periods in which it was held back.
+        vectors_per_call: of each busy node, the most.
+        per_packet: ``cycles``, ``instructions``, where the processor counts them.
+        drops: frames by the reason that the device gives.
+        table: ``used``, ``limit`` in connections and ``full``, the share in use at most.
+    """
+
+    seconds: float = 0.0
+    cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    process: Mapping[str, float] = field(default_factory=dict)
+    vectors_per_call: Mapping[str, float] = field(default_factory=dict)
+    per_packet: Mapping[str, float] = field(default_factory=dict)
+    drops: Mapping[str, float] = field(default_factory=dict)
+    table: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Without what is empty."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def shaped(samples: Sequence[Sample]) -> Telemetry:
+    """The samples of a watch in one shape; of a single one only what needs no difference."""
+    busy = {core: [100 - s for s in shares] for core, shares in shares_of(samples, "idle").items()}
+    more = {kind: shares_of(samples, kind) for kind in ("softirq", "steal")}
+    return Telemetry(
+        seconds=round(samples[-1].seen_s - samples[0].seen_s, 1) if samples else 0.0,
+        cores={
+            core: {
+                "busy": _middle(shares),
+                **{k: _middle(by[core]) for k, by in more.items() if core in by},
+            }
+            for core, shares in busy.items()
+        },
+        process=_process(samples),
+        vectors_per_call=_vectors(samples),
+        per_packet=_per_packet(samples),
+        drops=growing(samples),
+        table=_table(samples),
+    )
+
+
+def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
+    """Share of a kind of time [%] of every core in every second; nothing is averaged (BN-01)."""
+    found: dict[str, list[float]] = {}
+    for before, after in pairwise(samples):
+        first, last = before.figures.get("cpu", {}), after.figures.get("cpu", {})
+        for name, total in last.items():
+            core, _, what = name.partition(".")
+            part = f"{core}.{kind}"
+            if what != "total" or part not in last or name not in first:
+                continue
+            spent = total - first[name]
+            if spent > 0:
+                share = 100.0 * (last[part] - first.get(part, 0.0)) / spent
+                found.setdefault(core, []).append(share)
+    return found
+
+
+def growing(samples: Sequence[Sample]) -> dict[str, float]:
+    """Counters of lost frames that grew, and by how much."""
+    if len(samples) < 2:
+        return {}
+    found = {}
+    for name, figures in samples[-1].figures.items():
+        if name in _NO_COUNTERS and name != "runtime":
+            continue
+        for figure, last in figures.items():
+            first = samples[0].figures.get(name, {}).get(figure)
+            if first is not None and last > first and _LOSSES.search(f"{name} {figure}"):
+                found[f"{name} {figure}"] = last - first
+    return found
+
+
+def _process(samples: Sequence[Sample]) -> dict[str, float]:
+    """Of the thread that ran or waited most."""
+    threads: dict[str, list[tuple[float, float]]] = {}
+    for before, after in pairwise(samples):
+        first, last = before.figures.get("process", {}), after.figures.get("process", {})
+        passed = 1e9 * (after.seen_s - before.seen_s)
+        for name, ran in last.items():
+            thread, _, what = name.partition(".")
+            wait = f"{thread}.wait_ns"
+            if what == "run_ns" and passed > 0 and {name, wait} <= first.keys() & last.keys():
+                shares = (100 * (ran - first[name]) / passed,
+                          100 * (last[wait] - first[wait]) / passed)  # fmt: skip
+                threads.setdefault(thread, []).append(shares)
+    if not threads:
+        return {}
+    busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
+    found = {
+        "run": _middle([ran for ran, _ in busiest]),
+        "wait": _middle([waited for _, waited in busiest]),
+    }
+    periods, throttled = (
+        _grown(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
+    )
+    return {**found, "throttled": round(100 * throttled / periods, 1)} if periods else found
+
+
+def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for sample in samples:
+        for name, value in sample.figures.get("runtime", {}).items():
+            if name.endswith(".vectors_per_call"):
+                node = name.removeprefix("node.").removesuffix(".vectors_per_call")
+                found[node] = max(found.get(node, 0.0), value)
+    return found
+
+
+def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
+    """Counted events per packet that came in on any link."""
+    if len(samples) < 2 or samples[-1].seen_s <= samples[0].seen_s:
+        return {}
+    links = [name for name in samples[-1].figures if name.startswith("link ")]
+    packets = sum(_grown(samples, link, "rx.packets") for link in links)
+    rate = packets / (samples[-1].seen_s - samples[0].seen_s)
+    found = {}
+    for what in ("cycles", "instructions"):
+        seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]
+        counted = [value for value in seen if value]
+        if counted and rate:
+            found[what] = round(_middle(counted) / rate, 1)
+    return found
+
+
+def _table(samples: Sequence[Sample]) -> dict[str, float]:
+    seen = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
+    if not seen:
+        return {}
+    fullest = max(seen, key=lambda figures: figures["used"])
+    limit = fullest.get("limit", 0.0)
+    return {**fullest, "full": round(100 * fullest["used"] / limit, 1)} if limit else {**fullest}
+
+
+def _grown(samples: Sequence[Sample], reading: str, figure: str) -> float:
+    values = [s.figures.get(reading, {}).get(figure) for s in samples]
+    told = [value for value in values if value is not None]
+    return max(0.0, told[-1] - told[0]) if told else 0.0
+
+
+def _middle(values: Sequence[float]) -> float:
+    return round(sorted(values)[len(values) // 2], 1)
