@@ -91,6 +91,11 @@ def _session(own: tuple[str, int], other: tuple[str, int]) -> str:
 
 def _running(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
+    # its first process ends before the second one has written its number
+    runs = (
+        f"n=0; until [ -s {pid} ]; do n=$((n+1)); [ $n -lt 100 ] || break; sleep 0.1; done; "
+        f"cat /proc/$(cat {pid})/comm"
+    )
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     return [
         write_file(file, head + text, f"BIRD's configuration, {role}"),
@@ -100,6 +105,6 @@ def _running(state_dir: str, role: str, number: int, family: str, text: str) -> 
             undo=f"( {stop(pid, DAEMON)} ) && rm -f {socket}",
             before=f"ls {pid} 2>/dev/null || true",
             was=Was.FOREIGN,
-            check=contains(f"cat /proc/$(cat {pid})/comm", DAEMON),
+            check=contains(runs, DAEMON),
         ),
     ]
