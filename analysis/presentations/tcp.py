@@ -129,8 +129,9 @@ class TcpCapacityPresentation(Presentation[TcpCapacityRecord]):
             yield _endings(r)
 
     def headlines(self, record: TcpCapacityRecord) -> Iterator[Headline]:
-        """The capacity."""
-        yield Headline(self.name, record.capacity, None, None)
+        """The capacity, or that it is at least so large."""
+        what = "at least" if record.at_least else self.name
+        yield Headline(what, record.capacity, record.capacity, record.capacity)
 
     def cards(self, record: TcpCapacityRecord) -> Iterator[Card]:
         """The capacity."""

@@ -6,6 +6,8 @@ import json
 
 import jsonschema
 import pytest
+from v6t.analysis.presentations.tcp import TcpCapacityPresentation
+from v6t.analysis.records.tcp import TcpCapacityRecord
 from v6t.core.benchmarks.registry import results_schema
 from v6t.core.benchmarks.tcp_point import media_cps, syn_sizes
 from v6t.core.config.checks import check_abilities
@@ -85,6 +87,14 @@ def test_a_known_capacity_is_found_to_the_connection(found):
     assert not record["at_least"]
     assert record["decisive"]["answered"] == 23_457
     assert record["attempt_rate_cps"] == pytest.approx(found[0]["tcp-rate"]["p1"] / 2)
+
+
+def test_a_campaign_says_where_no_end_of_the_table_was_found(found):
+    record = TcpCapacityRecord.model_validate(found[0]["tcp-capacity"])
+    (ended,) = TcpCapacityPresentation().headlines(record)
+    (open_,) = TcpCapacityPresentation().headlines(record.model_copy(update={"at_least": True}))
+    assert (ended.figure, open_.figure) == ("tcp-capacity", "at least")
+    assert ended.median == open_.median == 23_457
 
 
 def test_what_a_full_table_does_is_told(found):
