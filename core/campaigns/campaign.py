@@ -16,9 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from v6t.core.campaigns.file import Planned, Section, packaged, read
+from v6t.core.campaigns.file import Planned, Section, read
+from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.bound import bind
 from v6t.core.config.settings import ResolvedRun
+from v6t.core.config.yaml_document import Document
 from v6t.core.reporting.write import replace_text
 from v6t.core.runs import rundir as names
 from v6t.core.runs.plan import plan
@@ -115,14 +117,15 @@ class Overrides:
     procedure: tuple[tuple[str, str], ...] = ()
 
 
-def lay_out(path: Path, overrides: Overrides | None = None) -> Campaign:
+def lay_out(file: Path | Document, overrides: Overrides | None = None) -> Campaign:
     """Read a campaign file and resolve all its runs; nothing is touched.
 
     Raises:
         UsageError: what is wrong, with the line of its experiment.
     """
     changes = overrides or Overrides()
-    content, planned = read(path, dict(changes.beds), changes.only)
+    path = file.path if isinstance(file, Document) else file
+    content, planned = read(file, dict(changes.beds), changes.only)
     own = path in packaged().values() and not changes.beds and changes.tester is None
     if own and not all(_stands_here(p.bed) for p in planned):
         raise UsageError(

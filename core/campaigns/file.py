@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -108,44 +107,23 @@ class Section(Document):
         return f"{self._place}: {'.'.join(map(str, keys))}" if keys else self._place
 
 
-def packaged() -> dict[str, Path]:
-    """Campaigns that come with v6t, by name."""
-    folder = files("v6t.core.campaigns")
-    found = [Path(str(entry)) for entry in folder.iterdir() if entry.name.endswith(".yaml")]
-    return {path.stem: path for path in sorted(found)}
-
-
-def locate(name: str) -> Path:
-    """A file, or a campaign that comes with v6t.
-
-    Raises:
-        UsageError: there is neither.
-    """
-    path = Path(name)
-    if path.exists():
-        return path
-    known = packaged()
-    if name in known:
-        return known[name]
-    raise UsageError(
-        f"there is no campaign file '{name}'", "packaged campaigns: " + ", ".join(known)
-    )
-
-
 def read(
-    path: Path, beds: Mapping[str, Path] | None = None, only: Sequence[str] = ()
+    file: Path | Document,
+    beds: Mapping[str, Path] | None = None,
+    only: Sequence[str] = (),
 ) -> tuple[CampaignFile, list[Planned]]:
     """Read a campaign file and lay out its runs.
 
     Args:
-        path: the file.
+        file: to read, or read already.
         beds: testbed files in place of the file's testbeds, by name; of the only one, by ``""``.
         only: experiments that are wanted; all if empty.
 
     Raises:
         UsageError: what is wrong, with its line.
     """
-    document = Document(path)
+    document = file if isinstance(file, Document) else Document(file)
+    path = document.path
     content: CampaignFile = validated(CampaignFile, document.data, document)
     _replace_beds(content, beds or {})
     names = [e.name for e in content.experiments]

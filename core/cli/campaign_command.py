@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from v6t.core.campaigns.packaged import locate
 from v6t.core.cli.options import assignments, live_flag, names, report_flag
+from v6t.core.config.yaml_document import Document
 from v6t.profiles.errors import UsageError
 
 
@@ -50,6 +52,12 @@ def command(
     Every run has its directory; report.html and summary.json in DIR hold the whole. Runs on
     different testbeds are made at the same time.
     """
+    if resume is None and not listing:
+        if file is None:
+            raise UsageError(
+                "which campaign?", "give a FILE, a packaged name (--list) or --resume DIR"
+            )
+        document = Document(locate(file))
     from v6t.core.cli import campaign_console as session
 
     if listing:
@@ -59,13 +67,10 @@ def command(
         if any((file, output, testbeds, only, tester, preset, reps, set_procedure, dry_run)):
             raise UsageError("--resume continues what was planned; nothing else goes with it")
         return session.continue_campaign(resume, report, group, live)
-    if file is None:
-        raise UsageError("which campaign?", "give a FILE, a packaged name (--list) or --resume DIR")
     from v6t.core.campaigns.campaign import Overrides, lay_out
-    from v6t.core.campaigns.file import locate
 
     changes = Overrides(_beds(testbeds), only, tester, preset, reps, tuple(set_procedure.items()))
-    campaign = lay_out(locate(file), changes)
+    campaign = lay_out(document, changes)
     if dry_run:
         session.show_plan(campaign)
         return 0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def show_packaged() -> None:
     """Names and titles of the campaigns that come with v6t."""
-    from v6t.core.campaigns.file import packaged
+    from v6t.core.campaigns.packaged import packaged
     from v6t.core.config.yaml_document import Document
 
     for name, path in packaged().items():

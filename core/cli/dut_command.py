@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 from v6t.core.cli import shell_completion
-from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names
+from v6t.core.cli.options import FrameSizeOption, assignments, plugin_names, read_first
 from v6t.profiles.plain_text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,9 +77,9 @@ def command() -> None:
 @dut_flags
 def plan(as_json: bool, **given: Any) -> None:
     """Print what the driver would do. Nothing is opened."""
+    run = _resolve(given)
     from v6t.core.runs import dut
 
-    run = _resolve(given)
     driver, planned = dut.plan_without_device(run)
     if as_json:
         click.echo(dut.as_json(dut.plan_json(driver, planned)))
@@ -91,9 +91,9 @@ def plan(as_json: bool, **given: Any) -> None:
 @dut_flags
 def apply(as_json: bool, **given: Any) -> None:
     """Configure the device and read everything back; `restore` takes it back."""
+    run = _resolve(given)
     from v6t.core.runs import dut
 
-    run = _resolve(given)
     with _stopping(run):
         done = dut.apply(run, _say)
     _show(done, as_json)
@@ -106,9 +106,9 @@ def apply(as_json: bool, **given: Any) -> None:
 )
 def verify(as_json: bool, **given: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
+    run = _resolve(given)
     from v6t.core.runs import dut
 
-    run = _resolve(given)
     run.tester.prepare()
     with _stopping(run):
         done = dut.verify(run, _say)
@@ -119,9 +119,9 @@ def verify(as_json: bool, **given: Any) -> None:
 @dut_flags
 def status(as_json: bool, **given: Any) -> None:
     """Show whether the device is configured, by whom, and what it says of itself."""
+    bound = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    bound = _resolve(given, any_technology=True)
     found = dut.status(bound, _say)
     if as_json:
         click.echo(dut.as_json(found))
@@ -135,9 +135,10 @@ def status(as_json: bool, **given: Any) -> None:
 @dut_flags
 def flush(as_json: bool, **given: Any) -> None:
     """Empty the state of a configured device, and see that it is empty."""
+    run = _resolve(given)
     from v6t.core.runs import dut
 
-    _show(dut.flush(_resolve(given), _say), as_json)
+    _show(dut.flush(run, _say), as_json)
 
 
 @command.command(short_help="put it back as it was")
@@ -151,9 +152,9 @@ def restore(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
 
     The undo record is kept until the device is as it was.
     """
+    run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    run = _resolve(given, any_technology=True)
     with _stopping(run):
         told = dut.restore(run, _say, keep=_kept(given), forget=forget, by_script=by_script)
     if as_json:
@@ -209,19 +210,18 @@ def _resolve(
     procedure: dict[str, Any] | None = None,
 ) -> Any:
     """The resolved run; where it does not matter what the device is, nobody need say it."""
-    from v6t.core.config.files import Flags
-    from v6t.core.config.resolve import driver_named, resolve_and_bind
-    from v6t.core.config.yaml_document import Document
-
     if _kept(given) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.export import configuration
 
         bound = bind(configuration(given["run_file"]))
         return replace(bound, again=_again(given, whole=False))
+    run_file, testbed = read_first(given["run_file"]), read_first(given["testbed"])
+    from v6t.core.config.files import Flags
+    from v6t.core.config.resolve import driver_named, resolve_and_bind
+
     plugin = given["plugin"]
-    testbed = Document(given["testbed"]) if given["testbed"] is not None else None
-    if any_technology and plugin is None and given["run_file"] is None:
+    if any_technology and plugin is None and run_file is None:
         from v6t.core.runs.dut import any_plugin
 
         plugin = any_plugin(given["dut"] or driver_named(testbed))
@@ -233,7 +233,7 @@ def _resolve(
         procedure=procedure or {},
         frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
     )
-    bound = resolve_and_bind(given["run_file"], testbed, flags)
+    bound = resolve_and_bind(run_file, testbed, flags)
     told = given["dut"] or driver_named(testbed)
     whole = bound.driver.of_parts or bound.driver.name != told
     return replace(bound, again=_again(given, whole=whole))

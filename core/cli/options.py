@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +17,7 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.mixes import canonical, is_mix
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from v6t.core.config.yaml_document import Document
 
 __all__ = [
     "FrameSizeOption",
@@ -26,6 +26,7 @@ __all__ = [
     "live_flag",
     "names",
     "plugin_names",
+    "read_first",
     "report_flag",
     "resolve_flags",
     "run_flags",
@@ -204,51 +205,14 @@ def run_flags(command: F) -> F:
         click.option("--seed", type=int, help="Seed of all pseudorandom numbers."),
         click.option("--label", help="Words for the directory name and the results."),
     ]
-    decorators += _of_settings(_opts(decorators))
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
 
 
-def _of_settings(taken: Collection[str]) -> Iterator[Callable[[Any], Any]]:
-    """Flags that settings ask for; the help is that of the first setting a flag stands for."""
-    from v6t.core.config.explain import plain
-    from v6t.core.config.settings import ProcedureSettings
-    from v6t.profiles.described import descriptions
-
-    models: dict[str, type[BaseModel]] = {"": ProcedureSettings, **kinds.sections()}
-    for flag, settings in _flags().items():
-        section, _, name = settings[0].rpartition(".")
-        if flag not in taken:
-            text = plain(descriptions(models[section])[name])
-            yield click.option(flag, metavar="VALUE", help=text)
-
-
-def _flags() -> dict[str, list[str]]:
-    from v6t.core.benchmarks.settings import flags_in
-    from v6t.core.config.settings import ProcedureSettings
-
-    own = {flag: [name] for flag, name in flags_in(ProcedureSettings)}
-    return {**own, **kinds.flags()}
-
-
-def _opts(decorators: Iterable[Callable[[Any], Any]]) -> set[str]:
-    def command() -> None:
-        """Gets every option."""
-
-    for decorator in decorators:
-        decorator(command)
-    return {name for param in command.__click_params__ for name in param.opts}  # type: ignore[attr-defined]
-
-
-def _given(flags: dict[str, Any]) -> dict[str, str]:
-    """Flags of settings with what was said; taken out."""
-    said = {flag: flags.pop(flag.lstrip("-").replace("-", "_"), None) for flag in _flags()}
-    return {flag: text for flag, text in said.items() if text is not None}
-
-
 def resolve_flags(given: dict[str, Any]) -> Any:
     """The run behind :func:`run_flags`; takes its flags out of ``given``."""
+    run_file, testbed = read_first(given.pop("run_file")), read_first(given.pop("testbed"))
     from v6t.core.config.files import Flags
     from v6t.core.config.resolve import resolve_and_bind
 
@@ -267,12 +231,23 @@ def resolve_flags(given: dict[str, Any]) -> Any:
         frame_sizes=given.pop("frame_sizes"),
         procedure={"adaptive": {}} if given.pop("adaptive") else {},
         procedure_texts=given.pop("set_procedure"),
-        of_settings=_given(given),
+        of_settings=given.pop("of_settings"),
         modifier=given.pop("modifier"),
         seed=given.pop("seed"),
         label=given.pop("label"),
     )
-    return resolve_and_bind(given.pop("run_file"), given.pop("testbed"), flags)
+    return resolve_and_bind(run_file, testbed, flags)
+
+
+def read_first(path: Path | None) -> Document | None:
+    """A file of settings, before anything is imported that takes long: a bad one is told at once.
+
+    Raises:
+        UsageError: what is wrong.
+    """
+    from v6t.core.config.yaml_document import Document
+
+    return None if path is None else Document(path)
 
 
 def _preset(name: str | None) -> str | None:

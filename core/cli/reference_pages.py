@@ -63,7 +63,7 @@ def _commands() -> Iterator[str]:
 
 def _command(command: click.Command, path: str, level: int) -> Iterator[str]:
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
-    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    options = _options(command)
     words = [path, *(["[OPTIONS]"] if options else [])]
     if isinstance(command, click.Group):
         words.append("COMMAND")
@@ -79,7 +79,7 @@ def _command(command: click.Command, path: str, level: int) -> Iterator[str]:
 
 
 def _parameters(command: click.Command) -> Iterator[str]:
-    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    options = _options(command)
     if not options:
         return
     yield "| option | default | what it does |"
@@ -92,6 +92,13 @@ def _parameters(command: click.Command) -> Iterator[str]:
             text += f" Environment: `{option.envvar}`."
         yield f"| {flags}{value} | {_default(option)} | {_cell(text)} |"
     yield ""
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    """All but ``--help``, which every command has."""
+    context = click.Context(command, help_option_names=[])
+    found = command.get_params(context)
+    return [p for p in found if isinstance(p, click.Option) and not p.hidden]
 
 
 def _argument(argument: click.Argument) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.options import live_flag, report_flag, resolve_flags, run_flags
+from v6t.core.cli.settings_flags import Measuring
 from v6t.profiles.errors import TranslationError, UsageError
 from v6t.profiles.plain_text import visible
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-@click.command(short_help="measure a technology on a device")
+@click.command(cls=Measuring, short_help="measure a technology on a device")
 @run_flags
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Directory for the results.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json instead of the table.")
@@ -48,9 +49,9 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files.
     """
+    bound = resolve_flags(given)
     from v6t.core.cli.run_console import carry_out, show_plan
 
-    bound = resolve_flags(given)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
 

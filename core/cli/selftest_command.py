@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.core.cli.options import resolve_flags, run_flags
+from v6t.core.cli.settings_flags import Measuring
 from v6t.profiles.errors import UsageError
 from v6t.profiles.mixes import sizes_label
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
 
-@click.command(short_help="measure the tester's own capacity")
+@click.command(cls=Measuring, short_help="measure the tester's own capacity")
 @run_flags
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
@@ -35,14 +36,14 @@ def command(as_json: bool, accuracy: bool, output: Path | None, **given: Any) ->
     machine that does nothing else. Runs with this tester on this machine then quote it. The same
     command continues what was interrupted.
     """
-    from v6t.core.runs.selftest import measure_capacities
-
     if output is not None and not accuracy:
         raise UsageError("-o is for the certificate", "say --accuracy as well")
     if accuracy:
         _certify(given, output, as_json)
         return
     bound = resolve_flags(given)
+    from v6t.core.runs.selftest import measure_capacities
+
     bound.tester.prepare()
     rows = measure_capacities(bound, lambda text: print(text, file=sys.stderr))
     if as_json:

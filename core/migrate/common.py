@@ -186,10 +186,10 @@ def migrate(source: Path, read: Callable[[Path], Imported], directory: Path, too
     Raises:
         UsageError: the file makes no run, or a target exists.
     """
+    found = read(source)  # before anything is imported that takes long: a bad file is told at once
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.plan import plan
 
-    found = read(source)
     texts = {"run.yaml": _run_text(found, source, tool), "testbed.yaml": _bed_text(found, source)}
     with tempfile.TemporaryDirectory() as scratch:
         for name, text in texts.items():

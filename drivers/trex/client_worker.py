@@ -117,11 +117,17 @@ class Worker(object):
             if len(words) > 3 and words[2] == "hugetlbfs":
                 size = [o[9:] for o in words[3].split(",") if o.startswith("pagesize=")]
                 mounted.append([words[1], kib(size[0]) if size else 0])
+
+        def where(program):
+            return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or ""
+
         return {
             "hugepages": pages,
             "hugetlbfs": mounted,
             "clock": read(CLOCK),
-            "nft": shutil.which("nft", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") or "",
+            "nft": where("nft"),
+            "lspci": where("lspci"),
+            "modprobe": where("modprobe"),
             "interfaces": {name: interface_facts(name) for name in interfaces},
         }
 

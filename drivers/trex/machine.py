@@ -23,7 +23,10 @@ def machine_facts(worker: ClientWorker, options: TrexOptions) -> dict[str, Any]:
 def examine_machine(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
     """Findings about the host that a worker runs on."""
     facts = machine_facts(worker, options)
-    yield _hugepages(facts, needed=any(is_pci(n) for n in options.all_interfaces or ()))
+    nics = any(is_pci(n) for n in options.all_interfaces or ())
+    yield _hugepages(facts, needed=nics)
+    if nics:
+        yield _binding(facts)
     yield _clock(facts["clock"])
     yield _fence(facts, options)
 
@@ -72,6 +75,19 @@ def _hugepages(facts: dict[str, Any], *, needed: bool) -> Finding:
         )
         return "hugepages", bad, f"{text}once; {mount}"
     return "hugepages", "ok", ", ".join(lines)
+
+
+def _binding(facts: dict[str, Any]) -> Finding:
+    packages = {"lspci": "pciutils", "modprobe": "kmod"}
+    lacking = [name for name in packages if not facts[name]]
+    if not lacking:
+        return "programs for NICs", "ok", " and ".join(packages)
+    names, wanted = " and ".join(lacking), " ".join(packages[name] for name in lacking)
+    text = (
+        f"TRex's wrapper t-rex-64 looks for NICs with {names}, not found; apt-get install {wanted}"
+    )
+    # a NIC that has its driver of DPDK already needs no module to be loaded
+    return "programs for NICs", "missing" if "lspci" in lacking else "note", text
 
 
 def _clock(name: str) -> Finding:

@@ -19,7 +19,7 @@ from v6t.analysis.report.curves import curves
 from v6t.analysis.report.machine_readable import schema
 from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, lay_out, start
-from v6t.core.campaigns.file import packaged
+from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.yaml_document import Document
 from v6t.core.modifiers.base import MODIFIERS
 from v6t.profiles.errors import TranslationError

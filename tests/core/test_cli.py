@@ -32,7 +32,7 @@ RESULT_KEYS = {
 """What every record of results.json must have."""
 
 
-def imported_by(*arguments):
+def imported_by(*arguments, status=0):
     """Heavy packages in memory after ``v6t ARGUMENTS`` in a fresh interpreter."""
     script = (
         "import sys\nfrom v6t.core.cli.main import main\n"
@@ -40,8 +40,9 @@ def imported_by(*arguments):
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\nsys.exit(status)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False
     )
+    assert done.returncode == status, done.stderr
     return done.stderr.strip()
 
 
@@ -56,6 +57,39 @@ def test_starts_without_heavy_imports(arguments):
 
 def test_the_help_of_run_imports_the_settings_its_flags_are_of_and_no_more():
     assert imported_by("run", "--help") == "['pydantic']"
+
+
+@pytest.fixture
+def bad(tmp_path):
+    """Files that are none of settings."""
+    nested, fifo, conf = (tmp_path / name for name in ("nested.yaml", "fifo.yaml", "siit.conf"))
+    nested.write_text(f"zz: {'{' * 16}{'}' * 16}\n")
+    os.mkfifo(fifo)
+    conf.write_text("Stateful 1\nIPv4-R-Real ::\n")
+    return {"nested": nested, "fifo": fifo, "conf": conf}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run nested", "run fifo", "run --plugin siit --testbed fifo", "selftest nested",
+        "campaign nested", "campaign fifo", "dut plan nested", "dut apply --testbed fifo",
+        "init --from-siitperf fifo", "init --from-siitperf conf",
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_told_before_anything_else_is_imported(words, bad):
+    said = imported_by(*(str(bad.get(word, word)) for word in words.split()), status=2)
+    *complaint, heavy = said.splitlines()
+    assert complaint[0].startswith("v6t: ")
+    assert set(json.loads(heavy.replace("'", '"'))) <= {"ruamel"}
+
+
+def test_a_flag_of_a_setting_is_known_whatever_else_is_said():
+    """They are looked for only where one is used."""
+    done = v6t("run", "--plugin", "siit", "--tester", "sim", "--reps", "1", "--dry-run", "--json")
+    assert (done.status, json.loads(done.out)["run"]["procedure"]["repetitions"]) == (0, 1)
+    wrong = v6t("run", "--plugin", "siit", "--rep", "1", "--dry-run")
+    assert wrong.status == 2 and "--reps" in wrong.err
 
 
 @pytest.mark.slow
@@ -81,7 +115,7 @@ def test_help_of_every_command(path):
     for name in path:
         command = command.get_command(click.Context(command), name)
     assert command.help.split("\n")[0].split(".")[0][:40] in " ".join(done.out.split())
-    for parameter in command.params:
+    for parameter in command.get_params(click.Context(command)):
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{parameter.name} says nothing about itself"
             assert (parameter.opts[-1] in done.out) != parameter.hidden

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from v6t.analysis.scaling import core_count
 from v6t.core.campaigns.campaign import Overrides, lay_out
-from v6t.core.campaigns.file import Experiment, packaged, read
+from v6t.core.campaigns.file import Experiment, read
+from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.bound import bind
 from v6t.tests.core.papers import NOT_SAID, PAPERS
 

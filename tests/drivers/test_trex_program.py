@@ -131,6 +131,21 @@ def test_hugepages_without_their_mount_are_none():
 
 
 @pytest.mark.parametrize(
+    ("lspci", "modprobe", "state", "text"),
+    [
+        ("/usr/bin/lspci", "/usr/sbin/modprobe", "ok", "lspci and modprobe"),
+        ("", "", "missing", "with lspci and modprobe, not found; apt-get install pciutils kmod"),
+        ("", "/usr/sbin/modprobe", "missing", "with lspci, not found; apt-get install pciutils"),
+        ("/usr/bin/lspci", "", "note", "with modprobe, not found; apt-get install kmod"),
+    ],
+)
+def test_what_finds_and_binds_nics_is_looked_for(lspci, modprobe, state, text):
+    found = machine._binding({"lspci": lspci, "modprobe": modprobe})
+    assert found[1] == state
+    assert found[2].endswith(text)
+
+
+@pytest.mark.parametrize(
     ("options", "nft", "state", "text"),
     [
         ({}, "/usr/sbin/nft", "ok", "closed to other hosts (4501 and 4500"),

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
-from v6t.core.campaigns.file import packaged
+from v6t.core.campaigns.packaged import packaged
 from v6t.core.config.files import Flags
 from v6t.core.config.lookup import every_setting
 from v6t.core.config.plugins import load_plugin, names

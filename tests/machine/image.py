@@ -54,7 +54,7 @@ class Recipe:
         packages: of Debian, the kernel's among them.
         programs: files that go into it with the libraries they need.
         modules: of the kernel, with those they need.
-        init: text of its process 1.
+        init: text of its process 1; empty: each machine brings its own.
         files: further ones.
     """
 
@@ -62,7 +62,7 @@ class Recipe:
     packages: tuple[str, ...]
     programs: tuple[str, ...]
     modules: tuple[str, ...]
-    init: str
+    init: str = ""
     files: tuple[cpio.Entry, ...] = ()
 
     def image(self) -> Image:

@@ -18,7 +18,7 @@ from v6t.profiles.errors import DutError
 from . import cpio
 from .image import Image
 
-BOOT_DEADLINE_S = 180.0
+BOOT_DEADLINE_S = 600.0
 KERNEL_LINE = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
 
 

@@ -1,7 +1,8 @@
 """A virtual machine with emulated NICs: Debian's kernel under this host's programs.
 
 The machine's root is this host's, read only, with what it writes kept in its memory: v6t, Python and the
-TRex that ``TREX_DIR`` names are where they are here, and nothing of TRex is in any image.
+TRex that ``TREX_DIR`` names are where they are here, and nothing of TRex is in any image. What loads
+kernel modules a host without modules may lack; busybox does it then.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ mount --move /sys /whole/sys
 mount --move /dev /whole/dev
 mount -t tmpfs none /whole/run
 mkdir -p /whole/run/sshd /whole/run/guest
-cp /etc/ssh/* /etc/v6t-interfaces /second /whole/run/guest/
+cp /etc/ssh/* /etc/v6t-interfaces /second /usr/bin/busybox /whole/run/guest/
 exec busybox switch_root /whole /bin/sh /run/guest/second
 """
 SECOND = """\
@@ -53,6 +54,9 @@ mkdir -p /dev/pts /dev/shm
 mount -t devpts none /dev/pts
 mount -t tmpfs none /dev/shm
 sed -i 's/^root:[^:]*:/root:*:/' /etc/shadow
+for name in depmod insmod lsmod modinfo modprobe rmmod; do
+  command -v $name >/dev/null || ln -s /run/guest/busybox /usr/sbin/$name
+done
 for name in virtio_net e1000 e1000e vmxnet3; do modprobe $name; done
 ip link set lo up
 for d in /sys/class/net/*; do
@@ -62,7 +66,7 @@ for d in /sys/class/net/*; do
   done </run/guest/v6t-interfaces
 done
 ip addr add 10.0.2.15/24 dev mgmt
-ip link set mgmt up
+ip link set mgmt up || /run/guest/busybox poweroff -f  # nobody could ever log in
 ip route add default via 10.0.2.2
 hostname guest
 /usr/sbin/sshd -f /run/guest/sshd_config -E /run/guest/sshd.log
@@ -91,9 +95,13 @@ GUEST = Recipe(
         "uio_pci_generic", "vfio-pci", "veth", "bridge", "8021q", "nf_tables", "nft_ct", "nft_meta_bridge",
         "iptable_filter", "ip6table_filter", "xt_owner",
     ),
-    init=INIT,
-    files=(cpio.file("etc/ssh/sshd_config", SSHD_CONFIG), cpio.file("second", SECOND)),
 )  # fmt: skip
+SCRIPTS = (
+    cpio.file("init", INIT, 0o755),
+    cpio.file("second", SECOND),
+    cpio.file("etc/ssh/sshd_config", SSHD_CONFIG),
+)
+"""Not in the image, which takes minutes to make: a change in them makes no other."""
 ROOT = ("-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap")
 OFF = (
     ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,"
@@ -174,7 +182,7 @@ class Guest(Machine):
         ]  # fmt: skip
         for card in cards:
             command += card.arguments
-        super().__init__(image, port, command, [cpio.file("etc/v6t-interfaces", lines)])
+        super().__init__(image, port, command, [*SCRIPTS, cpio.file("etc/v6t-interfaces", lines)])
         self._way: SshTransport | None = None
 
     def start(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,9 @@ LINE_RATE = "10M"
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    if lacking():
-        pytest.skip(f"apt-get install {' '.join(lacking())}")
+    packages = lacking() + ([] if shutil.which("lspci") else ["pciutils"])
+    if packages:
+        pytest.skip(f"apt-get install {' '.join(packages)}")
     return GUEST.image()
 
 
@@ -129,6 +131,7 @@ def test_a_cable_between_two_nics(machine, tmp_path, kind):
     assert "512 of 2M, but no hugetlbfs" in found["hugepages"]["text"]
     assert MOUNT in found["hugepages"]["text"]
     assert f"driver {before} (nic0)" in found["interface 00:10.0"]["text"]
+    assert found["programs for NICs"]["text"] == "lspci and modprobe"
     assert "closed to other hosts" in found["TRex's ports"]["text"]
 
     refused = v6t("selftest", "--plugin", "ipv4-router", "--testbed", file, "--mode", "forward")
@@ -148,6 +151,27 @@ def test_a_cable_between_two_nics(machine, tmp_path, kind):
     selftest(tagged, "--mode", "forward")
     assert [guest.driver(card) for card in cards] == [before, before]
     assert "v6t_trex" not in guest.done("nft list tables")
+
+
+def test_a_nic_that_a_driver_of_dpdk_has_already(machine, tmp_path):
+    """Whoever bound it wants it so: doctor says that, and it stays there."""
+    cards = nics("vmxnet3", [1, 1])
+    guest = machine(cards)
+    bind = "".join(
+        f"echo 0000:{c.address} >/sys/bus/pci/devices/0000:{c.address}/driver/unbind; "
+        f"echo uio_pci_generic >/sys/bus/pci/devices/0000:{c.address}/driver_override; "
+        f"echo 0000:{c.address} >/sys/bus/pci/drivers/uio_pci_generic/bind; "
+        for c in cards
+    )
+    guest.done(f"modprobe uio_pci_generic; {bind}")
+    file = bed(guest, tmp_path / "bed.yaml", cards[::-1])
+    found = findings(file)
+    for card in cards:
+        row = found[f"interface {card.address}"]
+        assert row["state"] == "ok"
+        assert "driver uio_pci_generic: TRex's already, and it stays there" in row["text"]
+    selftest(file, "--mode", "forward")
+    assert [guest.driver(card) for card in cards] == ["uio_pci_generic"] * 2
 
 
 @pytest.mark.parametrize("kind", ["vmxnet3", "e1000"])

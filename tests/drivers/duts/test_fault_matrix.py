@@ -38,7 +38,7 @@ CUTS = ("sshd is killed", "the route is cut")
 LIMIT_S = dict.fromkeys(CUTS, 3)
 """Of the timer; else so long that it has no part in what is tried, on a busy machine, too."""
 LONG_S = 30
-DISK = "/run/disk"
+DISK, DISK_KIB = "/run/disk", 2048
 DEVICES = {
     "linux-router": intents.ROUTER4,
     "nftables": intents.nat44(),
@@ -67,6 +67,8 @@ STATE = (
     + "; iptables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + f"; ps -eo args | grep -E '{SERVERS}'; true"
 )
+OPTIONS = {"knot-resolver": {"cache_mib": 1}}
+"""Of drivers for which the disk would be too small."""
 OURS = ("guard", "progress", "record.json", "undo.sh", "undone", "undoing", "lock", "beat")
 
 
@@ -124,7 +126,7 @@ def site(sites, tmp_path_factory):
 
 def _built(directory):
     made = field.Field("matrix", directory)
-    made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size=256k,mode=700 disk {DISK}")
+    made.device.shell(f"mkdir {DISK} && mount -t tmpfs -o size={DISK_KIB}k,mode=700 disk {DISK}")
     # iptables leaves its tables' empty chains when it was used once
     made.device.shell(
         "for c in 'nat POSTROUTING' 'filter FORWARD' 'mangle FORWARD'; do "
@@ -148,7 +150,7 @@ def do(site, fault, session):
     elif fault == "the route is cut":
         site.cut()
     elif fault == "the disk is full":
-        site.device.shell(f"head -c 2m /dev/zero >{DISK}/filler 2>/dev/null; true")
+        site.device.shell(f"head -c {2 * DISK_KIB}k /dev/zero >{DISK}/filler 2>/dev/null; true")
     elif fault == "the disk is read-only":
         line = f"mount -o remount,ro {DISK} 2>&1"
         said = site.device.shell(
@@ -183,7 +185,8 @@ def mend(site, fault):
 
 def made_by(name, options):
     """The driver of one of :data:`DEVICES`."""
-    return make_driver(name.partition(",")[0], options)
+    kind = name.partition(",")[0]
+    return make_driver(kind, {**options, **OPTIONS.get(kind, {})})
 
 
 def another(site, fault, intent, name):

@@ -16,6 +16,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.undo_record import Record, script, undo_of
+from v6t.plugins.resolution.dns64 import Dns64
 from v6t.profiles.errors import DutError, UsageError
 
 from . import intents, pages
@@ -225,6 +226,38 @@ def test_thousands_of_neighbours_get_room():
     plan = driver.plan(intent, driver.example(intent))
     (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
     assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
+
+
+def test_a_cache_that_finds_no_room_is_refused_before_anything_is_changed(tmp_path):
+    driver = make_driver("knot-resolver", {"cache_mib": 3, "state_dir": f"{tmp_path}/not/yet"})
+    line = driver.survey()["room"]
+    found = subprocess.run(["sh", "-ec", line], capture_output=True, text=True, check=True).stdout
+    here = os.statvfs(tmp_path)
+    assert 0 < int(found) <= here.f_blocks * here.f_frsize >> 10
+    intent = Dns64().dut_intent()
+    seen = driver.example(intent)
+    driver.plan(intent, replace(seen, sections={"room": "3072"}))
+    with pytest.raises(DutError, match="takes 3 MiB for its cache in .* has 2 MiB free") as info:
+        driver.plan(intent, replace(seen, sections={"room": "3071"}))
+    assert "cache_mib" in info.value.hint
+
+
+@pytest.mark.parametrize("name", ["bind9", "knot-resolver", "pdns-recursor", "unbound"])
+def test_a_server_that_has_ended_is_quoted(name, tmp_path):
+    """Its log is gone when the device is as it was."""
+    driver = make_driver(name, {"state_dir": str(tmp_path)})
+    intent = Dns64().dut_intent()
+    check = driver.plan(intent, driver.example(intent)).steps[-1].check
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    place = tmp_path / "dns"
+    place.mkdir()
+    (place / f"{name}.pid").write_text(f"{ended.pid}\n")
+    (place / f"{name}.log").write_text("it begins\nNo space left on device\n")
+    said = subprocess.run(["sh", "-c", check.command], capture_output=True, text=True, check=False)
+    assert check.checker(said.stdout) == (
+        f"{driver.process} does not run; it says last: 'it begins No space left on device'"
+    )
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Step, equals
+from pydantic import Field
+from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
+from v6t.drivers.duts.plan import Intent, Step, equals
+from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import Dns64
+
+
+class KnotOptions(ServerOptions):
+    """Options of Knot Resolver."""
+
+    cache_mib: int = Field(default=200, ge=1, le=1 << 20)
+    """Of its cache [MiB]: a file in ``state_dir``, all of it taken when kresd starts."""
 
 
 class KnotResolver(Dns64Server):
@@ -21,6 +31,24 @@ class KnotResolver(Dns64Server):
     version_command = "kresd -V"
     process = "kresd"
     prefix_lengths = (96,)
+    options_model = KnotOptions
+
+    def survey(self) -> Mapping[str, str]:
+        """How much the file system of the state directory has free, too [KiB]."""
+        up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
+        room = f"d={self.options.state_dir}; {up}; df -Pk $d | awk 'NR == 2 {{print $4}}'"
+        return {**super().survey(), "room": room}
+
+    def refuse(self, intent: Intent, facts: Facts) -> None:
+        """A cache that finds no room: kresd would end as it starts."""
+        super().refuse(intent, facts)
+        wanted, room = self.options.cache_mib, facts.number("room")
+        if room is not None and room < wanted << 10:
+            raise DutError(
+                f"Knot Resolver takes {wanted} MiB for its cache in {self.options.state_dir}, where the "
+                f"device has {room >> 10} MiB free",
+                "set the driver's option cache_mib, or state_dir to a place with more room",
+            )
 
     def read_version(self, text: str) -> str:
         """``Knot Resolver, version 5.6.0``."""
@@ -31,7 +59,7 @@ class KnotResolver(Dns64Server):
         """A resolver for one zone; it empties its cache when a file asks it to."""
         return f"""net.ipv4, net.ipv6 = true, true
 net.listen('{wanted.resolver}', 53, {{ kind = 'dns' }})
-cache.open(200 * MB, 'lmdb://{place}')
+cache.open({self.options.cache_mib} * MB, 'lmdb://{place}')
 trust_anchors.remove('.')
 modules.unload('priming')
 modules.unload('detect_time_skew')

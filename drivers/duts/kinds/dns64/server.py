@@ -86,6 +86,7 @@ class Dns64Server(LinuxDriver):
         """See the base class."""
         wanted, place = Dns64.of(intent), f"{self.options.state_dir}/dns"
         file, pid = f"{place}/{self.file}", f"{place}/{self.name}.pid"
+        log = f"{place}/{self.name}.log"
         listens = f"ss -Hlun src '[{wanted.resolver}]:53'"
         run = self.command(file, place)
         return self.finish(
@@ -96,30 +97,30 @@ class Dns64Server(LinuxDriver):
                 *self.before_start(place),
                 write_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
                 Step(
-                    f"cd {place} && {{ setsid {run} >{place}/{self.name}.log 2>&1 </dev/null & "
-                    f"echo $! >{pid}; }}",
+                    f"cd {place} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
                     "the server itself",
                     undo=self.ended(pid),
                     before=f"ls {pid} 2>/dev/null; {listens}; true",
                     was=Was.FOREIGN,
-                    check=self.answering(listens, pid),
+                    check=self.answering(listens, pid, log),
                 ),
             ],
             flush=(self.emptied(file, place),),
             notes=("the cache is emptied before each trial",),
         )
 
-    def answering(self, listens: str, pid: str) -> Check:
-        """It runs, and listens where clients ask."""
+    def answering(self, listens: str, pid: str, log: str) -> Check:
+        """It runs, and listens where clients ask; what it says last if it has ended."""
+        comm = f"/proc/$(cat {pid})/comm"
         wait = (
-            f"n=0; until {listens} | grep -q . ; do n=$((n+1)); [ $n -lt 50 ] || break; sleep 0.2; "
-            f"done; cat /proc/$(cat {pid})/comm; {listens}"
+            f"n=0; until {listens} | grep -q . ; do n=$((n+1)); [ $n -lt 50 ] && [ -e {comm} ] || "
+            f"break; sleep 0.2; done; cat {comm} || tail -n 2 {log}; {listens}"
         )
 
         def checker(output: str) -> str | None:
             lines = output.splitlines()
             if not lines or lines[0] != self.process:
-                return f"{self.process} does not run; see its log: {shown(output)}"
+                return f"{self.process} does not run; it says last: {shown(output)}"
             return None if len(lines) > 1 else f"{self.process} does not listen"
 
         return checked(wait, checker, f"{self.process}, listening")

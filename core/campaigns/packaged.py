@@ -1,0 +1,29 @@
+"""Campaigns that come with v6t, found without importing what reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from v6t.profiles.errors import UsageError
+
+
+def packaged() -> dict[str, Path]:
+    """Campaigns that come with v6t, by name."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+
+
+def locate(name: str) -> Path:
+    """A file, or a campaign that comes with v6t.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    path = Path(name)
+    if path.exists():
+        return path
+    known = packaged()
+    if name in known:
+        return known[name]
+    raise UsageError(
+        f"there is no campaign file '{name}'", "packaged campaigns: " + ", ".join(known)
+    )
