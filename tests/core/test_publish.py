@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from v6t.analysis.report.machine_readable import schema
 from v6t.core.campaigns.campaign import Overrides, lay_out
-from v6t.core.campaigns.file import packaged
+from v6t.core.campaigns.packaged import packaged
 from v6t.core.campaigns.publish import name_of
 from v6t.drivers.duts.registry import driver_type
 
