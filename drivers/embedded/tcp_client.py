@@ -296,7 +296,9 @@ class TcpClient(Asking, TcpEnd):
         data = known & in_time & (read.octets > 0) & (read.flags & (SYN | RST) == 0)
         if data.any():
             self._data(read, frames, which, data)
-        ended = known & in_time & (read.flags & FIN != 0)
+        # an end that nobody asked for is heard whenever it comes
+        answers = self._account.client[which] & ENDING != 0
+        ended = known & (in_time | ~answers) & (read.flags & FIN != 0)
         if ended.any():
             chosen = which[ended]
             self._account.client[chosen] |= ENDED

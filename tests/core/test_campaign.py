@@ -449,13 +449,13 @@ PAPERS = {
 def test_there_is_a_campaign_for_every_paper():
     from v6t.analysis.published.library import sources
 
-    assert sorted(packaged()) == sorted([*PAPERS, COMPLETE])
+    assert sorted(packaged()) == sorted([*PAPERS, COMPLETE, ZOO])
     assert sorted(paper for paper, _ in PAPERS.values()) == sorted(sources())
     done = v6t("campaign", "--list")
     assert [line.split()[0] for line in done.out.splitlines()] == sorted(packaged())
 
 
-COMPLETE = "rfc8219-complete"
+COMPLETE, ZOO = "rfc8219-complete", "zoo"
 SECTIONS = {
     "7.1-7.5-performance": {
         "throughput", "latency", "pdv", "ipdv", "frame-loss", "back-to-back"

@@ -26,6 +26,7 @@ from .worlds import (
     LwWorld,
     MapTCeWorld,
     MapTWorld,
+    Nptv6World,
     RouterWorld,
     SiitWorld,
     TunnelWorld,
@@ -77,6 +78,13 @@ def ipv6_router(links, given):
     left = [f"2001:2:0:{n:x}::/64" for n in range(given.get("left_networks", 1))]
     right = [f"2001:2:0:{0x8000 + n:x}::/64" for n in range(given.get("right_networks", 1))]
     return RouterWorld(links, [*left, "2001:2:0:f000::/64"], [*right, "2001:2:0:f001::/64"])
+
+
+def nptv6(links, given):
+    inside = given.get("internal", "fd01:203:405::/48")
+    outside = given.get("external", "2001:db8:1::/48")
+    ends = ["2001:2::2/128"], ["2001:2:0:8000::2/128"]
+    return Nptv6World(links, inside, outside, *ends)
 
 
 def rule_of(given):
@@ -166,6 +174,12 @@ CASES = {
     "ipv6-router hosts": (
         "ipv6-router", ipv6_router,
         {"left_hosts": {"policy": "random"}, "right_hosts": {"policy": "dec", "offset": 14}},
+    ),
+    "nptv6": ("nptv6", nptv6, {"negative_percent": 5, "n": 2, "m": 1}),
+    "nptv6 hosts": (
+        "nptv6", nptv6,
+        {"internal": "fd00:ffff:ffff::/48", "external": "2001:db8:ffff::/48",
+         "hosts": {"policy": "random", "offset": 8}},
     ),
     "siit": ("siit", siit, {"n": 2, "m": 1}),
     "siit hosts": ("siit", siit, {**BOTH, "negative_percent": 5}),

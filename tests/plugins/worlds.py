@@ -100,6 +100,48 @@ class RouterWorld(World):
         return routed(packet) if any(make[1](packet.dst) in n for n in mine) else None
 
 
+def words(address: str) -> list[int]:
+    return [int(part, 16) for part in IPv6Address(address).exploded.split(":")]
+
+
+@dataclass
+class Nptv6World(World):
+    """RFC 6296: the fourth word is what keeps the sum of all words, in one's complement, as it was."""
+
+    inside: str
+    outside: str
+    left: list[str]
+    right: list[str]
+
+    def forward(self, packet):
+        out = self._to(self.right, packet)
+        if out is not None:
+            out.src = self._moved(out.src, self.inside, self.outside)
+        return out
+
+    def reverse(self, packet):
+        out = self._to([*self.left, self.outside], packet)
+        if out is not None:
+            out.dst = self._moved(out.dst, self.outside, self.inside)
+        return out
+
+    def _to(self, networks, packet):
+        here = any(IPv6Address(packet.dst) in IPv6Network(n) for n in networks)
+        return routed(packet) if here else None
+
+    def _moved(self, address, old, new):
+        if IPv6Address(address) not in IPv6Network(old):
+            return address
+        before = words(address)
+        after = [*words(new.partition("/")[0])[:3], 0, *before[4:]]
+        after[3] = next(
+            w
+            for w in (sum(before) - sum(after) + n * 0xFFFF for n in range(-8, 9))
+            if 0 <= w < 0xFFFF
+        )
+        return str(IPv6Address(":".join(f"{word:x}" for word in after)))
+
+
 @dataclass
 class SiitWorld(World):
     pairs: list[tuple[str, str]]
