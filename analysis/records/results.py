@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Bottleneck(Model):
-    """A device watched every second at a found rate, in a run of its own."""
+    """A device watched every second at a found rate and just above, in trials of their own."""
 
     device: str
     """name of the device"""
@@ -23,7 +23,11 @@ class Bottleneck(Model):
     direction: str
     """of the load"""
     rate_fps: Number
-    """offered [frames per second per direction]"""
+    """found [frames per second per direction]"""
+    judged_at: Literal["found", "above"] = "found"
+    """which of its trials `samples`, `idle_percent` and the verdict with its evidence are of"""
+    judged_fps: Number | None = None
+    """offered in that trial [frames per second per direction]"""
     samples: int
     """seconds watched under load"""
     idle_percent: dict[str, Any]

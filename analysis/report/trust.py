@@ -144,12 +144,16 @@ def _limits(data: RunData) -> Iterator[Block]:
     if evidence:
         yield Items(evidence)
     if data.bottleneck:
-        names = ["<octets", "<direction", "fps per direction", "samples", "<what limits it"]
+        names = [
+            *("<octets", "<direction", "fps per direction", "judged at", "samples"),
+            "<what limits it",
+        ]
         rows = [
             (
                 str(_sizes(entry)),
                 entry["direction"],
                 count(entry["rate_fps"]),
+                count(_judged_fps(entry)),
                 str(entry["samples"]),
                 entry["says"],
             )
@@ -192,6 +196,12 @@ def _sizes(entry: Mapping[str, Any]) -> FrameSizes:
     return FrameSizes.model_validate(entry["frame_sizes"])
 
 
+def _judged_fps(entry: Mapping[str, Any]) -> float:
+    """The rate that a verdict is at, which may be above the found one."""
+    rate_fps: float = entry.get("judged_fps") or entry["rate_fps"]
+    return rate_fps
+
+
 def _evidence(data: RunData) -> Iterator[str]:
     """What the tester or the device's driver says about the bottleneck."""
     tester = data.manifest.get("tester") or {}
@@ -204,7 +214,7 @@ def _evidence(data: RunData) -> Iterator[str]:
             yield from (f"{k}: {v}" for k, v in bottleneck.items())
     for entry in data.results.get("bottleneck", ()):
         yield (
-            f"{entry['device']} at {count(entry['rate_fps'])} fps {entry['direction']}, "
+            f"{entry['device']} at {count(_judged_fps(entry))} fps {entry['direction']}, "
             f"{_sizes(entry)} octets: "
             f"{entry['says']} ({'; '.join(entry['evidence'])})"
         )

@@ -1,14 +1,16 @@
 """After a run: the found rates once more, with the device watched every second (BN-01).
 
 At a found rate nothing is lost, so nothing shows what gives first: the device is watched a second time at a
-rate just above, and the verdict is on that. Where the tester was the limit there is no rate above.
+rate just above, as far as medium and tester carry it, and the verdict is on that; each entry says at which
+rate it was judged. Where the tester was the limit there is no rate above; where it faltered there, the
+verdict is on the found rate, and says so.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +20,43 @@ from v6t.core.runs.results_file import read_results
 from v6t.core.runs.rundir import RESULTS, RunDir
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.trial import Trial, sizes_key
+from v6t.procedures.trial import Trial, TrialResult, sizes_key
+from v6t.procedures.validity import assess_trial
 from v6t.profiles.errors import UsageError
 from v6t.profiles.mixes import listed_sizes, sizes_label
 
 if TYPE_CHECKING:
     from v6t.drivers.device import Watched
+    from v6t.drivers.duts.telemetry import Sample
 
 FILE = "bottleneck.json"
 SHORTEST_S = 5.0
 ABOVE = 1.25
 """The rate just above a found one, over it."""
+LEAST_ABOVE = 1.02
+"""A rate that is less above it shows nothing that the found one does not."""
 UNLOADED_S = 1.5
 """The device is watched so long without load before and after, too [s]."""
+OF_ALL_CORES = "perf"
+"""The reading that counts what the tester does on the same cores, too, and cannot be told apart."""
 SHARED = "the tester works on the same cores: its time is in these figures"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The trial that a verdict is on.
+
+    Attributes:
+        when: ``found`` or ``above``.
+        rate_fps: offered in it, per direction.
+        lost: frames that the tester missed; None: it did not do its part, and its counts say nothing.
+        notes: why it is not the trial above, if it is not.
+    """
+
+    when: str
+    rate_fps: float
+    lost: int | None
+    notes: tuple[str, ...] = ()
 
 
 def check_watchable(bound: BoundRun) -> None:
@@ -84,10 +109,12 @@ def watch_again(
 
 def lines_of(entry: Mapping[str, Any]) -> list[str]:
     """A verdict with its evidence, as one reads it."""
-    sizes = entry["frame_sizes"]
+    sizes, found_fps = entry["frame_sizes"], entry["rate_fps"]
+    judged_fps = entry.get("judged_fps", found_fps)
+    seen = f" (judged at {judged_fps:,.0f})" if judged_fps != found_fps else ""
     return [
         f"{sizes_label(sizes)} octets, {entry['direction']}, "
-        f"{entry['rate_fps']:,.0f} fps, {entry['device']}: {entry['says']}",
+        f"{found_fps:,.0f} fps{seen}, {entry['device']}: {entry['says']}",
         *(f"  {line}" for line in entry["evidence"]),
     ]
 
@@ -96,8 +123,7 @@ def _watched(
     bound: BoundRun, record: Mapping[str, Any], duration_s: float, keep: Path
 ) -> list[dict[str, Any]]:
     """Entries of one point: one per device, watched one after the other."""
-    from v6t.drivers.duts.bottleneck import idle_by_core, verdict_of, verdict_of_all
-    from v6t.drivers.duts.shape import shaped
+    from v6t.drivers.duts.bottleneck import verdict_of, verdict_of_all
 
     run, plugin = bound.settings, bound.technology
     sizes = next(
@@ -110,25 +136,25 @@ def _watched(
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         bench.open()
-        trial = _trial(record, duration_s)
-        if trial.connections is not None:  # phase 1 is not what is watched
-            bench.measure(replace(trial, key=f"{trial.key}/phase-1", duration_s=1.0))
-        for name, device in _devices(bench):
-            seen = _stretches(bench, device, trial, above=not limit)
-            loaded = seen.get("above") or seen["found"]
-            verdicts[name] = verdict = verdict_of(loaded, limit)
-            evidence = (*verdict.evidence, *([SHARED] if bound.tester.in_lab else []))
+        trials = _trials(record, duration_s)
+        if trials["found"].connections is not None:  # phase 1 is not what is watched
+            first = trials["found"]
+            bench.measure(replace(first, key=f"{first.key}/phase-1", duration_s=1.0))
+        devices = _devices(bench)
+        for name, device in devices:
+            seen, results = _stretches(bench, device, trials)
+            if bound.tester.in_lab:
+                seen = {when: [_own(s) for s in samples] for when, samples in seen.items()}
+            at = judged(trials, results, seen, run.procedure.sending_time_tolerance)
+            lost = at.lost if len(devices) == 1 else None  # nobody knows by which of several
+            verdicts[name] = verdict = verdict_of(seen[at.when], limit, lost)
+            evidence = (*verdict.evidence, *at.notes, *([SHARED] if bound.tester.in_lab else []))
             found.append(
                 {
                     "device": name,
                     "frame_sizes": dict(record["frame_sizes"]),
                     "direction": record["direction"],
-                    "rate_fps": record["median"],
-                    "samples": len(loaded),
-                    "idle_percent": idle_by_core(loaded),
-                    "telemetry": {
-                        when: shaped(samples).to_json() for when, samples in seen.items()
-                    },
+                    **_figures(record, at, seen),
                     **asdict(replace(verdict, evidence=evidence)),
                 }
             )
@@ -136,6 +162,78 @@ def _watched(
         bench.close()
     both = verdict_of_all(verdicts)
     return [{**entry, "together": both} for entry in found] if both else found
+
+
+def _figures(
+    record: Mapping[str, Any], at: Judged, seen: Mapping[str, Sequence[Sample]]
+) -> dict[str, Any]:
+    """What was seen, and at which of the rates the verdict is."""
+    from v6t.drivers.duts.bottleneck import idle_by_core
+    from v6t.drivers.duts.shape import shaped
+
+    loaded = seen[at.when]
+    return {
+        "rate_fps": record["median"],
+        "judged_at": at.when,
+        "judged_fps": at.rate_fps,
+        "samples": len(loaded),
+        "idle_percent": idle_by_core(loaded),
+        "telemetry": {when: shaped(samples).to_json() for when, samples in seen.items()},
+    }
+
+
+def _own(sample: Sample) -> Sample:
+    """Without what the tester on the same cores has a share in that nobody knows."""
+    return replace(sample, figures={n: f for n, f in sample.figures.items() if n != OF_ALL_CORES})
+
+
+def judged(
+    trials: Mapping[str, Trial],
+    results: Mapping[str, TrialResult],
+    seen: Mapping[str, Sequence[Sample]],
+    sending_time_tolerance: float,
+) -> Judged:
+    """The trial above the found rate, if the tester did its part in it; else the one at the found rate.
+
+    Args:
+        trials: ``found`` and, where there is one, ``above``.
+        results: of each.
+        seen: samples of each.
+        sending_time_tolerance: see :func:`~v6t.procedures.validity.assess_trial`.
+    """
+    notes: list[str] = []
+    for when in ("above", "found"):
+        trial = trials.get(when)
+        if trial is None:
+            notes.append(
+                "nothing above the found rate was offered: medium or tester carries no more"
+            )
+            continue
+        verdict = assess_trial(trial, results[when], sending_time_tolerance=sending_time_tolerance)
+        if verdict.valid and seen[when]:
+            ways = results[when].directions.values()
+            lost = sum(max(0, way.total("required") - way.total("received")) for way in ways)
+            return Judged(when, trial.rate_fps, lost, tuple(notes))
+        why = (
+            f"the tester faltered: {verdict.reasons[0]}"
+            if not verdict.valid
+            else "nothing was read"
+        )
+        notes.append(f"at {trial.rate_fps:,.0f} fps ({when}) {why}")
+    return Judged("found", trials["found"].rate_fps, None, tuple(notes))
+
+
+def rate_above(record: Mapping[str, Any]) -> float | None:
+    """A rate just above a found one [fps per direction], which medium and tester carry; None: there is none.
+
+    Args:
+        record: of the throughput.
+    """
+    if limit_of_tester(record):
+        return None
+    most = [record[name] for name in ("upper_bound", "usable_fps") if record.get(name)]
+    rate_fps: float = min([ABOVE * record["median"], *most])
+    return rate_fps if rate_fps >= LEAST_ABOVE * record["median"] else None
 
 
 def limit_of_tester(record: Mapping[str, Any]) -> str:
@@ -147,19 +245,19 @@ def limit_of_tester(record: Mapping[str, Any]) -> str:
     return f"the tester{what}: the device was not asked for more"
 
 
-def _stretches(bench: Bench, device: Watched, trial: Trial, *, above: bool) -> dict[str, list[Any]]:
-    """Samples before, at the found rate, above it and after; where a load ends is left out."""
+def _stretches(
+    bench: Bench, device: Watched, trials: Mapping[str, Trial]
+) -> tuple[dict[str, list[Sample]], dict[str, TrialResult]]:
+    """Samples before the trials, in each and after, and what was counted; where a load ends is left out."""
     ends: list[tuple[str, float]] = []
+    results: dict[str, TrialResult] = {}
     watcher = device.watcher()
     try:
         time.sleep(UNLOADED_S)
         ends.append(("before", time.time()))
-        bench.measure(trial)
-        ends.append(("found", time.time()))
-        if above:
-            faster = replace(trial, key=f"{trial.key}/above", rate_fps=trial.rate_fps * ABOVE)
-            bench.measure(faster)
-            ends.append(("above", time.time()))
+        for when, trial in trials.items():
+            results[when] = bench.measure(trial)
+            ends.append((when, time.time()))
         time.sleep(UNLOADED_S)
         ends.append(("after", time.time()))
     finally:
@@ -167,9 +265,9 @@ def _stretches(bench: Bench, device: Watched, trial: Trial, *, above: bool) -> d
     found, begin = {}, 0.0
     for name, end in ends:
         within = [s for s in samples if begin < s.seen_s <= end]
-        found[name] = within if name in ("before", "after") else within[:-1]
+        found[name] = within[:-1] if name in results else within
         begin = end
-    return found
+    return found, results
 
 
 def _devices(bench: Bench) -> Sequence[tuple[str, Watched]]:
@@ -188,6 +286,17 @@ def _found(results: dict[str, Any]) -> list[dict[str, Any]]:
     if not records:
         raise UsageError("this run found no throughput", "a finished `v6t run` is needed")
     return records
+
+
+def _trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Trial]:
+    """At the found rate and, where there is one, just above, in this order."""
+    trial, above_fps = _trial(record, duration_s), rate_above(record)
+    if above_fps is None:
+        return {"found": trial}
+    return {
+        "found": trial,
+        "above": replace(trial, key=f"{trial.key}/above", rate_fps=above_fps),
+    }
 
 
 def _trial(record: Mapping[str, Any], duration_s: float) -> Trial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from v6t.drivers.duts.shape import OF_TABLES, Telemetry, growing, shaped, shares_of
+from v6t.drivers.duts.shape import NOT_ENTERED, OF_TABLES, Telemetry, growing, shaped, shares_of
 from v6t.drivers.duts.telemetry import Sample
 
 __all__ = ["Verdict", "growing", "idle_by_core", "verdict_of", "verdict_of_all"]
@@ -20,6 +20,13 @@ FULL_THREAD = 90.0
 """A thread that runs, or is ready to and is not let, for more than this has no time left [%]."""
 HELD_BACK = 25.0
 """A quota that holds a process back in more of its periods than this limits it [%]."""
+FULL_TABLE = 99.0
+"""A table of whose entries more than this are in use has no room [%]."""
+MOST = 50.0
+"""Losses for want of a table's room are the matter where they are at least this part of all [%]."""
+FEW = 10.0
+"""So few losses are no reason to look past a core that has no time left [frames]."""
+NOT_COUNTED = "frames were lost, and no counter of this device says that it was here"
 
 
 @dataclass(frozen=True)
@@ -43,23 +50,30 @@ def idle_by_core(samples: Sequence[Sample]) -> dict[str, list[float]]:
     return shares_of(samples, "idle")
 
 
-def verdict_of(samples: Sequence[Sample], tester: str = "") -> Verdict:
+def verdict_of(samples: Sequence[Sample], tester: str = "", lost: int | None = None) -> Verdict:
     """The verdict on one device.
 
     Args:
         samples: of a trial at the highest rate without loss or just above, its first and last second
             left out by the caller if the load was not on.
         tester: what the tester says of a limit of its own; empty: it has none here.
+        lost: frames that the tester missed meanwhile; None: it does not say, or there are more devices that
+            may have lost them.
     """
     told = shaped(samples)
-    evidence = tuple(_evidence(samples, told))
+    evidence = tuple(_evidence(samples, told, lost))
+    cores = idle_by_core(samples)
+    no_time = _by_full_cores(cores)
     found = (
-        _by_table(told)
+        _by_table(told, lost, at_least=FEW)
         or _by_process(told)
-        or _by_vectors(told)
+        or _by_full_vectors(told)
         or (("tester", tester) if tester and not told.drops else None)
+        or (None if no_time else _by_table(told, lost))
+        or _by_vectors_room(told, lost)
         or _by_room(told)
-        or _by_cores(idle_by_core(samples), told.drops)
+        or no_time
+        or _by_cores(cores, told, lost)
     )
     return Verdict(*found, evidence)
 
@@ -87,9 +101,9 @@ def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
     return "none of them is seen to limit: look at the tester and the cables"
 
 
-def _evidence(samples: Sequence[Sample], told: Telemetry) -> list[str]:
+def _evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> list[str]:
     soft = shares_of(samples, "softirq")
-    lines = []
+    lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
     for core, shares in idle_by_core(samples).items():
         low, middle = min(shares), sorted(shares)[len(shares) // 2]
         line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
@@ -117,11 +131,28 @@ def _fullest(told: Telemetry) -> tuple[str, float]:
     return max(told.vectors_per_call.items(), key=lambda item: item[1])
 
 
-def _by_table(told: Telemetry) -> tuple[str, str] | None:
-    reasons = [name for name in told.drops if OF_TABLES.search(name)]
-    if not reasons:
+def _by_table(told: Telemetry, lost: int | None, at_least: float = 0.0) -> tuple[str, str] | None:
+    """Losses for want of room: most of all, or any where the table is seen to be full.
+
+    Args:
+        told: by the device.
+        lost: frames that the tester missed; None: what the device counted is all there is.
+        at_least: so many of them.
+    """
+    short = {name: count for name, count in told.drops.items() if OF_TABLES.search(name)}
+    if not short or sum(short.values()) < at_least:
         return None
-    return "table", f"its table has no room for a connection more: {reasons[0]} grew"
+    reason = max(short, key=lambda name: short[name])
+    if told.table.get("full", 0.0) >= FULL_TABLE:
+        full = f"{told.table['full']:.0f} % of it are in use"
+        return "table", f"its table has no room for a connection more: {full}, and {reason} grew"
+    share = 100 * sum(short.values()) / max(sum(told.drops.values()), lost or 0)
+    if share < MOST:
+        return None
+    if NOT_ENTERED.search(reason):
+        why = "no port was free for them, or two frames began one at once"
+        return "table", f"connections were not entered into its table: {why}; {reason} grew"
+    return "table", f"its table has no room for a connection more: {reason} grew"
 
 
 def _by_process(told: Telemetry) -> tuple[str, str] | None:
@@ -149,38 +180,65 @@ def _by_process(told: Telemetry) -> tuple[str, str] | None:
     )
 
 
-def _by_vectors(told: Telemetry) -> tuple[str, str] | None:
+def _by_full_vectors(told: Telemetry) -> tuple[str, str] | None:
     if not told.vectors_per_call:
         return None
     node, most = _fullest(told)
-    if most >= FULL_VECTOR:
-        return "cpu", f"its workers are full: {node} takes {most:.0f} vectors per call"
-    return (
-        "queue" if told.drops else "nothing here",
-        f"its workers have room: at most {most:.0f} vectors per call, of 256",
-    )
+    if most < FULL_VECTOR:
+        return None
+    return "cpu", f"its workers are full: {node} takes {most:.0f} vectors per call"
+
+
+def _by_vectors_room(told: Telemetry, lost: int | None) -> tuple[str, str] | None:
+    """Of a VPP that is not full; its cores say nothing."""
+    if not told.vectors_per_call:
+        return None
+    room = f"its workers have room: at most {_fullest(told)[1]:.0f} vectors per call, of 256"
+    if told.drops:
+        return "queue", f"{room}; {_worst(told)} grew"
+    if lost:
+        return "unknown", f"{room}; {NOT_COUNTED}"
+    return "nothing here", room
 
 
 def _by_room(told: Telemetry) -> tuple[str, str] | None:
     """A process with time left that nevertheless was not given all frames."""
     if not told.process or not told.drops:
         return None
-    name = max(told.drops, key=lambda reason: told.drops[reason])
-    return "queue", f"a queue before it is full, and it has time left: {name} grew"
+    if OF_TABLES.search(_worst(told)):
+        return None
+    return "queue", f"a queue before it is full, and it has time left: {_worst(told)} grew"
 
 
-def _by_cores(cores: Mapping[str, Sequence[float]], losses: Mapping[str, float]) -> tuple[str, str]:
+def _worst(told: Telemetry) -> str:
+    return max(told.drops, key=lambda reason: told.drops[reason])
+
+
+def _by_full_cores(cores: Mapping[str, Sequence[float]]) -> tuple[str, str] | None:
+    busy = [core for core, middle in _middles(cores).items() if middle <= BUSY_IDLE]
+    if not busy:
+        return None
+    return "cpu", f"{', '.join(busy)} had no time left ({len(busy)} of {len(cores)} cores)"
+
+
+def _by_cores(
+    cores: Mapping[str, Sequence[float]], told: Telemetry, lost: int | None
+) -> tuple[str, str]:
+    """Of a device none of whose cores is full."""
     if not cores:
         return "unknown", "it says nothing about its cores"
-    middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
-    busy = [core for core, middle in middles.items() if middle <= BUSY_IDLE]
-    if busy:
-        return "cpu", f"{', '.join(busy)} had no time left ({len(busy)} of {len(cores)} cores)"
-    if losses:
+    middles = _middles(cores)
+    if told.drops:
         return (
             "contention" if min(middles.values()) < FREE_IDLE else "queue",
             "no core was busy throughout, yet it lost frames: a queue, a table or a lock is short",
         )
+    if lost:
+        return "unknown", f"no core was busy throughout; {NOT_COUNTED}"
     if min(middles.values()) > FREE_IDLE:
         return "nothing here", "every core was mostly idle: look at the other device"
     return "unknown", "no core was busy throughout, and nothing was lost here"
+
+
+def _middles(cores: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}

@@ -3,9 +3,11 @@
 Figures of readings have names; these are what the shape is made of, all of them optional:
 
 * ``cpu``: ``CORE.idle``, ``CORE.softirq``, ``CORE.steal``, ``CORE.total`` [ticks];
+* ``link NAME``: of an interface that faces the tester, ``rx.packets`` beside its losses; one inside the
+  device is no ``link``, for what comes in there has come in before;
 * ``process``: ``THREAD.run_ns``, ``THREAD.wait_ns`` (ready to run, and not run), ``quota.periods``,
   ``quota.throttled`` (of them those in which a cgroup held it back);
-* ``runtime``: ``node.NAME.vectors_per_call``;
+* ``runtime``: ``THREAD.node.NAME.calls``, ``.vectors`` since some start;
 * ``perf``: ``cycles_per_s``, ``instructions_per_s``, of all cores together;
 * ``table``: ``used``, ``limit`` [connections];
 * anything else whose name speaks of loss: counters of frames, by reason.
@@ -25,12 +27,15 @@ _LOSSES = re.compile(
     r"drop|miss|overrun|insert_failed|memory|limit|congestion|rcvbuf|out of ports|maximum sessions",
     re.IGNORECASE,
 )
+LINK = "link "
 _NO_COUNTERS = ("table", "runtime", "perf", "cpu", "process")
 OF_TABLES = re.compile(
-    r"insert_failed|^conntrack|memory|state_limit|out of ports|maximum sessions|pool4|table",
+    r"^conntrack (drop|early_drop|insert_failed)$|^pf (memory|state_limit)$|out of ports|maximum sessions",
     re.IGNORECASE,
 )
-"""Reasons for loss that speak of a table without room, not of a queue."""
+"""Reasons for loss that speak of a table without room, or of a NAT without ports, not of a queue."""
+NOT_ENTERED = re.compile(r"insert_failed$")
+"""Of them the one that says less: no port was free for a connection, or two packets began it at once."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,9 @@ class Telemetry:
         cores: of each core ``busy``, ``softirq``, ``steal`` in the middle second.
         process: of its busiest thread ``run`` and ``wait`` in the middle second, and ``throttled``, the share
             of a quota's periods in which it was held back.
-        vectors_per_call: of each busy node, the most.
-        per_packet: ``cycles``, ``instructions``, where the processor counts them.
+        vectors_per_call: of each busy node in the middle second, of the thread where they are most.
+        per_packet: ``cycles``, ``instructions`` of all cores over what came in from the tester, where the
+            processor counts them.
         drops: frames by the reason that the device gives.
         table: ``used``, ``limit`` in connections and ``full``, the share in use at most.
     """
@@ -105,7 +111,7 @@ def growing(samples: Sequence[Sample]) -> dict[str, float]:
         return {}
     found = {}
     for name, figures in samples[-1].figures.items():
-        if name in _NO_COUNTERS and name != "runtime":
+        if name in _NO_COUNTERS:
             continue
         for figure, last in figures.items():
             first = samples[0].figures.get(name, {}).get(figure)
@@ -141,20 +147,30 @@ def _process(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
+    """From one second to the next: averages since a device began say little of a stretch of load."""
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for before, after in pairwise(samples):
+        first, last = before.figures.get("runtime", {}), after.figures.get("runtime", {})
+        for name, vectors in last.items():
+            thread, _, node = name.removesuffix(".vectors").partition(".node.")
+            calls = name.removesuffix("vectors") + "calls"
+            if not name.endswith(".vectors") or calls not in last:
+                continue
+            called = last[calls] - first.get(calls, 0.0)
+            taken = vectors - first.get(name, 0.0)
+            if first and called > 0 and taken >= 0:  # less than before: it was told to forget
+                seconds.setdefault((thread, node), []).append(taken / called)
     found: dict[str, float] = {}
-    for sample in samples:
-        for name, value in sample.figures.get("runtime", {}).items():
-            if name.endswith(".vectors_per_call"):
-                node = name.removeprefix("node.").removesuffix(".vectors_per_call")
-                found[node] = max(found.get(node, 0.0), value)
+    for (_, node), shares in seconds.items():
+        found[node] = max(found.get(node, 0.0), _middle(shares))
     return found
 
 
 def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
-    """Counted events per packet that came in on any link."""
+    """Counted events per packet that came in from the tester."""
     if len(samples) < 2 or samples[-1].seen_s <= samples[0].seen_s:
         return {}
-    links = [name for name in samples[-1].figures if name.startswith("link ")]
+    links = [name for name in samples[-1].figures if name.startswith(LINK)]
     packets = sum(_grown(samples, link, "rx.packets") for link in links)
     rate = packets / (samples[-1].seen_s - samples[0].seen_s)
     found = {}

@@ -463,6 +463,8 @@ def test_what_limits_the_device_is_told(run, tmp_path):
         "frame_sizes": {"ipv6": 104, "ipv4": 64},
         "direction": "bidirectional",
         "rate_fps": 123_456.0,
+        "judged_at": "above",
+        "judged_fps": 154_320.0,
         "samples": 6,
         "idle_percent": {"0": [0.0]},
         "limit": "cpu",
@@ -474,7 +476,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
     found = Page((path / "report.html").read_text())
     title = "What limits the device, watched every second"
     assert found.tables[title][1] == [
-        "104/64", "bidirectional", "123,456", "6", "core 3 had no time left",
+        "104/64", "bidirectional", "123,456", "154,320", "6", "core 3 had no time left",
     ]  # fmt: skip
     assert "core 3: 0 % idle in 6 of 6 seconds" in found.text
 

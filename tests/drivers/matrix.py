@@ -179,18 +179,19 @@ def _table() -> Iterator[str]:
 
 
 def _drivers() -> Iterator[str]:
-    """Every driver with each technology it can be, and what of it was executed, in its own words."""
-    yield "## Every driver as every technology"
+    """Every driver with all that it can be, and what of it was executed, in its own words."""
+    yield "## Every driver"
     yield ""
     yield "What of a driver was run with real frames, how far, and in which version, by its own line `executed:`."
+    yield "That is of the driver as a whole: which of its technologies were tried its words or its page say, and"
+    yield "the cells above."
     yield ""
-    yield "| device | technology | executed |"
+    yield "| device | technologies | executed |"
     yield "|---|---|---|"
     for name in names():
         kind = driver_type(name)
         if kind.configures:
-            for technology in kind.technologies or ("any",):
-                yield f"| {name} | {technology} | {kind.executed} |"
+            yield f"| {name} | {', '.join(kind.technologies) or 'any'} | {kind.executed} |"
 
 
 def _cell(row: Row, tester: str) -> str:

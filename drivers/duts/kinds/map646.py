@@ -51,7 +51,7 @@ class Map646(LinuxDriver):
         """The TUN device's drops are map646's."""
         return {
             **super().telemetry(intent),
-            f"link {TUN}": telemetry.link_reading(
+            f"tun {TUN}": telemetry.link_reading(
                 TUN, "its `tx.dropped` are frames map646 did not fetch"
             ),
             "process": telemetry.process(f"{self.options.state_dir}/map646.pid"),

@@ -16,6 +16,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.undo_record import Record, script, undo_of
+from v6t.plugins.nat.nptv6 import Nptv6
 from v6t.plugins.resolution.dns64 import Dns64
 from v6t.profiles.errors import DutError, UsageError
 
@@ -147,6 +148,41 @@ def test_no_option_smuggles_shell(name, option, value):
 def test_a_technology_it_cannot_be(name):
     with pytest.raises(UsageError, match="cannot make a device for no-such"):
         driver_type(name).check_technology("no-such")
+
+
+@pytest.mark.parametrize("version", ["19.08", "22.06", "23.10"])
+def test_a_vpp_without_nptv6_is_refused(version):
+    intent = Nptv6().dut_intent()
+    driver = make_driver("vpp", {"version": version, "start": False})
+    with pytest.raises(UsageError, match=f"VPP {version} has no NPTv6") as info:
+        driver.plan(intent, driver.example(intent))
+    assert info.value.hint == "install VPP 24.02 or newer"
+
+
+def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
+    """What plans are made for later, a flush or a read-back, meets a device that is configured."""
+    driver = make_driver(
+        "knot-resolver", {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
+    )
+    intent = Dns64().dut_intent()
+
+    def room(free_kib):
+        (tmp_path / "df").write_text(f"#!/bin/sh\necho Filesystem\necho d 1 1 {free_kib} 1% /run\n")
+        (tmp_path / "df").chmod(0o755)
+        done = subprocess.run(
+            ["sh", "-c", driver.survey()["room"]],
+            env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, check=True,
+        )  # fmt: skip
+        return Facts("Linux 6.1", "5.6.0", sections={"room": done.stdout.decode()})
+
+    driver.refuse(intent, room(200 << 10))
+    with pytest.raises(DutError, match="has 199 MiB free"):
+        driver.refuse(intent, room((200 << 10) - 4))
+    (tmp_path / "state" / "dns").mkdir(parents=True)
+    (tmp_path / "state" / "dns" / "data.mdb").write_bytes(bytes(1 << 20))
+    driver.refuse(intent, room(199 << 10))
+    with pytest.raises(DutError, match="MiB free"):
+        driver.refuse(intent, room(190 << 10))
 
 
 @pytest.mark.parametrize("name", NAMES)

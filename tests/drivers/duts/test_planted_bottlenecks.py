@@ -132,8 +132,8 @@ def test_a_queue_that_is_full():
         samples = watched(2000)
     verdict, told = verdict_of(samples), shaped(samples)
     assert verdict.limited_by == "queue", verdict
-    assert "link v6t-nat64 tx.dropped" in verdict.says
-    assert told.drops["link v6t-nat64 tx.dropped"] > 100
+    assert "tun v6t-nat64 tx.dropped" in verdict.says
+    assert told.drops["tun v6t-nat64 tx.dropped"] > 100
 
 
 @needs("nftables")

@@ -1,8 +1,10 @@
-"""What devices say of themselves: recorded outputs read, watched every second, judged."""
+"""What devices say of themselves: recorded outputs read, watched every second."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,7 @@ from pathlib import Path
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bottleneck import check_watchable, limit_of_tester, lines_of
-from v6t.drivers.duts.bottleneck import Verdict, growing, idle_by_core, verdict_of, verdict_of_all
+from v6t.core.runs.bottleneck import check_watchable
 from v6t.drivers.duts.driver import Reading
 from v6t.drivers.duts.facts import linux_facts
 from v6t.drivers.duts.kinds import jool, openbsd_pf, snabb_lwaftr
@@ -19,10 +20,12 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.steps import neighbours
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import syntax
-from v6t.drivers.duts.shape import shaped
-from v6t.drivers.duts.telemetry import Sample, Watcher
+from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.duts.telemetry import Watcher
 from v6t.drivers.transport.process import ProcessHeld
 from v6t.profiles.errors import DutError, UsageError
+
+from . import intents
 
 CAPTURED = Path(__file__).parent / "captured"
 POOL = nat.Pool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
@@ -137,169 +140,11 @@ unix-epoll-input                 polling            1000               0        
 
 
 def test_vectors_per_call_of_a_vpp():
-    found = syntax.runtime(RUNTIME)
+    found = syntax.runtime(f"Thread 0 vpp_main\n{RUNTIME}Thread 1 vpp_wk_0\n{RUNTIME}")
     assert found["node.ip6-map.vectors_per_call"] == 241.0
-
-
-# ------------------------------------------------------------------ verdict
-
-
-def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
-    """Samples of cores with these shares of idle time [%]; counters of lost frames."""
-    made = []
-    for second, lost in enumerate(drops):
-        cpu = {}
-        for core, share in enumerate(idle):
-            cpu[f"cpu{core}.idle"] = float(share * second)
-            cpu[f"cpu{core}.softirq"] = float((100 - share) * second)
-            cpu[f"cpu{core}.total"] = float(100 * second)
-        made.append(Sample({"cpu": cpu, "link left": {name: float(lost)}}))
-    return made
-
-
-def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
-    found = verdict_of(seconds(0, 60))
-    assert found.limited_by == "cpu"
-    assert found.says == "cpu0 had no time left (1 of 2 cores)"
-    assert "cpu0: idle 0 % at least, 0 % in the middle, softirq up to 100 %" in found.evidence
-    assert "cpu1: idle 60 % at least" in " ".join(found.evidence)
-
-
-def test_idle_time_is_kept_by_core_and_second():
-    assert idle_by_core(seconds(0, 60)) == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
-
-
-def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
-    assert verdict_of(seconds(50, 60, drops=(0, 5, 9))).limited_by == "contention"
-    found = verdict_of(seconds(95, 90, drops=(0, 5, 9)))
-    assert found.limited_by == "queue"
-    assert "link left tx.dropped: 9 more" in found.evidence
-
-
-def test_an_idle_device_sends_you_elsewhere():
-    assert verdict_of(seconds(95, 90)).limited_by == "nothing here"
-
-
-def test_between_busy_and_idle_nothing_is_claimed():
-    assert verdict_of(seconds(30, 60)).limited_by == "unknown"
-    assert verdict_of([]).limited_by == "unknown"
-    assert verdict_of(seconds(30)[:1]).evidence == ()
-
-
-def test_a_counter_that_counts_no_loss_is_no_loss():
-    assert growing(seconds(50, drops=(0, 5, 9), name="tx.packets")) == {}
-
-
-def test_a_polling_vpp_is_judged_by_its_vectors():
-    def vpp(vectors):
-        return [
-            *seconds(0)[:2],
-            Sample({"runtime": {"node.ip6-map.vectors_per_call": vectors}}),
-        ]
-
-    full, room = verdict_of(vpp(241.0)), verdict_of(vpp(44.0))
-    assert full.limited_by == "cpu"
-    assert "ip6-map takes 241 vectors per call" in full.says
-    assert room.limited_by == "nothing here"
-    assert "ip6-map: up to 44 vectors per call" in room.evidence
-
-
-def test_two_devices_are_judged_together():
-    busy, idle = Verdict("cpu", "busy", ()), Verdict("nothing here", "idle", ())
-    stuck = Verdict("contention", "stuck", ())
-    assert verdict_of_all({"CE": busy}) == ""
-    assert verdict_of_all({"CE": busy, "PE": idle}).startswith("CE limits: it has no time left")
-    assert verdict_of_all({"CE": idle, "PE": stuck}).startswith("PE limits: it loses frames")
-    assert "CE and PE limit together" in verdict_of_all({"CE": busy, "PE": busy})
-    assert "none of them" in verdict_of_all({"CE": idle, "PE": idle})
-
-
-def test_a_verdict_is_printed_with_its_evidence():
-    entry = {
-        "device": "ssh dut", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward",
-        "rate_fps": 25000.0, "says": "cpu0 had no time left", "evidence": ["cpu0: idle 0 %"],
-    }  # fmt: skip
-    assert lines_of(entry) == [
-        "84/64 octets, forward, 25,000 fps, ssh dut: cpu0 had no time left",
-        "  cpu0: idle 0 %",
-    ]
-
-
-def test_a_device_without_driver_cannot_be_watched():
-    with pytest.raises(UsageError, match="no device driver"):
-        check_watchable(bind(resolve(flags=Flags("siit"))))
-
-
-# ------------------------------------------------------------------ one shape
-
-
-def process(*shares, quota=(), idle=50):
-    """A second after the other in which the threads of a process ran and waited so much [%]."""
-    made = []
-    for second in range(4):
-        told = {}
-        for thread, (ran, waited) in enumerate(shares):
-            told[f"{thread}.run_ns"] = ran * 1e7 * second
-            told[f"{thread}.wait_ns"] = waited * 1e7 * second
-        told |= dict(
-            zip(("quota.periods", "quota.throttled"), (q * second for q in quota), strict=False)
-        )
-        cpu = {"cpu0.idle": float(idle * second), "cpu0.total": 100.0 * second}
-        made.append(Sample({"process": told, "cpu": cpu}, float(second)))
-    return made
-
-
-def test_the_busiest_thread_speaks_for_its_process():
-    told = shaped(process((10, 5), (40, 30), quota=(10, 4)))
-    assert told.process == {"run": 40.0, "wait": 30.0, "throttled": 40.0}
-    assert shaped(process()).process == {}
-
-
-@pytest.mark.parametrize(
-    ("shares", "quota", "idle", "limited", "words"),
-    [
-        ((97, 1), (), 0, "cpu", "one core is all it can use"),
-        ((10, 2), (10, 9), 0, "cpu", "in 90 % of its periods"),
-        ((10, 85), (), 90, "cpu", "a core was idle meanwhile"),
-        ((10, 85), (), 0, "cpu", "others on its cores"),
-        ((10, 20), (10, 0), 0, "cpu", "cpu0 had no time left"),
-        ((10, 20), (10, 0), 50, "unknown", "no core was busy"),
-    ],
-)
-def test_a_process_is_judged_by_the_time_it_was_given(shares, quota, idle, limited, words):
-    found = verdict_of(process(shares, quota=quota, idle=idle))
-    assert found.limited_by == limited
-    assert words in found.says
-
-
-def test_a_full_table_is_told_before_all_else():
-    samples = seconds(0, 0)
-    figures = [{"used": 90.0, "limit": 100.0}, {"used": 100.0, "limit": 100.0}]
-    samples = [
-        Sample({**s.figures, "conntrack": {"insert_failed": n * 7.0}, "table": figures[n > 0]}, n)
-        for n, s in enumerate(samples)
-    ]
-    found = verdict_of(samples, "the tester: the device was not asked for more")
-    assert (found.limited_by, shaped(samples).table["full"]) == ("table", 100.0)
-    assert "its table held 100 of 100 connections at most" in found.evidence
-    assert "conntrack insert_failed: 14 more" in found.evidence
-
-
-def test_a_tester_at_its_limit_excuses_the_device_unless_it_loses():
-    assert verdict_of(seconds(0, 0), "the tester").limited_by == "tester"
-    assert verdict_of(seconds(0, 0, drops=(0, 1, 2)), "the tester").limited_by == "cpu"
-    assert limit_of_tester({"tester_limited": False, "upper_bound_hit": False}) == ""
-    assert "30,000 fps" in limit_of_tester({"tester_limited": True, "tester_ceiling": 30000.0})
-
-
-def test_counted_cycles_are_told_per_packet():
-    text = "4000000,,cycles,8000000,100.00,,\n<not supported>,,instructions,0,100.00,,\n"
-    figures = telemetry.counted(text)
-    assert figures == {"cycles_per_s": 2e7}
-    samples = [
-        Sample({"perf": figures, "link left": {"rx.packets": n * 5e4}}, float(n)) for n in range(3)
-    ]
-    assert shaped(samples).per_packet == {"cycles": 400.0}
+    assert found["thread1.node.ip6-map.calls"] == 100.0
+    assert found["thread1.node.ip6-map.vectors"] == 24100.0
+    assert found["thread1.vector_rate_in"] == 2e5
 
 
 def test_threads_and_quota_are_read():
@@ -308,6 +153,39 @@ def test_threads_and_quota_are_read():
         **{"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0},
         **{"quota.periods": 9.0, "quota.throttled": 4.0},
     }
+
+
+def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
+    """Those of a resolver that forks one for each core: the first may be the idlest."""
+    pid_file = tmp_path / "pid"
+    script = f"echo $$ >{pid_file}; sleep 60 & sleep 60 & echo $! ready; wait"
+    with subprocess.Popen(
+        ["sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as leader:
+        try:
+            child = leader.stdout.readline().split()[0]
+            reading = telemetry.process(str(pid_file))
+            said = subprocess.run(
+                ["sh", "-c", reading.command], capture_output=True, text=True, check=True
+            )
+        finally:
+            os.killpg(leader.pid, signal.SIGKILL)
+    threads = {name.partition(".")[0] for name in reading.parse(said.stdout)} - {"quota"}
+    assert {str(leader.pid), child} < threads
+    assert len(threads) == 3
+
+
+@pytest.mark.parametrize("name", ["tayga", "tayga-nftables", "map646"])
+def test_the_links_of_a_device_are_those_to_the_tester(name):
+    intent = intents.nat64() if name == "tayga-nftables" else intents.SIIT
+    readings = make_driver(name, {}).telemetry(intent)
+    assert [r for r in readings if r.startswith("link ")] == ["link left", "link right"]
+    assert [r for r in readings if r.startswith("tun ")]
+
+
+def test_a_device_without_driver_cannot_be_watched():
+    with pytest.raises(UsageError, match="no device driver"):
+        check_watchable(bind(resolve(flags=Flags("siit"))))
 
 
 # ------------------------------------------------------------------ watcher

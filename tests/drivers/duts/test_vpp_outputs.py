@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.kinds.vpp.driver import check_hardware, dslite, nat, syntax
+from v6t.drivers.duts.kinds.vpp import dslite, nat, syntax
+from v6t.drivers.duts.kinds.vpp.sides import check_hardware
 from v6t.drivers.duts.registry import make_driver
 from v6t.profiles.errors import DutError, UsageError
 
@@ -51,10 +52,10 @@ def test_thirty_packets_and_a_spoofed_one():
     assert found["host-left.drops"] == 1
     assert syntax.errors(said("show-errors")) == {"ip6-map: decap security check failed": 1.0}
     load = syntax.runtime(said("show-runtime"))
-    assert load["node.ip4-map.calls"] == 30
+    assert load["thread0.node.ip4-map.calls"] == load["thread0.node.ip4-map.vectors"] == 30
     assert load["node.ip4-map.vectors_per_call"] == 1
     assert load["thread0.vector_rate_drop"] == pytest.approx(0.29164)
-    assert "node.deleted-449.calls" not in load
+    assert "thread0.node.deleted-449.calls" not in load
 
 
 def test_a_static_neighbour():

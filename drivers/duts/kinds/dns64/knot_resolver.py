@@ -12,6 +12,9 @@ from v6t.drivers.duts.plan import Intent, Step, equals
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import Dns64
 
+CACHE = "data.mdb"
+"""LMDB's file in the directory that kresd is given."""
+
 
 class KnotOptions(ServerOptions):
     """Options of Knot Resolver."""
@@ -34,9 +37,12 @@ class KnotResolver(Dns64Server):
     options_model = KnotOptions
 
     def survey(self) -> Mapping[str, str]:
-        """How much the file system of the state directory has free, too [KiB]."""
+        """How much the state directory has for a cache: free, and what the own one takes already [KiB]."""
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
-        room = f"d={self.options.state_dir}; {up}; df -Pk $d | awk 'NR == 2 {{print $4}}'"
+        own = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
+        summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
+        free = "df -Pk $d | awk 'NR == 2 {print $4}'"
+        room = f"d={self.options.state_dir}; {up}; {{ {free}; {own}; }} | {summed}"
         return {**super().survey(), "room": room}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:

@@ -42,16 +42,20 @@ def link_reading(port: str, what: str = "") -> Reading:
 
 
 def process(pid_file: str) -> Reading:
-    """Time that the threads of a process ran, and were ready to and did not; its quota's periods."""
+    """Time that the threads of a process ran, and were ready to and did not; its quota's periods.
+
+    Where it leads a session or a group, as what a driver starts does, those that it forked are of it, too.
+    """
     return Reading(
-        f"p=$(cat {pid_file}) || exit 0; for t in /proc/$p/task/*; do "
-        'echo "${t##*/} $(cat $t/schedstat)"; done; '
+        f"p=$(cat {pid_file}) || exit 0; "
+        "for t in $(for q in $p $(ps -o pid= -g $p 2>/dev/null); do echo /proc/$q/task/*; done); do "
+        'echo "${t##*/} $(cat $t/schedstat 2>/dev/null)"; done; '
         "while IFS=: read -r n kind path; do case ,$kind, in ,,) d=;; *,cpu,*) d=/$kind;; *) continue;; "
         "esac; cat /sys/fs/cgroup$d$path/cpu.stat; done </proc/$p/cgroup; true",
         schedstat,
-        "of each thread of the process nanoseconds that it ran, and that it was ready to run and was not let "
-        "(`/proc/PID/task/*/schedstat`); of its cgroup's quota the periods, and those in which it was held "
-        "back (`cpu.stat`, where the device shows it)",
+        "of each thread of the process, and of those it forked, nanoseconds that it ran, and that it was "
+        "ready to run and was not let (`/proc/PID/task/*/schedstat`); of its cgroup's quota the periods, and "
+        "those in which it was held back (`cpu.stat`, where the device shows it)",
     )
 
 

@@ -91,7 +91,7 @@ class Tayga(LinuxDriver):
         """The TUN device's drops are TAYGA's."""
         return {
             **super().telemetry(intent),
-            f"link {TUN}": telemetry.link_reading(
+            f"tun {TUN}": telemetry.link_reading(
                 TUN, "its `tx.dropped` are frames TAYGA did not fetch"
             ),
             "process": telemetry.process(f"{self.options.state_dir}/tayga.pid"),

@@ -1,19 +1,19 @@
-"""VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, DS-Lite and routing, by version."""
+"""VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite and routing, by version."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Network, ip_address, ip_interface, ip_network
+from collections.abc import Mapping
+from ipaddress import IPv6Network
 from typing import Any
 
 from v6t.drivers.duts.driver import Driver, Reading, Suited
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
 from v6t.drivers.duts.kinds.spare import spare, two_ways
-from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, start, syntax
+from v6t.drivers.duts.kinds.vpp import dslite, map_domains, nat, sides, start, syntax
 from v6t.drivers.duts.kinds.vpp.options import VppOptions
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step, Was, checked, contains, shown
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, shown
 from v6t.profiles.errors import DutError
 from v6t.profiles.intent_settings import (
     BindingTable,
@@ -98,12 +98,15 @@ class Vpp(Driver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Wrong interfaces, and what VPP does silently wrong."""
         map_domains.refuse(intent, facts.version, losses=self.options.known_losses)
-        if isinstance(settings_of(intent), DsLite):
-            dslite.refuse(intent, self.options)
+        match settings_of(intent):
+            case DsLite():
+                dslite.refuse(intent, self.options)
+            case Npt():
+                nat.refuse_prefixes(facts.version)
         hardware = facts.sections.get("hardware")
         if hardware is not None:
             for side in ("left", "right"):
-                check_hardware(
+                sides.check_hardware(
                     hardware, getattr(self.options, side), getattr(intent.links, side).dut_mac, side
                 )
         elif self.options.started and facts.interfaces:
@@ -139,8 +142,8 @@ class Vpp(Driver):
             "runtime": Reading(
                 self.cli("show runtime"),
                 syntax.runtime,
-                "calls and vectors per call of each busy node since VPP began or was told to forget "
-                "(256 is the most); packets a second of each thread",
+                "calls and vectors of each busy node by thread, and vectors per call (256 is the most), "
+                "since VPP began or was told to forget; packets a second of each thread",
             ),
             "interfaces": Reading(
                 self.cli("show interface"),
@@ -181,18 +184,24 @@ class Vpp(Driver):
         for side in ("left", "right"):
             link, whole = getattr(intent.links, side), self.port(side)
             port = ports[side] = f"{whole}.{link.vlan}" if link.vlan else whole
+            alike: Any = {
+                "version": version,
+                "mtu": link.mtu,
+                "cli": self.cli,
+                "told": o.neighbours != "resolved",
+            }
             if link.vlan:
-                steps += [self._up(whole), self._vlan(whole, link.vlan)]
+                steps += [sides.up(self.cli, whole), sides.vlan(self.cli, whole, link.vlan)]
             given: Any = getattr(intent, side)
             nets: list[IPv6Network] = []
             if isinstance(settings, DsLite) and side == "left":
                 given, nets = dslite.left_of(intent)
             more = dslite.attached(nets, port, self.cli)
-            steps += self._side(given, port, version, link.mtu, more)
+            steps += sides.steps(given, port, **alike, more=more)
             beside = given.get("background")
             if beside is not None:
-                steps.append(self._vlan(whole, beside["vlan"]))
-                steps += self._side(beside, f"{whole}.{beside['vlan']}", version, link.mtu, ())
+                steps.append(sides.vlan(self.cli, whole, beside["vlan"]))
+                steps += sides.steps(beside, f"{whole}.{beside['vlan']}", **alike)
         flush: tuple[Step, ...] = ()
         match settings:
             case MapRelay() | BindingTable():
@@ -257,126 +266,6 @@ class Vpp(Driver):
             f"{self.options.state_dir}/vpp-cli.sock" if self.options.started else ""
         )
         return f"{self.options.control}{f' -s {socket}' if socket else ''} {command}"
-
-    def _side(
-        self, side: Mapping[str, Any], port: str, version: str, mtu: int, more: Sequence[Step]
-    ) -> list[Step]:
-        steps = [self._up(port), self._mtu(port, mtu)]
-        steps += [self._address(text, port) for text in side.get("addresses", ())]
-        steps += more
-        if self.options.neighbours != "resolved":
-            for address, mac in side.get("neighbours", {}).items():
-                steps.append(self._neighbour(version, port, address, mac))
-        for net, via in side.get("routes", {}).items():
-            steps.append(self._route(net, via, port))
-        return steps
-
-    def _up(self, port: str) -> Step:
-        return Step(
-            self.cli(f"set interface state {port} up"),
-            f"{port} carries test traffic",
-            undo=self.cli(f"set interface state {port} {{words}}"),
-            before=self.cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
-            check=contains(self.cli(f"show interface {port}"), " up "),
-            silent=True,
-        )
-
-    def _vlan(self, whole: str, vlan: int) -> Step:
-        port = f"{whole}.{vlan}"
-        return Step(
-            self.cli(f"create sub-interfaces {whole} {vlan}"),
-            f"VLAN {vlan} of {whole}",
-            undo=self.cli(f"delete sub-interface {port}"),
-            before=f"{self.cli('show interface')} | grep -wF {port} || true",
-            was=Was.FOREIGN,
-            check=contains(self.cli("show interface"), port),
-        )
-
-    def _mtu(self, port: str, mtu: int) -> Step:
-        show = self.cli(f"show interface {port}")
-        return Step(
-            self.cli(f"set interface mtu packet {mtu} {port}"),
-            f"MTU of {port}",
-            undo=self.cli(f"set interface mtu packet {{words}} {port}"),
-            before=f"{show} | awk 'NR == 2 {{split($4, m, \"/\"); print m[1]}}'",
-            check=contains(show, f" {mtu}/"),
-            silent=True,
-        )
-
-    def _address(self, text: str, port: str) -> Step:
-        show = self.cli(f"show interface address {port}")
-        given = ip_interface(text).with_prefixlen
-        return Step(
-            self.cli(f"set interface ip address {port} {given}"),
-            f"the device's address on {port}",
-            undo=self.cli(f"set interface ip address del {port} {given}"),
-            before=f"{show} | grep -F ' {given}' || true",
-            was=Was.THERE,
-            check=contains(show, given),
-        )
-
-    def _neighbour(self, version: str, port: str, address: str, mac: str) -> Step:
-        show = self.cli(syntax.show_neighbours(version, port))
-        if syntax.key(version) < (20, 1) and ip_address(address).version == 6:
-            show = self.cli("show ip6 neighbors")
-
-        def checker(output: str) -> str | None:
-            for line in output.splitlines():
-                words = line.split()
-                if address in words and mac.lower() in words:
-                    static = any(w.startswith("S") and len(w) <= 3 for w in words)
-                    return None if static else f"{address} is not static"
-            return f"{address} is no neighbour with {mac} on {port}"
-
-        return Step(
-            self.cli(syntax.static_neighbour(version, port, address, mac)),
-            f"the tester's hosts behind {port}: told, so that none is asked for",
-            undo=self.cli(syntax.static_neighbour(version, port, address, mac, gone=True)),
-            before=f"{show} | grep -wF {address} || true",
-            was=Was.THERE,
-            check=checked(show, checker, f"{address} static"),
-            silent=True,
-        )
-
-    def _route(self, net: str, via: str, port: str) -> Step:
-        version = ip_network(net).version
-        show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
-        return Step(
-            self.cli(f"ip route add {net} via {via} {port}"),
-            f"to the test hosts behind {port}",
-            undo=self.cli(f"ip route del {net} via {via} {port}"),
-            before=f"{show} | grep -e '^{net} ' || true",
-            was=Was.FOREIGN,
-            check=contains(show, net, via),
-            silent=True,
-        )
-
-
-def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """The interface is there and has the MAC address of the testbed file.
-
-    Raises:
-        DutError: saying what was seen.
-    """
-    found: dict[str, str] = {}
-    current = ""
-    for line in text.splitlines():
-        if line and not line[0].isspace():
-            current = line.split()[0]
-        match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
-        if match and current:
-            found[current] = match.group(1)
-    if name not in found:
-        raise DutError(
-            f"VPP has no interface {name} (dut.options.{side}); it has "
-            + (", ".join(found) or "none"),
-            "`vppctl show hardware-interfaces` lists them",
-        )
-    if found[name] != mac.lower():
-        raise DutError(
-            f"VPP's {name} has the MAC address {found[name]}, not {mac}",
-            f"set links.{side}.dut_mac in the testbed file",
-        )
 
 
 def _is_nat44(settings: IntentSettings) -> bool:

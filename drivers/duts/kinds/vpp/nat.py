@@ -16,6 +16,8 @@ from v6t.profiles.intent_settings import Nat, Nat64, Npt, settings_of
 Cli = Callable[[str], str]
 DEFAULT_SESSIONS = 63 * 1024
 PORTS = (1024, 65535)
+NPT66 = (24, 2)
+"""First version whose bindings can be read back; the plugin itself came with 23.10."""
 TENANT = 4086
 """A VRF that nobody is in."""
 _CAN = {"nat44": ("udp_timeout_s", "session_limit"), "nat64": ("session_limit",)}
@@ -46,6 +48,21 @@ def prefixes(intent: Intent, cli: Cli, ports: Mapping[str, str]) -> list[Step]:
             check=contains(shown, f"internal: {npt.internal} external: {npt.external}"),
         )
     ]
+
+
+def refuse_prefixes(version: str) -> None:
+    """NPTv6 where there is none.
+
+    Raises:
+        UsageError: the version has no plugin npt66, or one that does not show what it does.
+    """
+    if syntax.key(version) < NPT66:
+        first = ".".join(f"{number:02}" for number in NPT66)
+        raise UsageError(
+            f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "
+            f"command `show npt66 bindings` with {first}",
+            f"install VPP {first} or newer",
+        )
 
 
 def flush(

@@ -119,23 +119,28 @@ _NODE = re.compile(
 
 
 def runtime(text: str) -> Mapping[str, float]:
-    """``show runtime``: vectors per call of each busy node, and rates of each thread.
+    """``show runtime``: calls and vectors of each busy node by thread, and rates of each thread.
 
-    Names: ``node.ip4-input.vectors_per_call``, ``thread0.vector_rate_in`` [packets/s] ...
+    Names: ``thread0.node.ip4-input.calls``, ``.vectors`` (counters), ``node.ip4-input.vectors_per_call``
+    (since VPP began, of the thread where they are most), ``thread0.vector_rate_in`` [packets/s] ...
     """
     found: dict[str, float] = {}
-    for match in _NODE.finditer(text):
-        name, calls, vectors, _suspends, _clocks, per_call = match.groups()
-        if int(vectors):
-            found[f"node.{name}.calls"] = found.get(f"node.{name}.calls", 0.0) + float(calls)
-            found[f"node.{name}.vectors_per_call"] = max(
-                found.get(f"node.{name}.vectors_per_call", 0.0), float(per_call)
-            )
-    rates = re.findall(
-        r"vector rates in ([\d.e+-]+), out ([\d.e+-]+), drop ([\d.e+-]+), punt ([\d.e+-]+)", text
-    )
-    for number, row in enumerate(rates):
-        for name, value in zip(("in", "out", "drop", "punt"), row, strict=True):
+    threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
+    for number, part in enumerate(threads[1:]):
+        for match in _NODE.finditer(part):
+            name, calls, vectors, _suspends, _clocks, per_call = match.groups()
+            if int(vectors):
+                counted, average = f"thread{number}.node.{name}", f"node.{name}.vectors_per_call"
+                found[f"{counted}.calls"] = float(calls)
+                found[f"{counted}.vectors"] = float(vectors)
+                found[average] = max(found.get(average, 0.0), float(per_call))
+        rates = re.search(
+            r"vector rates in ([\d.e+-]+), out ([\d.e+-]+), drop ([\d.e+-]+), punt ([\d.e+-]+)",
+            part,
+        )
+        for name, value in zip(
+            ("in", "out", "drop", "punt"), rates.groups() if rates else (), strict=False
+        ):
             found[f"thread{number}.vector_rate_{name}"] = float(value)
     return found
 

@@ -1,0 +1,160 @@
+"""The two sides of a VPP: interfaces, addresses, neighbours and routes, by version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_interface, ip_network
+from typing import Any
+
+from v6t.drivers.duts.kinds.vpp import syntax
+from v6t.drivers.duts.kinds.vpp.nat import Cli
+from v6t.drivers.duts.plan import Step, Was, checked, contains
+from v6t.profiles.errors import DutError
+
+
+def steps(
+    given: Mapping[str, Any],
+    port: str,
+    *,
+    version: str,
+    mtu: int,
+    cli: Cli,
+    told: bool,
+    more: Sequence[Step] = (),
+) -> list[Step]:
+    """One side.
+
+    Args:
+        given: of the intent.
+        port: VPP's name of the interface.
+        version: of VPP.
+        mtu: of the link [octets].
+        cli: a VPP command as a shell line.
+        told: whether neighbours are told, not asked for.
+        more: what belongs between addresses and neighbours.
+    """
+    found = [up(cli, port), _mtu(cli, port, mtu)]
+    found += [_address(cli, text, port) for text in given.get("addresses", ())]
+    found += more
+    if told:
+        for address, mac in given.get("neighbours", {}).items():
+            found.append(_neighbour(cli, version, port, address, mac))
+    for net, via in given.get("routes", {}).items():
+        found.append(_route(cli, net, via, port))
+    return found
+
+
+def up(cli: Cli, port: str) -> Step:
+    """An interface carries frames."""
+    return Step(
+        cli(f"set interface state {port} up"),
+        f"{port} carries test traffic",
+        undo=cli(f"set interface state {port} {{words}}"),
+        before=cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'",
+        check=contains(cli(f"show interface {port}"), " up "),
+        silent=True,
+    )
+
+
+def vlan(cli: Cli, whole: str, number: int) -> Step:
+    """A sub-interface for tagged frames."""
+    port = f"{whole}.{number}"
+    return Step(
+        cli(f"create sub-interfaces {whole} {number}"),
+        f"VLAN {number} of {whole}",
+        undo=cli(f"delete sub-interface {port}"),
+        before=f"{cli('show interface')} | grep -wF {port} || true",
+        was=Was.FOREIGN,
+        check=contains(cli("show interface"), port),
+    )
+
+
+def _mtu(cli: Cli, port: str, mtu: int) -> Step:
+    show = cli(f"show interface {port}")
+    return Step(
+        cli(f"set interface mtu packet {mtu} {port}"),
+        f"MTU of {port}",
+        undo=cli(f"set interface mtu packet {{words}} {port}"),
+        before=f"{show} | awk 'NR == 2 {{split($4, m, \"/\"); print m[1]}}'",
+        check=contains(show, f" {mtu}/"),
+        silent=True,
+    )
+
+
+def _address(cli: Cli, text: str, port: str) -> Step:
+    show = cli(f"show interface address {port}")
+    given = ip_interface(text).with_prefixlen
+    return Step(
+        cli(f"set interface ip address {port} {given}"),
+        f"the device's address on {port}",
+        undo=cli(f"set interface ip address del {port} {given}"),
+        before=f"{show} | grep -F ' {given}' || true",
+        was=Was.THERE,
+        check=contains(show, given),
+    )
+
+
+def _neighbour(cli: Cli, version: str, port: str, address: str, mac: str) -> Step:
+    show = cli(syntax.show_neighbours(version, port))
+    if syntax.key(version) < (20, 1) and ip_address(address).version == 6:
+        show = cli("show ip6 neighbors")
+
+    def checker(output: str) -> str | None:
+        for line in output.splitlines():
+            words = line.split()
+            if address in words and mac.lower() in words:
+                static = any(w.startswith("S") and len(w) <= 3 for w in words)
+                return None if static else f"{address} is not static"
+        return f"{address} is no neighbour with {mac} on {port}"
+
+    return Step(
+        cli(syntax.static_neighbour(version, port, address, mac)),
+        f"the tester's hosts behind {port}: told, so that none is asked for",
+        undo=cli(syntax.static_neighbour(version, port, address, mac, gone=True)),
+        before=f"{show} | grep -wF {address} || true",
+        was=Was.THERE,
+        check=checked(show, checker, f"{address} static"),
+        silent=True,
+    )
+
+
+def _route(cli: Cli, net: str, via: str, port: str) -> Step:
+    version = ip_network(net).version
+    show = cli(f"show ip{'6' if version == 6 else ''} fib {net}")
+    return Step(
+        cli(f"ip route add {net} via {via} {port}"),
+        f"to the test hosts behind {port}",
+        undo=cli(f"ip route del {net} via {via} {port}"),
+        before=f"{show} | grep -e '^{net} ' || true",
+        was=Was.FOREIGN,
+        check=contains(show, net, via),
+        silent=True,
+    )
+
+
+def check_hardware(text: str, name: str, mac: str, side: str) -> None:
+    """The interface is there and has the MAC address of the testbed file.
+
+    Raises:
+        DutError: saying what was seen.
+    """
+    found: dict[str, str] = {}
+    current = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            current = line.split()[0]
+        match = re.search(r"Ethernet address ([0-9a-f:]{17})", line)
+        if match and current:
+            found[current] = match.group(1)
+    if name not in found:
+        raise DutError(
+            f"VPP has no interface {name} (dut.options.{side}); it has "
+            + (", ".join(found) or "none"),
+            "`vppctl show hardware-interfaces` lists them",
+        )
+    if found[name] != mac.lower():
+        raise DutError(
+            f"VPP's {name} has the MAC address {found[name]}, not {mac}",
+            f"set links.{side}.dut_mac in the testbed file",
+        )
