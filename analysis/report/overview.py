@@ -285,7 +285,12 @@ def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
     yield Text(f"{whole} of {number_of(len(runs), 'run')} are complete.")
     rest = [r for r in runs if r.status != "complete"]
     if rest:
-        yield Items([f"{technology(r)}: {device(r)}: {r.failure or r.status}" for r in rest])
+        yield Items(
+            [
+                ": ".join(filter(None, (technology(r), device(r), r.failure or r.status)))
+                for r in rest
+            ]
+        )
 
 
 def _files() -> Iterator[Block]:

@@ -134,7 +134,7 @@ LEADING = {
         },
     },
     "links_left": {
-        "tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "vlan": 7,
+        "tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
         "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"},
     },
 }  # fmt: skip
@@ -186,7 +186,7 @@ def test_a_published_run_keeps_no_way_to_a_device(changed, tmp_path):
         "workers": "1-3",
         "params": {"host": "2001:db8::1"},
     }
-    assert (kept["links_left"]["vlan"], kept["links_left"]["background"]["vlan"]) == (7, 8)
+    assert (kept["links_left"]["mtu"], kept["links_left"]["background"]["vlan"]) == (1600, 8)
     for name, text in page.items():
         assert not [word for word in GONE if word in text], name
     assert "(withheld) answers at (withheld)" in page["index.md"]
