@@ -67,11 +67,14 @@ docs: $(VENV)/.developed
 	@echo build/site/index.html
 
 # every device of the lab as every technology, half an hour on an idle machine; what was begun is continued.
-# VPP is the one in PATH, or of V6T_VPP
+# VPP is the one in PATH, or of V6T_VPP. A campaign that came to its end has a summary, though runs of it
+# failed: the page says which. Without one something else was wrong, or it was interrupted
 RESULTS ?= build/results
 results: $(VENV)/.developed
+	rm -f $(RESULTS)/summary.json
 	PATH="$(if $(V6T_VPP),$(dir $(V6T_VPP)):)$$PATH" $(BIN)/v6t campaign --no-report \
-	    $(if $(wildcard $(RESULTS)/campaign.json),--resume $(RESULTS),zoo -o $(RESULTS)) || true
+	    $(if $(wildcard $(RESULTS)/campaign.json),--resume $(RESULTS),zoo -o $(RESULTS)) || \
+	    { status=$$?; test -f $(RESULTS)/summary.json || exit $$status; }
 	$(BIN)/v6t report $(RESULTS) --publish docs/results
 
 # Debian's Jool on Debian's kernel in a virtual machine; the first time, the image is made

@@ -20,6 +20,8 @@ from v6t.profiles.extensions import blame
 
 R = TypeVar("R", bound=Record)
 FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
+AT_LEAST = "at least"
+"""The figure of a headline of which only the lower bound was found."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Headline:
     """A number of a record in a campaign's summary.
 
     Attributes:
-        figure: what it is; the benchmark's name where that says it all.
+        figure: what it is; the benchmark's name where that says it all, :data:`AT_LEAST` where it is
+            that and a lower bound.
         median, p1, p99: None where undefined.
         limited: it was found at a load that the tester's self-test does not cover.
     """

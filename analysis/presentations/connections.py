@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentation import (
+    AT_LEAST,
+    Card,
+    Clause,
+    Headline,
+    Presentation,
+    Quantity,
+    clause,
+)
 from v6t.analysis.presentations.common import marked, repeated
 from v6t.analysis.records.base import Record
 from v6t.analysis.records.connections import ConnectionRateRecord, PortRange
@@ -159,7 +167,7 @@ class CapacityPresentation(Presentation[CapacityRecord]):
 
     def headlines(self, record: CapacityRecord) -> Iterator[Headline]:
         """The one number that was found."""
-        what = "at least" if record.at_least else self.name
+        what = AT_LEAST if record.at_least else self.name
         yield Headline(what, record.capacity, record.capacity, record.capacity)
 
     def clauses(self, data: RunData) -> Iterator[Clause]:

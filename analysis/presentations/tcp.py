@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from v6t.analysis.presentation import Card, Clause, Headline, Presentation, Quantity, clause
+from v6t.analysis.presentation import (
+    AT_LEAST,
+    Card,
+    Clause,
+    Headline,
+    Presentation,
+    Quantity,
+    clause,
+)
 from v6t.analysis.presentations.common import marked, repeated
 from v6t.analysis.records.tcp import (
     CAPACITY_TITLE,
@@ -130,7 +138,7 @@ class TcpCapacityPresentation(Presentation[TcpCapacityRecord]):
 
     def headlines(self, record: TcpCapacityRecord) -> Iterator[Headline]:
         """The capacity, or that it is at least so large."""
-        what = "at least" if record.at_least else self.name
+        what = AT_LEAST if record.at_least else self.name
         yield Headline(what, record.capacity, record.capacity, record.capacity)
 
     def cards(self, record: TcpCapacityRecord) -> Iterator[Card]:

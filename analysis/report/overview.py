@@ -6,34 +6,62 @@ Its runs are told by what was measured on what, not by their settings; see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Links, Section, Text
 from v6t.analysis.figures.points import points_figure
-from v6t.analysis.presentation import Presentations
+from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.presentations.common import marked
+from v6t.analysis.records.base import Record
 from v6t.analysis.report.campaign import figures_of
-from v6t.analysis.report.campaign_run import CampaignRun, shown
-from v6t.analysis.sheet import Sheet, number_of, sheet
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
+from v6t.analysis.report.meaning import meaning
+from v6t.analysis.sheet import INVALID, Sheet, number_of, sheet
 
 LIMITED = "* the tester or the medium was the limit: the device may be faster"
+_NUMBER = re.compile(r"^\d+-")
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
-RFC_TRIAL_S, RFC_REPETITIONS = 60, 20
 
 
 @dataclass(frozen=True)
-class _Row:
-    """One figure of one device: where it belongs, its spread, what it was found from."""
+class _Line:
+    """What one run found of one benchmark at one point.
 
-    device: str
+    Attributes:
+        technology, device, sizes, direction: what on what, and where.
+        found: headline figures by unit and name, as :func:`figures_of` has them; a unit without any
+            where nothing was measured.
+        show: a number of them as it is printed.
+        lacking: what is printed for a figure that is not there.
+        told: repetitions and trials.
+    """
+
     technology: str
-    figure: str
+    device: str
+    sizes: str
+    direction: str
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    show: Callable[[float | None], str]
+    lacking: str
+    told: str
+
+    def printed(self, figure: Mapping[str, Any]) -> str:
+        """Its median, with what is to be said of it."""
+        least = f"{AT_LEAST} " if figure["figure"] == AT_LEAST else ""
+        return least + marked(self.show(figure["median"]), figure["limited"])
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """As much of a record as a figure draws."""
+
     median: float
     p1: float
     p99: float
-    limited: bool
 
 
 def overview(
@@ -51,7 +79,7 @@ def overview(
     when = sorted(str(r.data.manifest.get("created", ""))[:10] for r in made if r.data)
     days = " to ".join(dict.fromkeys([when[0], when[-1]])) if when else "nothing measured yet"
     sections = [
-        Section("What these numbers mean", "meaning", list(_meaning(made))),
+        Section("What these numbers mean", "meaning", list(meaning(made))),
         Section("Machine, versions", "machine", list(_machine(made))),
     ]
     for number, benchmark in enumerate(dict.fromkeys(r.benchmark for m in made for r in m.records)):
@@ -70,82 +98,46 @@ def overview(
 def technology(run: CampaignRun) -> str:
     """What was measured: the plugin, with what else varies in the experiment."""
     plugin = run.data.config["plugin"] if run.data else run.experiment
-    others = [shown(v) for axis, v in run.axes.items() if not axis.startswith("dut.")]
+    beside = (*OF_POINTS, "plugin")
+    others = [shown(v) for a, v in run.axes.items() if a not in beside and not _is_of_device(a)]
     return ", ".join([str(plugin), *others])
 
 
 def device(run: CampaignRun) -> str:
-    """On what: the driver."""
+    """On what: the driver, with what else varies of it."""
+    name = _driver(run)
+    others = [
+        f"{name_of(a)} {shown(v)}"
+        for a, v in run.axes.items()
+        if _is_of_device(a) and a not in ("dut", "dut.driver")
+    ]
+    return ", ".join([name, *others])
+
+
+def _driver(run: CampaignRun) -> str:
     return str(run.data.config["dut"]["driver"] if run.data else run.axes.get("dut.driver", ""))
 
 
-def _values(runs: Sequence[CampaignRun], *keys: str) -> list[Any]:
-    """Different values of a setting of the procedures, in the order of the runs."""
-    found = []
+def _is_of_device(axis: str) -> bool:
+    return axis.partition(".")[0] == "dut"
+
+
+def _names(runs: Sequence[CampaignRun]) -> dict[str, tuple[str, str]]:
+    """Technology and device of each run by its directory; where two have the same, with its name."""
+    plain = {run.directory: (technology(run), device(run)) for run in runs}
+    points = Counter(
+        (plain[run.directory], r.benchmark, r.sizes, r.direction)
+        for run in runs
+        for r in run.records
+    )
+    twice = {names for (names, *_), times in points.items() if times > 1}
+    named = {}
     for run in runs:
-        value: Any = run.data.procedure if run.data else {}
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        found.append(value)
-    return [v for v in dict.fromkeys(found) if v is not None]
-
-
-def _meaning(made: Sequence[CampaignRun]) -> Iterator[Block]:
-    lengths = " and ".join(f"{s:g} s" for s in _values(made, "trial_duration_s"))
-    times = " and ".join(map(str, _values(made, "repetitions")))
-    shared = any("share this machine's cores" in c for c in _caveats(made))
-    cores = {r.data.manifest.get("machine", {}).get("cores") for r in made if r.data}
-    if shared:
-        yield Text(
-            f"Tester and device shared the {'/'.join(map(str, cores))} cores of one machine, so every number "
-            "describes both of them, this machine and that day. They show that a device works, and what it "
-            "costs beside another one of the same table. They say nothing of what it does on a server "
-            "with network interfaces of its own.",
-            "warning",
-        )  # fmt: skip
-    yield Text(
-        f"Trials of {lengths} and {times} repetitions stand where RFC 8219 and RFC 2544 ask for "
-        f"{RFC_TRIAL_S} s and {RFC_REPETITIONS}: these are demonstrations, no results of RFC 8219.",
-        "warning",
-    )
-    yield Items(
-        [
-            "Rates are frames per second in each direction, both at the same time; two times as many "
-            "frames cross the device.",
-            "A rate is the highest of a search at which no frame was lost; its value is the median of "
-            "the repetitions, P1 and P99 are their spread.",
-            "A trial in which the tester faltered is invalid and repeated: it is no loss of the device.",
-            *_translation(made),
-        ]
-    )
-    caveats = _caveats(made)
-    if caveats:
-        yield Text("What deviates, in the words of the runs:")
-        yield Items(caveats, "warning")
-
-
-def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
-    """What was seen of the frames' content."""
-    counted = [
-        c for r in made if r.data for t in r.data.trials for c in t.result.directions.values()
-    ]
-    checked, matched = (sum(getattr(c, name) for c in counted) for name in ("checked", "matched"))
-    if checked:
-        yield (
-            f"{matched:,} of {checked:,} frames that were compared were as the technology's reference "
-            "translation has them."
-        )
-    if any(r.data and r.data.shares_oracle for r in made):
-        yield (
-            "The device named reference is made of that very translation: its frames prove the path, and "
-            "its rates are those of v6t's own code."
-        )
-
-
-def _caveats(made: Sequence[CampaignRun]) -> list[str]:
-    said = [c for r in made if r.data for c in r.data.results.get("caveats", ())]
-    # what only one or two devices are told stands with their runs
-    return [c for c in dict.fromkeys(said) if said.count(c) > max(2, len(made) // 4)]
+        what, on = plain[run.directory]
+        if (what, on) in twice:
+            what = f"{_NUMBER.sub('', run.directory)}: {what}"
+        named[run.directory] = what, on
+    return named
 
 
 def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
@@ -166,11 +158,16 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
             if value is not None and str(value) not in rows.setdefault(name, []):
                 rows[name].append(str(value))
     yield Facts([(name, "; ".join(values)) for name, values in rows.items()])
-    versions: dict[str, str] = {}
+    versions: dict[str, list[str]] = {}
     for run in made:
         for name, version in _devices(run):
-            versions.setdefault(name, version)
-    yield sheet("Devices", ["<device", "<version"], sorted(versions.items()))
+            if version not in versions.setdefault(name, []):
+                versions[name].append(version)
+    told = [
+        (name, "; ".join(v for v in found if v != "-") or "-")
+        for name, found in sorted(versions.items())
+    ]
+    yield sheet("Devices", ["<device", "<version"], told)
 
 
 def _version(manifest: Mapping[str, Any]) -> str | None:
@@ -187,61 +184,100 @@ def _devices(run: CampaignRun) -> Iterator[tuple[str, str]]:
     for part in parts.values() if isinstance(parts, Mapping) else parts:
         yield str(part.get("kind", "?")), str(part.get("version", "")) or "-"
     if not parts:
-        yield device(run), str(told.get("version") or "") or "-"
+        yield _driver(run), str(told.get("version") or "") or "-"
 
 
 def _benchmark(
     benchmark: str, made: Sequence[CampaignRun], presentations: Presentations, name: str
 ) -> Iterator[Block]:
-    """Its figure and its table: a line for each device, a column for each figure."""
-    units: dict[str, list[_Row]] = {}
-    shows, trials = None, {}
+    """Its figures and tables, one for each unit: a line for each point of each run."""
+    lines = list(_lines(benchmark, made, presentations))
+    for number, unit in enumerate(dict.fromkeys(unit for line in lines for unit in line.found)):
+        mine = [line for line in lines if unit in line.found]
+        figures = list(dict.fromkeys(figure for line in mine for figure in line.found[unit]))
+        said = PER_DIRECTION.get(unit, unit)
+        drawn = list(_drawn(mine, unit))
+        if len(figures) == 1 and drawn:
+            caption = f"{benchmark}, {said}: median, bars from P1 to P99; {LIMITED}."
+            figure = points_figure(cast("Any", drawn), said, f"{name}-{number}")
+            yield Drawing(figure, caption, caption)
+        yield _table(f"{benchmark}, {said}", unit, mine, figures)
+
+
+def _lines(
+    benchmark: str, made: Sequence[CampaignRun], presentations: Presentations
+) -> Iterator[_Line]:
+    names = _names(made)
     for run in made:
         for record in run.records:
             if record.benchmark != benchmark:
                 continue
-            key = (technology(run), device(run), record.sizes)
-            trials[key] = (
-                f"{record.repetitions} ({len(record.trials)}, {len(record.invalid_trials)} invalid)"
+            invalid = len(record.invalid_trials)
+            yield _Line(
+                *names[run.directory],
+                sizes=record.sizes,
+                direction=record.direction,
+                found=_found(record, presentations),
+                show=presentations.of(record).shown,
+                lacking=INVALID if invalid and not record.measured else "-",
+                told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
             )
-            shows = shows or presentations.of(record).shown
-            for f in figures_of(record, presentations):
-                if f["median"] is None:
-                    continue
-                label = "" if f["figure"] == benchmark else f["figure"]
-                units.setdefault(str(f["unit"] or ""), []).append(
-                    _Row(key[1], key[0], label, f["median"], f["p1"], f["p99"], f["limited"])
-                )
-    for number, (unit, rows) in enumerate(units.items()):
-        figures = list(dict.fromkeys(row.figure for row in rows))
-        said = PER_DIRECTION.get(unit, unit)
-        if len(figures) == 1:
-            drawn: Any = [(f"{r.technology}: {marked(r.device, r.limited)}", r) for r in rows]
-            caption = f"{benchmark}, {said}: median, bars from P1 to P99; {LIMITED}."
-            yield Drawing(points_figure(drawn, said, f"{name}-{number}"), caption, caption)
-        yield _table(benchmark, said, rows, trials, shows)
 
 
-def _table(
-    benchmark: str, unit: str, rows: Sequence[_Row], trials: Mapping[Any, str], show: Any
-) -> Sheet:
-    figures = list(dict.fromkeys(row.figure for row in rows))
-    lines = []
-    for key, told in trials.items():
-        mine = {r.figure: r for r in rows if (r.technology, r.device) == key[:2]}
-        cells: list[str] = []
-        for figure in figures:
-            row = mine.get(figure)
-            if len(figures) == 1:
-                spread = [show(row.p1), show(row.p99)] if row else ["-", "-"]
-                cells += [marked(show(row.median), row.limited) if row else "invalid", *spread]
-            else:
-                cells.append(marked(show(row.median), row.limited) if row else "invalid")
-        lines.append((*key, *cells, told))
-    heads = ["median", "P1", "P99"] if len(figures) == 1 else [f"{f}, median" for f in figures]
-    names = ["<technology", "<device", "<octets", *heads, "repetitions (trials)"]
-    notes = [LIMITED] if any(r.limited for r in rows) else []
-    return sheet(f"{benchmark}, {unit}", names, lines, notes)
+def _found(record: Record, presentations: Presentations) -> dict[str, dict[str, dict[str, Any]]]:
+    """Its headline figures by unit and name; the one that is the benchmark has an empty name."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for figure in figures_of(record, presentations):
+        of_unit = found.setdefault(str(figure["unit"] or ""), {})
+        if record.measured:
+            whole = figure["figure"] in (record.benchmark, AT_LEAST)
+            of_unit["" if whole else figure["figure"]] = figure
+    return found
+
+
+def _differing(lines: Sequence[_Line]) -> tuple[bool, bool]:
+    """Whether frame sizes and directions tell lines apart."""
+    return len({line.sizes for line in lines}) > 1, len({line.direction for line in lines}) > 1
+
+
+def _drawn(lines: Sequence[_Line], unit: str) -> Iterator[tuple[str, _Spread]]:
+    """Names and spreads of what has a number."""
+    sizes, directions = _differing(lines)
+    for line in lines:
+        for figure in line.found[unit].values():
+            if figure["median"] is None:
+                continue
+            words = [f"{line.technology}: {line.device}"]
+            words += [f"{line.sizes} octets"] * sizes + [line.direction] * directions
+            words += [AT_LEAST] * (figure["figure"] == AT_LEAST)
+            low, high = (
+                figure["median"] if figure[end] is None else figure[end] for end in ("p1", "p99")
+            )
+            yield (
+                marked(", ".join(words), figure["limited"]),
+                _Spread(figure["median"], low, high),
+            )
+
+
+def _table(title: str, unit: str, lines: Sequence[_Line], figures: Sequence[str]) -> Sheet:
+    alone = len(figures) <= 1
+    _, directions = _differing(lines)
+    rows = []
+    for line in lines:
+        cells = [line.technology, line.device, line.sizes, *[line.direction] * directions]
+        for name in figures or [""]:
+            figure = line.found[unit].get(name)
+            cells.append(line.printed(figure) if figure else line.lacking)
+            if alone:
+                cells += [line.show(figure[k]) if figure else "-" for k in ("p1", "p99")]
+        rows.append((*cells, line.told))
+    heads = (
+        ["median", "P1", "P99"] if alone else [f"{f}, median" if f else "median" for f in figures]
+    )
+    names = ["<technology", "<device", "<octets", *["<direction"] * directions]
+    limited = any(f["limited"] for line in lines for f in line.found[unit].values())
+    notes = [LIMITED] if limited else []
+    return sheet(title, [*names, *heads, "repetitions (trials)"], rows, notes)
 
 
 def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
@@ -249,7 +285,12 @@ def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
     yield Text(f"{whole} of {number_of(len(runs), 'run')} are complete.")
     rest = [r for r in runs if r.status != "complete"]
     if rest:
-        yield Items([f"{technology(r)}: {device(r)}: {r.failure or r.status}" for r in rest])
+        yield Items(
+            [
+                ": ".join(filter(None, (technology(r), device(r), r.failure or r.status)))
+                for r in rest
+            ]
+        )
 
 
 def _files() -> Iterator[Block]:

@@ -335,8 +335,7 @@ def _laid_out(
         flags,
     )
     cost = plan(bound, compiled)
-    words = [f"{number:03d}", planned.experiment, *(_slug(v) for v in planned.axes.values())]
-    directory = "-".join(w for w in words if w)[:100]
+    directory = directory_of(f"{number:03d}", planned.experiment, planned.axes)
     config = bound.settings.model_dump(mode="json")
     return CampaignRun(
         directory,
@@ -347,6 +346,12 @@ def _laid_out(
         cost.trials,
         cost.duration_s,
     )
+
+
+def directory_of(number: str, experiment: str, axes: Mapping[str, Any]) -> str:
+    """The name of a run's directory: its number, its experiment, what varies."""
+    words = [number, experiment, *(_slug(v) for v in axes.values())]
+    return "-".join(w for w in words if w)[:100]
 
 
 def _slug(value: Any) -> str:

@@ -1,7 +1,7 @@
 """A campaign as a page in a repository: Markdown, figures, tables and what others need to compare with it.
 
-Nothing of it says where on which machine the campaign was made: of each run stay its settings without the
-ways to devices, its results, and of its manifest what :data:`KEPT` names.
+Nothing of it says where on which machine the campaign was made: see :mod:`v6t.core.campaigns.public`.
+Everything is read before anything is written, and the page appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.core.campaigns.campaign import Campaign, opened
+from v6t.core.campaigns.campaign import PLAN, Campaign, opened
+from v6t.core.campaigns.packaged import packaged
+from v6t.core.campaigns.public import Words, public_runs
 from v6t.core.campaigns.summary import csv_of, runs_of, summary_of
-from v6t.core.reporting.write import replace_text
+from v6t.core.runs.results_file import COMPLETE
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
+from v6t.drivers.testers import kind_of
 from v6t.profiles.errors import UsageError
 from v6t.profiles.files import read_json, read_text
 
@@ -28,14 +32,9 @@ if TYPE_CHECKING:
     from v6t.analysis.report.campaign_run import CampaignRun
 
 PAGE, SUMMARY, TABLE, FIGURES = "index.md", "summary.json", "summary.csv", "figures"
-KEPT = (
-    *("schema", "created", "finished", "machine", "order", "packages", "python", "run", "seed", "setup"),
-    "source_commit",
-)  # fmt: skip
-"""Of a manifest."""
-_TESTER = ("kind", "engine", "kernel", "clock_source", "cores")
-_DEVICE = ("kind", "system", "version", "notes", "shares_oracle", "parts")
-_NUMBER = re.compile(r"^\d{3}-")
+MARKER, SCHEMA = "page.json", "v6t-page/1"
+"""The file by which a page is known: it names all others, so that nothing else is ever removed."""
+_NUMBER = re.compile(r"^\d+-")
 
 
 def publish(directory: Path, place: Path) -> list[Path]:
@@ -49,29 +48,19 @@ def publish(directory: Path, place: Path) -> list[Path]:
         What was written, directories of runs as such.
 
     Raises:
-        UsageError: no campaign, or the place is something else's or cannot be written.
+        UsageError: no campaign, one of its files cannot be read, or the place is something else's or
+            cannot be written.
     """
-    from v6t.core.benchmarks.registry import presentations
-
     campaign = opened(directory)
-    runs = runs_of(directory, campaign)
-    known, clean = presentations(), _Cleaner(directory)
+    _refuse(place, directory)
+    contents = _contents(directory, campaign, place.resolve().name)
     try:
-        _make_room(place)
-        written = list(_page(place, campaign, runs, known))
-        content = summary_of(campaign, runs)
-        for name, text in (
-            (SUMMARY, json.dumps(content, indent=1, sort_keys=True) + "\n"),
-            (TABLE, csv_of(content)),
-            (TRIALS, _trials(directory, runs)),
-        ):
-            replace_text(place / name, text)
-            written.append(place / name)
-        written += _runs(directory, place, runs)
-        clean.over(place)
+        _put(place.resolve(), contents)
     except OSError as exc:
-        raise UsageError(f"{place} cannot be written: {exc.strerror}") from exc
-    return written
+        raise UsageError(f"{place} cannot be written: {exc.strerror or exc}") from exc
+    parts = (name.partition("/") for name in contents)
+    said = [f"{top}/{rest}" if top == FIGURES else top for top, _, rest in parts]
+    return [place / name for name in dict.fromkeys(said)]
 
 
 def name_of(directory: str) -> str:
@@ -79,50 +68,160 @@ def name_of(directory: str) -> str:
     return _NUMBER.sub("", directory)
 
 
-def _make_room(place: Path) -> None:
-    """Remove an earlier page; nothing else is ever removed.
+def _refuse(place: Path, directory: Path) -> None:
+    """Raise unless a page may be written to the place."""
+    where, source = place.resolve(), directory.resolve()
+    if where == source or source in where.parents or where in source.parents:
+        raise UsageError(
+            f"{place} and the campaign's directory lie in one another",
+            "a page has a directory of its own",
+        )
+    held = next((p for p in (where, *where.parents) if (p / PLAN).exists()), None)
+    if held is not None:
+        raise UsageError(f"{place} is for measurements: {held} holds a campaign")
+    try:
+        if where.exists() and (others := _others(where)):
+            raise UsageError(
+                f"{place} holds something else than the page of a campaign: {others[0]}",
+                "nothing was removed; take it away, or choose another directory",
+            )
+    except OSError as exc:
+        raise UsageError(f"{place} cannot be read: {exc.strerror or exc}") from exc
 
-    Raises:
-        UsageError: the directory holds something else.
-    """
-    if place.is_dir() and any(place.iterdir()) and not (place / SUMMARY).is_file():
-        raise UsageError(f"{place} holds something else than the page of a campaign")
-    for config in place.glob(f"*/{CONFIG}"):
-        shutil.rmtree(config.parent)
-    shutil.rmtree(place / FIGURES, ignore_errors=True)
-    (place / FIGURES).mkdir(parents=True)
+
+def _others(place: Path) -> list[str]:
+    """What of a directory no page wrote; all of it if it is none."""
+    if not place.is_dir():
+        return ["a file"]
+    found = [p.relative_to(place).as_posix() for p in place.rglob("*") if not _is_directory(p)]
+    try:
+        marker = read_json(place / MARKER)
+    except (FileNotFoundError, UsageError):
+        marker = None
+    known = isinstance(marker, dict) and marker.get("schema") == SCHEMA
+    files = marker.get("files") if known and isinstance(marker, dict) else None
+    own = {MARKER, *map(str, files)} if isinstance(files, list) else set()
+    if not own and any(place.iterdir()):
+        return sorted(found) or ["directories"]
+    return sorted(set(found) - own)
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _put(place: Path, contents: Mapping[str, str]) -> None:
+    """Write all files beside the place, then exchange both."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
+        made, earlier = Path(beside, "new"), Path(beside, "earlier")
+        made.mkdir()
+        for name, text in contents.items():
+            path = made / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+        for path in (made, *made.rglob("*")):  # a page is for everybody
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        if place.exists():
+            place.rename(earlier)
+        try:
+            made.rename(place)
+        except OSError:
+            if earlier.exists():
+                earlier.rename(place)
+            raise
+
+
+def _contents(directory: Path, campaign: Campaign, page: str) -> dict[str, str]:
+    """The text of every file of the page, by its path below it."""
+    read = runs_of(directory, campaign)
+    words = Words(directory, read)
+    runs = _named_apart(public_runs(read, words))
+    summary = summary_of(replace(campaign, title=words.cleaned(campaign.title)), runs)
+    contents = {
+        **_page(campaign, runs, words, page),
+        SUMMARY: json.dumps(summary, indent=1, sort_keys=True) + "\n",
+        TABLE: csv_of(summary),
+        TRIALS: _trials(directory, list(zip(read, runs, strict=True)), words),
+    }
+    for run in runs:
+        contents.update(_run(run))
+    marker = {"schema": SCHEMA, "campaign": campaign.name, "files": sorted(contents)}
+    contents[MARKER] = json.dumps(marker, indent=1) + "\n"
+    return contents
+
+
+def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
+    """Runs whose names differ from one another, without their numbers too, and from the page's files."""
+    taken = {PAGE, SUMMARY, TABLE, TRIALS, FIGURES, MARKER}
+    found = []
+    for run in runs:
+        plain, number, name = name_of(run.directory), 1, run.directory
+        while name_of(name) in taken:
+            number += 1
+            name = f"{run.directory}-{number}"
+        taken.add(name_of(name))
+        found.append(replace(run, directory=name) if name_of(name) != plain else run)
+    return found
 
 
 def _page(
-    place: Path, campaign: Campaign, runs: Sequence[CampaignRun], known: Any
-) -> Iterator[Path]:
+    campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
+) -> dict[str, str]:
     from v6t.analysis.report.markdown import to_markdown
     from v6t.analysis.report.overview import overview
+    from v6t.core.benchmarks.registry import presentations
 
-    drawn: list[Path] = []
+    drawn: dict[str, str] = {}
 
     def placed(drawing: Drawing) -> str:
-        path = place / FIGURES / f"{len(drawn) + 1}.svg"
-        replace_text(path, _alone(drawing.svg))
-        drawn.append(path)
-        return f"{FIGURES}/{path.name}"
+        name = f"{FIGURES}/{len(drawn) + 1}.svg"
+        drawn[name] = _alone(drawing.svg)
+        return name
 
-    document = overview(campaign.title or campaign.name, campaign.notes, runs, known)
-    text = to_markdown(document, placed) + _again(campaign.name)
-    replace_text(place / PAGE, text)
-    yield from (place / PAGE, *drawn)
+    notes = {name: words.cleaned(text) for name, text in campaign.notes.items()}
+    title = words.cleaned(campaign.title or campaign.name)
+    document = overview(title, notes, runs, presentations())
+    return {PAGE: to_markdown(document, placed) + _again(campaign, page), **drawn}
 
 
-def _again(name: str) -> str:
+def _again(campaign: Campaign, page: str) -> str:
+    """How to repeat a campaign that comes with v6t; of another one nobody else has the file."""
+    from v6t.core.config.yaml_document import Document
+
+    file = packaged().get(campaign.name)
+    if file is None:
+        return ""
+    content = Document(file).data
+    names = {experiment["name"] for experiment in content["experiments"]}
+    if (
+        content.get("title", "") != campaign.title
+        or not {r.experiment for r in campaign.runs} <= names
+    ):
+        return ""
+    where = shlex.quote(page)
     return f"""
 ## Again
 
+Beside the directory of this page:
+
 ```text
-v6t campaign {name} -o again && v6t report again --publish page
-v6t compare docs/results again
-v6t trend docs/results again
+v6t campaign {campaign.name}{_beds(campaign)} -o again
+v6t compare {where} again
+v6t trend {where} again
 ```
 """
+
+
+def _beds(campaign: Campaign) -> str:
+    """What else the command must be told; the lab needs nothing."""
+    testers = [run.config["tester"] for run in campaign.runs]
+    if any(tester["kind"] == "sim" for tester in testers):
+        return " --tester sim"
+    if all(kind_of(tester["kind"], tester["options"]).in_lab for tester in testers):
+        return ""
+    beds = list(dict.fromkeys(run.testbed for run in campaign.runs))
+    return "".join(f" --testbed {bed}=FILE" if len(beds) > 1 else " --testbed FILE" for bed in beds)
 
 
 def _alone(svg: str) -> str:
@@ -132,22 +231,29 @@ def _alone(svg: str) -> str:
     return svg.replace("<svg", '<svg style="background:#fff"', 1) + "\n"
 
 
-def _trials(directory: Path, runs: Sequence[CampaignRun]) -> str:
-    """The trials of all runs, their run in a first column."""
+def _trials(directory: Path, runs: Sequence[tuple[CampaignRun, CampaignRun]], words: Words) -> str:
+    """The trials of all runs, as read and as published; their published name in a first column."""
     out = io.StringIO()
     writer: csv.DictWriter[str] | None = None
-    for run in runs:
-        try:
-            text = read_text(directory / run.directory / TRIALS)
-        except OSError:
-            continue
-        for row in csv.DictReader(io.StringIO(text)):
+    for read, public in runs:
+        for row in csv.DictReader(io.StringIO(_trials_of(directory, read))):
             if writer is None:
                 writer = csv.DictWriter(out, ["run", *row], lineterminator="\n", restval="",
                                         extrasaction="ignore")  # fmt: skip
                 writer.writeheader()
-            writer.writerow({"run": name_of(run.directory), **_rounded(row)})
+            told = {k: words.within(v) for k, v in _rounded(row).items()}
+            writer.writerow({"run": name_of(public.directory), **told})
     return out.getvalue()
+
+
+def _trials_of(directory: Path, run: CampaignRun) -> str:
+    path = directory / run.directory / TRIALS
+    try:
+        return read_text(path)
+    except OSError as exc:
+        if run.status != COMPLETE:  # it has not come so far
+            return ""
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
 
 
 def _rounded(row: Mapping[str, str]) -> dict[str, str]:
@@ -157,80 +263,14 @@ def _rounded(row: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _runs(directory: Path, place: Path, runs: Sequence[CampaignRun]) -> Iterator[Path]:
-    """What :func:`v6t.core.reporting.write.load` needs of each run."""
-    for run in runs:
-        if run.data is None or not run.records:
-            continue
-        source, target = directory / run.directory, place / name_of(run.directory)
-        target.mkdir(parents=True)
-        contents = {
-            CONFIG: _settings(read_json(source / CONFIG)),
-            MANIFEST: _manifest(run.data.manifest),
-            RESULTS: read_json(source / RESULTS),
-        }
-        for name, content in contents.items():
-            replace_text(target / name, json.dumps(content, sort_keys=True) + "\n")
-        yield target
-
-
-def _settings(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration without the ways to devices, and without places of this machine."""
-
-    def without(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: without(v) for k, v in value.items() if k not in ("ssh", "hooks")}
-        if isinstance(value, list):
-            return [without(v) for v in value]
-        return Path(value).name if isinstance(value, str) and value.startswith("/") else value
-
-    return {
-        **config,
-        **{part: {**config[part], "options": without(config[part].get("options", {}))}
-           for part in ("dut", "tester")},
+def _run(run: CampaignRun) -> dict[str, str]:
+    """What :func:`v6t.core.reporting.write.load` needs of a run."""
+    if run.data is None or not run.records:
+        return {}
+    contents: dict[str, Any] = {
+        CONFIG: run.data.config, MANIFEST: run.data.manifest, RESULTS: run.data.results
     }  # fmt: skip
-
-
-def _manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    tester = manifest.get("tester") or {}
-    device = tester.get("device") or {}
     return {
-        **{key: manifest[key] for key in KEPT if key in manifest},
-        "tester": {
-            **{key: tester[key] for key in _TESTER if key in tester},
-            "device": _told(device),
-        },
+        f"{name_of(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
+        for name, content in contents.items()
     }
-
-
-def _told(device: Any) -> Any:
-    """What a device said of itself, and each of its parts: neither commands nor their outputs."""
-    if not isinstance(device, Mapping):
-        return device
-    found = {key: device[key] for key in _DEVICE if key in device}
-    parts = found.get("parts")
-    if isinstance(parts, Mapping):
-        found["parts"] = {name: _told(part) for name, part in parts.items()}
-    elif isinstance(parts, list):
-        found["parts"] = [_told(part) for part in parts]
-    return found
-
-
-class _Cleaner:
-    """Takes this machine's places out of texts: messages of failures may hold some."""
-
-    def __init__(self, directory: Path) -> None:
-        places = {str(directory), str(directory.resolve()), os.getcwd(), str(Path.home())}
-        self._places = sorted((p for p in places if len(p) > 1), key=len, reverse=True)
-
-    def over(self, place: Path) -> None:
-        """All files of a page."""
-        for path in place.rglob("*"):
-            if path.is_file():
-                text = path.read_text(encoding="utf-8")
-                cleaned = text
-                for known in self._places:
-                    cleaned = cleaned.replace(f"{known}/", "")
-                if cleaned != text:
-                    replace_text(path, cleaned)
-                path.chmod(0o644)  # a page is for everybody

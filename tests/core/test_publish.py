@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import errno
 import json
+import os
+import pathlib
 import re
+import shutil
+import subprocess
+from types import SimpleNamespace
+from typing import get_args
 
 import jsonschema
 import pytest
+from pydantic import BaseModel
+from v6t.analysis.presentation import AT_LEAST, Headline
 from v6t.analysis.report.machine_readable import schema
-from v6t.core.campaigns.campaign import Overrides, lay_out
+from v6t.analysis.report.overview import _benchmark
+from v6t.analysis.sheet import Sheet, count
+from v6t.core.campaigns.campaign import Overrides, lay_out, opened
 from v6t.core.campaigns.packaged import packaged
-from v6t.core.campaigns.publish import name_of
-from v6t.drivers.duts.registry import driver_type
+from v6t.core.campaigns.public import options
+from v6t.core.campaigns.publish import _again, name_of
+from v6t.drivers.duts.registry import driver_type, names
+from v6t.drivers.trex.options import TrexOptions
 
-from .support import complaint, v6t
+from .support import complaint, tree, v6t
 
 pytestmark = pytest.mark.slow
 
@@ -97,20 +111,171 @@ def test_nothing_says_where_it_was_made(made, page):
         assert path.stat().st_mode & 0o077 == 0o044  # read by all
 
 
-def test_a_published_run_keeps_no_way_to_a_device(made, tmp_path):
-    config = made / "001-map-64" / "config.json"
-    before = config.read_text()
-    content = json.loads(before)
-    content["dut"]["options"] = {"ssh": {"host": "dut.example.net", "user": "me"}}
-    content["tester"]["options"]["trex_dir"] = "/opt/secret/v3.08"
-    config.write_text(json.dumps(content))
-    try:
-        assert v6t("report", made, "--publish", tmp_path / "page").status == 0
-    finally:
-        config.write_text(before)
-    kept = json.loads((tmp_path / "page" / "map-64" / "config.json").read_text())
-    assert kept["dut"]["options"] == {}
-    assert kept["tester"]["options"]["trex_dir"] == "v3.08"
+LEADING = {
+    "tester": {
+        "options": {
+            "server": "trex.secret.example",
+            "ssh_config": "/home/me/.ssh/lab",
+            "interfaces": ["enp3s0f0", "0000:81:00.1"],
+            "trex_dir": "/opt/secret/v3.08",
+            "pairs": [{"ports": [2, 3], "interfaces": ["enp4s0f0", "enp4s0f1"]}],
+            "cores": 4,
+        },
+    },
+    "dut": {
+        "options": {
+            "ssh": {"host": "gateway", "user": "me"},
+            "hooks": {"software-reset": "ssh secret-pdu cycle 4"},
+            "steps": [{"command": "secret-tool up", "why": "x", "undo": ""}],
+            "left": "enp9s0",
+            "parts": {"ce": {"driver": "vpp", "options": {"socket": "/run/secret", "workers": "1-2"}}},
+            "workers": "1-3",
+            "params": {"host": "2001:db8::1"},
+        },
+    },
+    "links_left": {
+        "tester_mac": "3c:fd:fe:00:11:22", "dut_mac": "3c:fd:fe:00:11:23", "mtu": 1600,
+        "background": {"vlan": 8, "device": "2a00:1::1/64", "tester": "2a00:1::2"},
+    },
+}  # fmt: skip
+"""What leads somewhere, beside what describes the measurement."""
+GONE = ("secret", "trex.", "/.ssh", "enp", "81:00", "3c:fd", "2a00", "gateway", "lab.example")
+
+
+@pytest.fixture
+def changed(made, tmp_path):
+    """A copy of the campaign, to be changed by hand."""
+    shutil.copytree(made, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def edited(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def published(campaign, place):
+    """The text of every file of a page, by name."""
+    done = v6t("report", campaign, "--publish", place)
+    assert done.status == 0, done.err
+    return {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
+
+
+def test_a_published_run_keeps_no_way_to_a_device(changed, tmp_path):
+    def lead(config):
+        for part, values in LEADING.items():
+            config[part] |= values
+
+    def tell(results):
+        results["caveats"].append("links.left: 3c:fd:fe:00:11:23 answers at admin@gateway")
+
+    edited(changed / "001-map-64" / "config.json", lead)
+
+    def say(manifest):
+        version = "vpp v26.06-release built by secret on enp at 2026-11-01T00:00:00"
+        manifest["tester"]["device"] = {"kind": "vpp", "version": version, "facts": {"x": "secret"}}
+
+    edited(changed / "001-map-64" / "results.json", tell)
+    edited(changed / "001-map-64" / "manifest.json", say)
+    page = published(changed, tmp_path / "page")
+    kept = json.loads(page["map-64/config.json"])
+    assert kept["tester"]["options"] == {"cores": 4, "pairs": [{"ports": [2, 3]}]}
+    assert kept["dut"]["options"] == {
+        "parts": {"ce": {"driver": "vpp", "options": {"workers": "1-2"}}},
+        "workers": "1-3",
+        "params": {"host": "2001:db8::1"},
+    }
+    assert (kept["links_left"]["mtu"], kept["links_left"]["background"]["vlan"]) == (1600, 8)
+    for name, text in page.items():
+        assert not [word for word in GONE if word in text], name
+    assert "(withheld) answers at (withheld)" in page["index.md"]
+    assert "vpp v26.06-release built at 2026-11-01" in page["index.md"]
+
+
+def test_failures_are_told_without_places_and_hosts(changed, tmp_path):
+    message = (
+        "root@lab.example: cannot open (/srv/secret/deep/key) or file:/home/me; gateway says no; "
+        "64/104 octets, ipv6-router, 2001:db8::/32"
+    )
+    said = {"message": message, "hint": "", "exit_code": 4}
+    (changed / "failures" / "003-router.json").write_text(json.dumps(said))
+    edited(changed / "003-router" / "config.json", lambda c: c["dut"].update(LEADING["dut"]))
+    page = published(changed, tmp_path / "page")
+    for name, text in page.items():
+        assert not [word for word in (*GONE, "root@", "/srv", "/me") if word in text], name
+    (told,) = (r["failure"] for r in json.loads(page["summary.json"])["runs"] if r["failure"])
+    assert told == (
+        "(withheld): cannot open (key) or file:/home; (withheld) says no; "
+        "64/104 octets, ipv6-router, 2001:db8::/32"
+    )
+
+
+def test_axes_that_lead_somewhere_are_not_published(changed, tmp_path):
+    """Neither in tables nor in the names of runs; those that describe the measurement are."""
+
+    def vary(plan):
+        for number, run in enumerate(plan["runs"][:2]):
+            old = run["directory"]
+            run["axes"] = {
+                "dut.options.ssh.host": f"gateway{number}.secret",
+                "links.left.dut_mac": f"3c:fd:fe:00:11:2{number}",
+                "tester.options.server": "trex.secret",
+                "dut.options.workers": "1-3",
+                "links.left.vlan": 7,
+            }
+            run["directory"] = f"00{number + 1}-map-gateway{number}.secret-1-3-7"
+            (changed / old).rename(changed / run["directory"])
+
+    edited(changed / "campaign.json", vary)
+    page = published(changed, tmp_path / "page")
+    for name, text in page.items():
+        assert not [word for word in GONE if word in name + text], name
+    runs = json.loads(page["summary.json"])["runs"]
+    assert [r["axes"] for r in runs[:2]] == [
+        {"dut.options.workers": "1-3", "links.left.vlan": 7}
+    ] * 2
+    assert {name.partition("/")[0] for name in page if name.endswith("config.json")} == {
+        "map-1-3-7", "map-1-3-7-2", "router"
+    }  # fmt: skip
+    assert "map-1-3-7-2: mape-br, 7 | reference, workers 1-3 |" in page["index.md"]
+
+
+def models_of(model, above=()):
+    """Every option of a model, those of models below it too."""
+    for name, field in model.model_fields.items():
+        yield name
+        for inner in inner_models(field.annotation):
+            if inner not in above and name not in ("params", "faults", "profile"):
+                yield from models_of(inner, (*above, inner))
+
+
+def inner_models(kind):
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for part in get_args(kind):
+        yield from inner_models(part)
+
+
+WITHHELD = {
+    *("ssh", "host", "port", "user", "identity", "known_hosts", "config", "jump", "become", "lab"),
+    *("ask_password", "connect_deadline_s", "command_deadline_s", "hooks", "command", "tries"),
+    *("left", "right", "state_dir", "undo_after_s", "control_port", "program", "vppctl", "socket"),
+    *("plugins", "start", "base", "steps", "sessions_command", "version_command", "watch", "check"),
+    *("why", "undo", "before", "was", "contains", "equals", "matches", "deadline_s", "reboots"),
+    *("reboot_deadline_s", "trex_dir", "start_deadline_s", "fence", "server", "rpc_port", "pub_port"),
+    *("ssh_config", "interfaces", "restart", "force", "python", "extra_arguments", "tester_mac"),
+    "dut_mac",
+}  # fmt: skip
+"""Options of which somebody has decided that they are no part of a measurement, or lead somewhere."""
+
+
+def test_of_every_option_it_is_decided_whether_it_is_published():
+    kinds = [*(driver_type(n).options_model for n in names()), TrexOptions]
+    found = {name for kind in kinds for name in models_of(kind)}
+    assert len(found) > 50
+    assert found - options() - WITHHELD == set()
+    assert options() & WITHHELD == {"lab"}  # TRex's own; of ssh nothing is kept
 
 
 def test_campaigns_are_compared_run_by_run(made, page):
@@ -140,15 +305,264 @@ def test_the_trend_of_campaigns_is_one_for_each_run(made, page):
 def test_a_page_replaces_an_earlier_one_and_nothing_else(made, page, tmp_path):
     place = tmp_path / "page"
     assert v6t("report", made, "--publish", place).status == 0
+    edited(place / "page.json", lambda marker: marker["files"].append("gone/config.json"))
     (place / "gone").mkdir()
     (place / "gone" / "config.json").write_text("{}")
     assert v6t("report", made, "--publish", place).status == 0
     assert sorted(p.name for p in place.iterdir()) == sorted(p.name for p in page.iterdir())
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    assert [p.name for p in tmp_path.iterdir()] == ["page"]
+
+
+@pytest.mark.parametrize("own", ["thesis.tex", "map-64/notes.txt"])
+def test_what_somebody_put_into_a_page_stays(own, made, tmp_path):
+    place = tmp_path / "page"
+    assert v6t("report", made, "--publish", place).status == 0
+    (place / own).write_bytes(b"\xff\x00")
+    (place / own).chmod(0o600)
+    before = tree(place)
+    assert own in complaint(v6t("report", made, "--publish", place))
+    assert tree(place) == before
+    assert (place / own).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_that_is_no_page_is_refused(made, tmp_path):
+    """A summary alone makes no page: every campaign has one."""
+    (tmp_path / "mine" / "run").mkdir(parents=True)
+    for name in ("summary.json", "run/config.json"):
+        (tmp_path / "mine" / name).write_text("{}")
+    before = tree(tmp_path)
     said = complaint(v6t("report", made, "--publish", tmp_path / "mine"))
     assert "holds something else" in said
-    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("copy", "lie in one another"),
+        ("copy/page", "lie in one another"),
+        (".", "lie in one another"),
+        ("other", "holds a campaign"),
+        ("other/page", "holds a campaign"),
+        ("link", "lie in one another"),
+    ],
+)
+def test_measurements_are_never_taken_for_a_page(place, words, changed, tmp_path):
+    shutil.copytree(changed, tmp_path / "other")
+    (tmp_path / "link").symlink_to(changed)
+    before = tree(tmp_path)
+    assert words in complaint(v6t("report", changed, "--publish", tmp_path / place))
+    assert tree(tmp_path) == before
+
+
+def test_a_campaigns_own_directory_is_refused_from_within(changed, monkeypatch):
+    monkeypatch.chdir(changed)
+    before = tree(changed)
+    assert "lie in one another" in complaint(v6t("report", ".", "--publish", "."))
+    assert tree(changed) == before
+
+
+def test_what_cannot_be_read_costs_no_earlier_page(changed, tmp_path):
+    place = tmp_path / "page"
+    before = published(changed, place)
+    (changed / "001-map-64" / "trials.csv").unlink()
+    said = complaint(v6t("report", changed, "--publish", place))
+    assert "001-map-64/trials.csv cannot be read: No such file" in said
+    assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
+
+
+def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
+    place = tmp_path / "page"
+    before = published(made, place)
+    rename = pathlib.Path.rename
+
+    def failing(path, target):
+        if path.name == "new":
+            raise OSError(errno.EBUSY, "busy")
+        return rename(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "rename", failing)
+    assert "cannot be written: busy" in complaint(v6t("report", made, "--publish", place))
+    assert {str(p.relative_to(place)): p.read_text() for p in place.rglob("*.*")} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["page"]
+
+
+def test_a_run_of_four_digits_has_no_number_in_its_name():
+    assert [name_of(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
+
+
+POINTS = """\
+name: points
+title: Sizes and directions
+run:
+  plugin: ipv6-router
+  benchmarks: [throughput]
+  frame_sizes: [104, 1518]
+  procedure: {repetitions: 2, loss_tolerance: 0.01, invalid_retries: 0}
+testbeds:
+  model: {tester: {kind: sim, options: {capacity_fps: 400000, capacity_noise: 0.2}}}
+experiments:
+  - name: ways
+    matrix:
+      modes: [forward, reverse]
+      tester.options.cores: [1, 2]
+  - name: again
+    run: {modes: [forward], seed: 7}
+    matrix:
+      tester.options.cores: [1]
+"""
+
+
+def test_every_size_and_direction_of_every_run_has_its_own_figures(tmp_path):
+    (tmp_path / "points.yaml").write_text(POINTS)
+    done = v6t("campaign", tmp_path / "points.yaml", "--no-report", "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    page = published(tmp_path / "out", tmp_path / "page")
+    text = page["index.md"]
+    found = [
+        (f["ipv6_frame_size"], f["direction"], *(f"{f[k]:,.0f}" for k in ("median", "p1", "p99")))
+        for run in json.loads(page["summary.json"])["runs"]
+        for f in run["results"]
+    ]
+    assert len(found) == 10
+    assert len({values[2:] for values in found}) > 5
+    rows = [
+        tuple(
+            cell.strip().removesuffix(" \\*").removesuffix(" *") for cell in line.split("|")[1:-1]
+        )
+        for line in text.splitlines()
+        if line.startswith("|") and "invalid)" in line
+    ]
+    assert [(int(row[2].partition("/")[0]), *row[3:7]) for row in rows] == found
+    assert len({row[:4] for row in rows}) == 10  # no two lines have the same name
+    (figure,) = re.findall(r"\((figures/\d+\.svg)\)", text)
+    drawn = page[figure]
+    assert "1518/1518 octets" in drawn
+    assert "reverse" in drawn
+
+
+def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
+    (tmp_path / "points.yaml").write_text(POINTS)
+    only = ("--experiment", "again", "--no-report")
+    for name, changes in {"short": (), "long": ("--preset", "rfc", "--reps", 20)}.items():
+        done = v6t("campaign", tmp_path / "points.yaml", *only, *changes, "-o", tmp_path / name)
+        assert done.status == 0, done.err
+    short, long = (
+        published(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
+        for name in ("short", "long")
+    )
+    assert "no results of RFC 8219" in short
+    assert "no results of RFC 8219" not in long
+    assert "Trials of 60 s and 20 repetitions: RFC 8219" in long
+    for text in (short, long):
+        assert "both at the same time" not in text
+        assert "while nothing goes the other way" in text
+        assert "at most 1 % of the frames were lost" in text
+        assert "invalid and repeated" not in text
+        assert "A simulation made every run" in text
+    assert "## Again" not in short  # nobody else has its file
+
+
+def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
+    own = opened(made)
+    assert _again(own, "results") == ""
+    named_so = dataclasses.replace(own, name="zoo")
+    assert _again(named_so, "results") == ""
+    zoo = lay_out(packaged()["zoo"], Overrides(only=("siit",)))
+    text = _again(zoo, "my results")
+    assert "v6t campaign zoo -o again\n" in text
+    assert "v6t compare 'my results' again" in text
+    siit = lay_out(packaged()["siit"], Overrides(tester="sim"))
+    assert "v6t campaign siit --tester sim -o again" in _again(siit, "page")
+
+
+def records_with(changes, benchmark="tcp-capacity"):
+    return SimpleNamespace(**{**RECORD, "benchmark": benchmark, **changes})
+
+
+RECORD = {
+    "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True,
+    "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
+    "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (),
+}  # fmt: skip
+
+
+class Known:
+    """As much of the presentations as a page asks for."""
+
+    def of(self, record):
+        return SimpleNamespace(shown=count, headlines=lambda r: r.figures)
+
+
+def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
+    records = {
+        "bounded": records_with({"figures": (Headline(AT_LEAST, 9000.0, 9000.0, 9000.0),)}),
+        "found": records_with({"figures": (Headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
+        "faltered": records_with({"measured": False, "invalid_trials": ("a",)}),
+        "undefined": records_with({"figures": (Headline("tcp-capacity", None, None, None),)}),
+    }
+    (table,) = tables_of(records, "tcp-capacity")
+    cells = {row[1]: row[3] for row in table.rows}
+    assert cells == {
+        "bounded": "at least 9,000",
+        "found": "70",
+        "faltered": "invalid",
+        "undefined": "undefined",
+    }
+    assert [c.name for c in table.columns][3:6] == ["median", "P1", "P99"]
+
+    other = {
+        name: records_with({"figures": (Headline(name, 5.0, 5.0, 5.0),), "invalid_trials": ("a",)})
+        for name in ("one", "two")
+    }
+    (table,) = tables_of(other, "tcp-capacity")
+    assert [row[3:5] for row in table.rows] == [("5", "-"), ("-", "5")]
+
+
+def tables_of(records, benchmark):
+    """The tables of a page whose runs, by the names of their devices, found these records."""
+    runs = [
+        SimpleNamespace(
+            directory=f"00{n}-x", experiment="x", axes={}, records=[record],
+            data=SimpleNamespace(config={"plugin": "p", "dut": {"driver": name}}),
+        )
+        for n, (name, record) in enumerate(records.items())
+    ]  # fmt: skip
+    return [b for b in _benchmark(benchmark, runs, Known(), "x") if isinstance(b, Sheet)]
+
+
+FAKE = """\
+#!/bin/sh
+echo "$@" >> {log}
+case $1 in campaign) {campaign};; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("campaign", "status", "page"),
+    [
+        ("exit 0", 0, True),
+        ("echo > {out}/summary.json; exit 4", 0, True),  # runs failed: the page says which
+        ("exit 2", 2, False),  # it could not begin
+        ("exit 130", 2, False),  # interrupted
+    ],
+)
+def test_make_results_publishes_what_came_to_its_end(campaign, status, page, tmp_path):
+    out, log = tmp_path / "out", tmp_path / "log"
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    out.mkdir()
+    (out / "summary.json").write_text("of an earlier try")
+    fake = tmp_path / "venv" / "bin" / "v6t"
+    fake.write_text(FAKE.format(log=log, campaign=campaign.format(out=out)))
+    fake.chmod(0o755)
+    (tmp_path / "venv" / ".developed").touch()
+    root = pathlib.Path(__file__).parents[2]
+    venv = tmp_path / "venv"
+    words = ["make", "-C", root, "-o", f"{venv}/.developed", f"VENV={venv}", f"RESULTS={out}"]
+    own = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    done = subprocess.run([*words, "results"], capture_output=True, text=True, check=False, env=own)
+    assert done.returncode == status, done.stderr
+    assert ("--publish docs/results" in log.read_text()) is page
 
 
 def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():

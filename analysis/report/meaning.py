@@ -1,0 +1,149 @@
+"""What the numbers of a campaign mean, in sentences that follow from its runs' settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from v6t.analysis.blocks import Block, Items, Text
+from v6t.analysis.presentations.common import REPETITIONS, TRIAL_S
+from v6t.analysis.records.base import FPS
+from v6t.analysis.report.campaign_run import CampaignRun
+from v6t.analysis.sheet import number_of
+
+_SHARED = "share this machine's cores"
+"""Of what the embedded tester says of its runs."""
+
+
+def meaning(made: Sequence[CampaignRun]) -> Iterator[Block]:
+    """Sentences before all tables.
+
+    Args:
+        made: runs that found something.
+    """
+    if not made:
+        return
+    yield from _machine(made)
+    yield _lengths(made)
+    yield Items([*_rates(made), *_spread(made), *_faltering(made), *_translation(made)])
+    caveats = _caveats(made)
+    if caveats:
+        yield Text("What deviates, in the words of the runs:")
+        yield Items(caveats, "warning")
+
+
+def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
+    simulated = [r for r in made if r.data and r.data.simulated]
+    if simulated:
+        yield Text(
+            f"A simulation made {_part(simulated, made)}: no frame was sent, the numbers are a model's.",
+            "warning",
+        )
+    shared = [
+        r for r in made if r.data and any(_SHARED in c for c in r.data.results.get("caveats", ()))
+    ]
+    if shared:
+        known = [(r.data.manifest.get("machine") or {}).get("cores") for r in shared if r.data]
+        found = "/".join(map(str, dict.fromkeys(c for c in known if c is not None)))
+        cores = f"{found} cores" if found else "cores"
+        yield Text(
+            f"In {_part(shared, made)} tester and device shared the {cores} "
+            "of one machine, so every number describes both of them, this machine and that day. They "
+            "show that a device works, and what it costs beside another one of the same table. They "
+            "say nothing of what it does on a server with network interfaces of its own.",
+            "warning",
+        )
+
+
+def _part(some: Sequence[CampaignRun], of: Sequence[CampaignRun]) -> str:
+    """So many of the runs."""
+    if len(some) == len(of):
+        return "every run"
+    return f"{len(some)} of {number_of(len(of), 'run')}"
+
+
+def _lengths(made: Sequence[CampaignRun]) -> Block:
+    """Trials and repetitions, beside what is asked for (RFC 8219 section 7, RFC 2544 section 24)."""
+    trials = [_long(r) for r in made]
+    times = [n for n in (_value(r, "repetitions") for r in made) if n is not None]
+    said = (
+        f"Trials of {' and '.join(f'{s:g}' for s in dict.fromkeys(trials))} s and "
+        f"{' and '.join(map(str, dict.fromkeys(times)))} repetitions"
+    )
+    asked = f"RFC 8219 and RFC 2544 ask for {TRIAL_S:g} s and {REPETITIONS}"
+    short = [r for r in made if _long(r) < TRIAL_S or (_value(r, "repetitions") or 0) < REPETITIONS]
+    if not short:
+        return Text(f"{said}: {asked}.")
+    which = "these are" if len(short) == len(made) else f"{_part(short, made)} are"
+    return Text(
+        f"{said} stand where {asked}: {which} demonstrations, no results of RFC 8219.", "warning"
+    )
+
+
+def _long(run: CampaignRun) -> float:
+    """Trials that decide: in a search those before them may be shorter (RFC 2544 section 24) [s]."""
+    return max(_value(run, "trial_duration_s") or 0.0, _value(run, "final_duration_s") or 0.0)
+
+
+def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
+    """In which directions frames went, and what of them might be lost."""
+    ways = {r.direction for m in made for r in m.records if r.unit == FPS}
+    both, one = "bidirectional" in ways, ways - {"bidirectional"}
+    if both:
+        which = "Rates of bidirectional traffic" if one else "Rates"
+        yield (
+            f"{which} are frames per second in each direction, both at the same time; two times as "
+            "many frames cross the device."
+        )
+    if one:
+        which = "Rates of one direction" if both else "Rates"
+        yield f"{which} are frames per second while nothing goes the other way."
+    if any(r.benchmark == "throughput" for m in made for r in m.records):
+        losses = dict.fromkeys(_value(r, "loss_tolerance") or 0.0 for r in made)
+        said = " or ".join(
+            "no frame was lost" if x == 0 else f"at most {100 * x:g} % of the frames were lost"
+            for x in losses
+        )
+        yield f"A throughput is the highest rate of a search at which in each direction {said}."
+
+
+def _spread(made: Sequence[CampaignRun]) -> Iterator[str]:
+    rates = any(str(r.unit).endswith("per second") for m in made for r in m.records)
+    if rates and any((_value(r, "repetitions") or 0) > 1 for r in made):
+        yield "The value of a rate is the median of the repetitions, P1 and P99 are their spread."
+
+
+def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
+    again = any(_value(r, "invalid_retries") for r in made)
+    what = "invalid and repeated" if again else "invalid"
+    yield f"A trial in which the tester faltered is {what}: it is no loss of the device."
+
+
+def _value(run: CampaignRun, key: str) -> Any:
+    """A setting of its procedures."""
+    settings: Mapping[str, Any] = run.data.procedure if run.data else {}
+    return settings.get(key)
+
+
+def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
+    """What was seen of the frames' content."""
+    counted = [
+        c for r in made if r.data for t in r.data.trials for c in t.result.directions.values()
+    ]
+    checked, matched = (sum(getattr(c, name) for c in counted) for name in ("checked", "matched"))
+    if checked:
+        yield (
+            f"{matched:,} of {checked:,} frames that were compared were as the technology's reference "
+            "translation has them."
+        )
+    if any(r.data and r.data.shares_oracle for r in made):
+        yield (
+            "The device named reference is made of that very translation: its frames prove the path, and "
+            "its rates are those of v6t's own code."
+        )
+
+
+def _caveats(made: Sequence[CampaignRun]) -> list[str]:
+    said = [c for r in made if r.data for c in r.data.results.get("caveats", ())]
+    # what few of many devices are told stands with their runs
+    return [c for c in dict.fromkeys(said) if said.count(c) > len(made) // 4]
