@@ -173,16 +173,16 @@ def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
             ["sh", "-c", driver.survey()["room"]],
             env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, check=True,
         )  # fmt: skip
-        return Facts("Linux 6.1", "5.6.0", sections={"room": done.stdout.decode()})
+        return replace(driver.example(intent), sections={"room": done.stdout.decode()})
 
-    driver.refuse(intent, room(200 << 10))
+    driver.plan(intent, room(200 << 10))
     with pytest.raises(DutError, match="has 199 MiB free"):
-        driver.refuse(intent, room((200 << 10) - 4))
+        driver.plan(intent, room((200 << 10) - 4))
     (tmp_path / "state" / "dns").mkdir(parents=True)
     (tmp_path / "state" / "dns" / "data.mdb").write_bytes(bytes(1 << 20))
-    driver.refuse(intent, room(199 << 10))
+    driver.plan(intent, room(199 << 10))
     with pytest.raises(DutError, match="MiB free"):
-        driver.refuse(intent, room(190 << 10))
+        driver.plan(intent, room(190 << 10))
 
 
 @pytest.mark.parametrize("name", NAMES)
