@@ -13,7 +13,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.drivers.embedded.played import Asking
 from v6t.drivers.embedded.sender import Pace
-from v6t.drivers.embedded.tcp_account import ENDED, OPEN, RESET, SENT, UNREACHABLE, Account
+from v6t.drivers.embedded.tcp_account import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
 from v6t.drivers.embedded.tcp_client import TcpClient
 from v6t.drivers.lab.privilege import available
 from v6t.procedures.connection_types import Connections
@@ -222,16 +222,20 @@ def test_who_is_refused_by_icmp_was_opening_and_who_was_open_is_reset(two_trials
     assert client._account.client[4] == SENT
 
 
-def test_a_fin_that_comes_too_late_ends_nothing(two_trials, monkeypatch):
+def test_a_fin_that_comes_too_late_ends_nothing_but_one_nobody_asked_for_is_heard(
+    two_trials, monkeypatch
+):
     client, answered = two_trials[0], []
     monkeypatch.setattr(client, "_reply", lambda which, *_, **__: answered.extend(which.tolist()))
-    none, which = np.zeros(2, np.int64), np.array([1, 3])
+    none, which = np.zeros(3, np.int64), np.array([1, 3, 4])
     finished = replace(_reset(FIN | ACK, *np.zeros((2, 1), np.uint32)), octets=none)
-    finished = replace(finished, flags=np.full(2, FIN | ACK, np.uint8))
-    frames, known = np.zeros((2, 60), np.uint8), np.ones(2, bool)
-    client._heard(finished, frames, which, known, np.array([True, False]))
-    assert answered == [1]
-    assert client._account.client.tolist() == [SENT, SENT | ENDED, SENT, SENT, SENT]
+    finished = replace(finished, flags=np.full(3, FIN | ACK, np.uint8))
+    frames, known = np.zeros((3, 60), np.uint8), np.ones(3, bool)
+    client._account.client[:] = [SENT, SENT | ENDING, SENT, SENT | ENDING, SENT]
+    client._heard(finished, frames, which, known, np.array([True, False, False]))
+    assert answered == [1, 4]
+    late = SENT | ENDING
+    assert client._account.client.tolist() == [SENT, late | ENDED, SENT, late, SENT | ENDED]
 
 
 def test_a_syn_is_sent_again_when_its_time_has_come_and_waits_twice_as_long_then(

@@ -83,8 +83,10 @@ def ipv6_router(links, given):
 def nptv6(links, given):
     inside = given.get("internal", "fd01:203:405::/48")
     outside = given.get("external", "2001:db8:1::/48")
-    ends = ["2001:2::2/128"], ["2001:2:0:8000::2/128"]
-    return Nptv6World(links, inside, outside, *ends)
+    left = ["2001:2:0:f000::2/128"]
+    return Nptv6World(
+        links, inside, outside, left, ["2001:2:0:8000::2/128", "2001:2:0:f001::2/128"]
+    )
 
 
 def rule_of(given):
