@@ -26,6 +26,8 @@ PORTS_EACH = 60_000
 of connections that have just ended."""
 TIMEOUT_S = 1
 """How long TRex tries to open a connection: what was given up was sent again once, at half of it."""
+SETTLING_S = 0.75
+"""TRex's timers may end so long after their time: it must have given up whom it will."""
 COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
 LOW = (1 << 32) - 1
@@ -208,7 +210,7 @@ class Schedule:
 
 def schedule(connections: Connections) -> Schedule:
     """Of a trial."""
-    return Schedule(connections.filling_s, connections.wait_s)
+    return Schedule(connections.filling_s, connections.wait_s + SETTLING_S)
 
 
 def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:

@@ -24,7 +24,7 @@ THIS_MACHINE = "this machine"
 
 
 class Trex(TesterKind):
-    """Cisco TRex, stateless."""
+    """Cisco TRex: stateless, and where its server is v6t's own, stateful for connections of TCP."""
 
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"

@@ -300,7 +300,7 @@ class TrexTester:
         """Facts for the manifest."""
         described: dict[str, Any] = {
             "kind": self.name,
-            "engine": "Cisco TRex, stateless",
+            "engine": "Cisco TRex, stateless; connections of TCP by its stateful one (ASTF)",
             **self.attachment.describe(),
             "pairs_of_ports": 1 + len(self._options.pairs),
             "counting": "trailer" if self._trailer else "port counters less control frames",
