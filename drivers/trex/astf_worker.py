@@ -14,8 +14,10 @@ from v6t.drivers.trex.client_worker import Trouble, Worker, import_client, main,
 
 NEAR_S = 0.05
 """So long before a counter begins or ends to count it is looked at as often as possible."""
-FAR_S = 0.02
+FAR_S = 0.05
 """Between two looks at other times."""
+LOAD_S = 0.5
+"""Between two looks at how busy TRex is, at such times."""
 BEGINNING_S = 30.0
 """TRex takes no longer from the order to begin to the first SYN."""
 SILENT_S = 65000
@@ -65,7 +67,7 @@ class AstfWorker(Worker):
         from the first SYN; done: {side: {counter: value}} where nothing more is to come.
         """
         client = self.client
-        first, cpu = None, []
+        first, cpu, next_load = None, [], 0.0
         while True:
             units, seen = self._look(counter, each)
             at = time.monotonic() - self.began
@@ -78,7 +80,8 @@ class AstfWorker(Worker):
             near = (not units and at > from_s - NEAR_S) or (
                 units < count and due_s - NEAR_S < at < due_s + 10 * NEAR_S
             )
-            if not near:
+            if not near and at > next_load:
+                next_load = at + LOAD_S
                 cpu.append(client.get_stats(ports=self.ports)["global"].get("cpu_util_raw", 0.0))
             time.sleep(0.001 if near else FAR_S)
         stats = client.get_stats(ports=self.ports)

@@ -115,12 +115,12 @@ class Conversing:
         self, raw: Mapping[str, Any], step: astf.Step, required: int, sent: int, good: int
     ) -> Phase:
         connections, _ = self._made
-        lasts_s = connections.filling_s
-        took = sending.Took(0.0, 0.0)
+        lasts_s, now = connections.filling_s, time.monotonic()
+        began_s = min(now, now - raw["ago_s"] + astf.schedule(connections).begins_s(step))
+        took = sending.Took(lasts_s if sent else 0.0, 0.0)
         if step != "end" and sent:
             seen = sending.looks(raw["looks"])
             took = sending.sending_time(seen, 0, sent, lasts_s) or sending.Took(2 * lasts_s, 0.0)
-        began_s = time.monotonic() - raw["ago_s"] + astf.schedule(connections).begins_s(step)
         result = DirectionResult(
             classes={CLASS: ClassCount("foreground", required, sent, good)},
             sending_time_s=took.time_s,

@@ -81,7 +81,7 @@ def nat():
 
 
 @pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(object_octets=3000, closing="fin")])
-def test_connections_are_opened_tried_and_ended(nat, tcp):
+def test_trex_opens_tries_and_ends_connections(nat, tcp):
     result, found = nat.trial(tcp)
     counted = found.tcp
     assert counted.established == counted.requested == counted.answered == COUNT
@@ -122,7 +122,7 @@ def test_clients_of_nat64_are_reached_by_servers_of_ipv4():
         made.bench.close()
 
 
-def test_the_capacity_of_a_limited_table_is_found_exactly(nat):
+def test_trex_finds_the_tcp_capacity_of_a_limited_table_exactly(nat):
     """The limit is a rule of the firewall's: that of the kernel's table is the whole host's."""
     limit = 203
     nat.inside(
