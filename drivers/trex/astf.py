@@ -346,8 +346,8 @@ def faults(raw: Mapping[str, Any], step: Step, cpu_limit: float) -> list[str]:
     busiest = max(raw["cpu"], default=0.0)
     if busiest > cpu_limit:
         told.append(f"TRex's data path was {busiest:.0f}% busy (limit {cpu_limit:.0f}%)")
-    if step != "open" and raw["first"]:
-        told.append(f"connections had gone on before they were looked at ({raw['first']} of them)")
+    if step == "ask" and raw["first"]:
+        told.append(f"{raw['first']} objects were asked for before the device had been counted")
     return told
 
 

@@ -49,6 +49,7 @@ class AstfWorker(Worker):
         self.client.load_profile(self._profile(profile))
         self.client.clear_stats()
         self.looks = []
+        self._look("tcps_connattempt", 1)
         self.client.start(mult=1, duration=-1, block=False)
         self.running = True
         latest = time.monotonic() + BEGINNING_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from v6t.drivers.oracle.connection_oracle import plugin_of
@@ -131,10 +131,16 @@ class Conversing:
             began_s,
             began_s + took.time_s,
             faults=tuple(astf.faults(raw, step, self._attachment.cpu_limit)),
-            started=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            started=_wall(now - began_s),
             health={"cpu": [round(c, 1) for c in raw["cpu"]], "counters": raw["counters"]},
             tcp=self._found,
         )
+
+
+def _wall(ago_s: float) -> str:
+    """The time of day so long ago."""
+    then = datetime.now(timezone.utc) - timedelta(seconds=ago_s)
+    return then.isoformat(timespec="milliseconds")
 
 
 def _tcp_of(connections: Connections) -> Tcp:

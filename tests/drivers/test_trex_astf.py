@@ -144,7 +144,7 @@ def raw(counted=WHOLE, **more):
         (raw(ports={"0": {"ierrors": 2, "oerrors": 0}}), "2 errors at TRex's port 0"),
         (raw(**{"global": {"queue_full": 4}}), "queue was full 4 times"),
         (raw(cpu=[20.0, 97.0]), "97% busy"),
-        (raw(first=12), "before they were looked at"),
+        (raw(first=12), "12 objects were asked for before"),
     ],
 )
 def test_what_trex_does_wrong_is_no_loss(seen, said):
