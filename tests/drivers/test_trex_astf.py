@@ -165,7 +165,7 @@ def plugin(name, **params):
 def test_ends_of_nat44():
     many = {"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3}
     ends = astf.ends_of(
-        plugin("nat44", **many, **{"responder_ports.min": 7, "responder_ipv4": "198.19.1.0"})
+        plugin("nat44", **many, **{"responder_ports.min": 7, "responder_ports.max": 9, "responder_ipv4": "198.19.1.0"})
     )
     first, last = (int(one.rpartition(".")[2]) for one in ends.clients)
     assert last - first == 15
@@ -223,7 +223,7 @@ def bound(tester_options, benchmark="tcp-rate", settings=TCP_RATE, **flags):
             tester="trex",
             benchmarks=(benchmark,),
             tester_options=tester_options,
-            procedure={k: str(v) for k, v in settings.items()},
+            procedure_texts={k: str(v) for k, v in settings.items()},
         )
     )
 
