@@ -43,6 +43,7 @@ class Opened:
                     tester="trex",
                     tester_options={"lab": "true"},
                     benchmarks=("tcp-rate",),
+                    procedure_texts={"connections.count": "1000"},
                 )
             )
         )
