@@ -56,7 +56,7 @@ ABILITIES: Mapping[Ability, str] = {
     "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
     "queries": "asks and answers DNS queries",
     "tcp": "opens and closes connections of TCP",
-    "churn": "opens them beside a stream",
+    "churn": "opens connections of TCP beside a stream",
 }
 """The same in words."""
 TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
