@@ -30,7 +30,6 @@ SETTLING_S = 0.75
 """TRex's timers may end so long after their time: it must have given up whom it will."""
 COUNTING_S = 2.0
 """Time in which the device can be asked for its count while all connections are open."""
-LOW = (1 << 32) - 1
 
 METHOD = (
     "connections of TCP are made by TRex's stateful engine, which counts them and follows none: source "
@@ -93,17 +92,15 @@ class Translating(Protocol):
 
 @dataclass(frozen=True)
 class Ends:
-    """Who talks to whom, in TRex's words: it varies the last 32 bits of addresses.
+    """Who talks to whom.
 
     Attributes:
-        clients, servers: first and last of those bits, written as IPv4 addresses.
-        prefixes: of clients and servers in IPv6, the last 32 bits zero; None: IPv4.
+        clients, servers: first and last address.
         port: the servers'.
     """
 
     clients: tuple[str, str]
     servers: tuple[str, str]
-    prefixes: tuple[str, str] | None
     port: int
 
 
@@ -119,10 +116,9 @@ def ends_of(technology: object) -> Ends:
         raise UsageError(
             "TRex's stateful engine sends no tunnels", "measure TCP with --tester embedded"
         )
-    if p.transport != "UDP" or versions not in {(4, 4), (6, 4)}:
+    if p.transport != "UDP" or versions != (4, 4):
         raise UsageError(
-            "connections of TCP by TRex are made for NAT44 and NAT64: IPv4 servers, behind "
-            "addresses and ports that change",
+            "connections of TCP by TRex are made for NAT44: clients and servers of IPv4",
             "measure TCP with --tester embedded",
         )
     if technology.links.left.vlan is not None or technology.links.right.vlan is not None:
@@ -130,21 +126,11 @@ def ends_of(technology: object) -> Ends:
             "connections of TCP by TRex carry no VLAN tag", "measure TCP with --tester embedded"
         )
     clients, servers = int(p.initiator), int(p.server)
-    together = getattr(p, "suffix_last", 127) == 127 or p.responder_count == 1
     ranges = [(clients, p.initiator_count), (servers, p.responder_count)]
-    if not together or any((first & LOW) + count - 1 > LOW for first, count in ranges):
-        raise UsageError(
-            "TRex varies the last 32 bits of addresses only",
-            "choose other first addresses, a /96 as prefix, or one address on each side",
-        )
     (first, last), (low, high) = (
-        (str(IPv4Address(at & LOW)), str(IPv4Address((at & LOW) + count - 1)))
-        for at, count in ranges
+        (str(IPv4Address(at)), str(IPv4Address(at + count - 1))) for at, count in ranges
     )
-    prefixes = None
-    if versions[0] == 6:
-        prefixes = (str(IPv6Address(clients & ~LOW)), str(IPv6Address(servers & ~LOW)))
-    return Ends((first, last), (low, high), prefixes, p.responder_ports.min)
+    return Ends((first, last), (low, high), p.responder_ports.min)
 
 
 def check(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
@@ -219,7 +205,6 @@ def profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
     return {
         "clients": list(ends.clients),
         "servers": list(ends.servers),
-        "prefixes": ends.prefixes,
         "port": ends.port,
         "rate_cps": connections.rate_cps,
         "count": connections.count,

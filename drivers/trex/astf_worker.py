@@ -153,20 +153,17 @@ class AstfWorker(Worker):
         )
         return api.ASTFProfile(
             default_ip_gen=addresses,
-            default_c_glob_info=self._settings(wanted, wanted["prefixes"]),
-            default_s_glob_info=self._settings(wanted, None),
+            default_c_glob_info=self._settings(wanted),
+            default_s_glob_info=self._settings(wanted),
             templates=[api.ASTFTemplate(client_template=opened, server_template=answered)],
         )
 
-    def _settings(self, wanted, prefixes):
+    def _settings(self, wanted):
         settings = self.api.ASTFGlobalInfo()
         settings.tcp.no_delay = 1
         settings.tcp.mss = wanted["segment_octets"]
         settings.tcp.keepinit = wanted["timeout_s"]
         settings.tcp.keepidle = settings.tcp.keepintvl = SILENT_S
-        if prefixes:
-            settings.ipv6.src_msb, settings.ipv6.dst_msb = prefixes
-            settings.ipv6.enable = 1
         return settings
 
 

@@ -183,18 +183,10 @@ def test_ends_of_nat44():
     first, last = (int(one.rpartition(".")[2]) for one in ends.clients)
     assert last - first == 15
     assert ends.servers == ("198.19.1.0", "198.19.1.3")
-    assert (ends.prefixes, ends.port) == (None, 7)
+    assert ends.port == 7
 
 
-def test_ends_of_nat64():
-    """TRex varies the last 32 bits; the others are given once."""
-    ends = astf.ends_of(plugin("nat64"))
-    assert ends.clients == ("0.0.0.2", "0.0.0.2")
-    assert ends.servers == ("198.19.0.2", "198.19.0.2")
-    assert ends.prefixes == ("2001:2::", "2001:db8:64::")
-
-
-@pytest.mark.parametrize("name", ["dslite-aftr", "nat66", "nat46", "siit"])
+@pytest.mark.parametrize("name", ["dslite-aftr", "nat64", "nat66", "nat46", "siit"])
 def test_others_are_refused(name):
     with pytest.raises(UsageError):
         astf.ends_of(plugin(name))
@@ -302,7 +294,7 @@ class Recorder:
 
 
 def test_programs_open_ask_and_end():
-    """Both sides' commands as TRex gets them, and IPv6 at the client only."""
+    """Both sides' commands as TRex gets them."""
     done = []
     made = {}
 
@@ -313,14 +305,14 @@ def test_programs_open_ask_and_end():
                 one = Recorder(done, f"{name} {number}", given)
                 made[name].append(one)
                 if name == "ASTFGlobalInfo":
-                    one.tcp, one.ipv6 = SimpleNamespace(), SimpleNamespace()
+                    one.tcp = SimpleNamespace()
                 return one
 
             return make
 
     worker = AstfWorker()
     worker.api = Api()
-    ends = astf.ends_of(plugin("nat64"))
+    ends = astf.ends_of(plugin("nat44"))
     wanted = astf.profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
     worker._profile(wanted)
     client = [what[1:] for what in done if what[0] == "ASTFProgram 0"]
@@ -334,9 +326,7 @@ def test_programs_open_ask_and_end():
     ]  # fmt: skip
     (opening,) = made["ASTFTCPClientTemplate"]
     assert (opening.given["cps"], opening.given["limit"], opening.given["port"]) == (50.0, 100, 1)
-    clients, servers = made["ASTFGlobalInfo"]
-    assert (clients.ipv6.src_msb, clients.ipv6.enable) == ("2001:2::", 1)
-    assert vars(servers.ipv6) == {}
+    assert [one.tcp.keepinit for one in made["ASTFGlobalInfo"]] == [1, 1]
     assert base64.b64decode(wanted["request"]) == REQUEST
 
 
