@@ -137,8 +137,8 @@ class Trex(TesterKind):
         if not self.options.owned:
             raise UsageError(
                 "connections of TCP need TRex's other engine, thus a server that v6t starts and ends "
-                "itself, with one pair of ports on interfaces of Linux",
-                "lab: true, or start: always with two interface names; or --tester embedded",
+                "itself: that of the lab, on its interfaces of Linux",
+                "lab: true, or --tester embedded",
             )
         astf.check(technology, most, tcp, alpha)
         yield astf.METHOD

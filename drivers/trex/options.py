@@ -224,11 +224,10 @@ class TrexOptions(StrictModel):
 
     @property
     def owned(self) -> bool:
-        """Whether v6t starts the server itself, on interfaces of Linux of this machine: it may be
-        started anew then, with TRex's other engine, which has clients on its first port.
+        """Whether the server is the lab's, on its interfaces of Linux: it may be started anew then, with
+        TRex's other engine, which has clients on its first port.
         """
-        here = self.lab or (self.start == "always" and self.ssh is None)
-        return here and self.on_linux and not self.pairs and self.ports == (0, 1)
+        return self.lab and self.on_linux and self.ports == (0, 1)
 
     def all_macs(self, links: Any) -> list[tuple[str, str]]:
         """Own and device's MAC address by port, in the order of TRex's port numbers.

@@ -258,7 +258,7 @@ def test_a_run_is_refused_before_anything_starts(options, more, why):
     ("options", "able"),
     [
         ({"lab": True}, True),
-        ({"start": "always", "interfaces": ("eth1", "eth2")}, True),
+        ({"start": "always", "interfaces": ("eth1", "eth2")}, False),
         ({"start": "auto", "interfaces": ("eth1", "eth2")}, False),
         ({"start": "never"}, False),
         ({"start": "always", "interfaces": ("03:00.0", "03:00.1")}, False),
