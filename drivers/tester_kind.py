@@ -14,6 +14,7 @@ from v6t.profiles.strict_model import StrictModel
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
+    from v6t.procedures.tcp import Tcp
     from v6t.procedures.trial import Ability
 
 State = Literal["ok", "note", "missing"]
@@ -153,6 +154,24 @@ class TesterKind(ABC):
             UsageError: they cannot be had.
         """
         del most, needs
+        yield from ()
+
+    def conversations(
+        self, technology: object, most: int, tcp: Tcp, alpha: float | None
+    ) -> Iterator[str]:
+        """What must be said of connections of TCP that it makes.
+
+        Args:
+            technology: whose connections.
+            most: at a time.
+            tcp: how they are made.
+            alpha: they ask for objects at this share of the rate at which they were opened; None:
+                they ask for none.
+
+        Raises:
+            UsageError: it cannot make these.
+        """
+        del technology, most, tcp, alpha
         yield from ()
 
     def examine(self, *, named: bool) -> Iterator[Finding]:

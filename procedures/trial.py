@@ -41,6 +41,7 @@ Ability = Literal[
     "timed-flow-starts",
     "queries",
     "tcp",
+    "churn",
 ]
 """What a tester may be able to do beyond counting; see :meth:`Trial.needs`."""
 ABILITIES: Mapping[Ability, str] = {
@@ -55,6 +56,7 @@ ABILITIES: Mapping[Ability, str] = {
     "timed-flow-starts": "times frames, and changes the rate, of flows that begin one after the other",
     "queries": "asks and answers DNS queries",
     "tcp": "opens and closes connections of TCP",
+    "churn": "opens connections of TCP beside a stream",
 }
 """The same in words."""
 TIMING: frozenset[Ability] = frozenset({"tags", "every-frame", "frame-timeout"})
@@ -222,7 +224,7 @@ class Trial:
             if self.connections.tcp is not None:
                 abilities.add("tcp")
         if self.churn is not None:
-            abilities.add("tcp")
+            abilities.update(("tcp", "churn"))
         if self.starts is not None:
             abilities.add("flow-starts")
             if abilities & {*TIMING, "two-rates"}:

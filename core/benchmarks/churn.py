@@ -49,7 +49,7 @@ class Churn(ChurnPresentation, AtShare[ChurnRecord, ChurnSettings]):
     model = ChurnSettings
     quick = ChurnSettings(duration_s=2.0)
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"connections", "tcp", "tags"})
+    abilities: ClassVar[frozenset[Ability]] = frozenset({"connections", "tcp", "churn", "tags"})
     in_all = False
 
     def follows(self, bound: BoundRun) -> tuple[str, ...]:

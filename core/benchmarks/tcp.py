@@ -106,13 +106,29 @@ class OfTcp(OfConnections[R, S]):
                 f"without a device {self.name} would measure the tester",
                 "`v6t selftest` measures the tester alone",
             )
+        for _ in self._on_tester(bound):
+            pass
 
     def caveats(self, bound: BoundRun) -> Iterator[str]:
-        """Connections that nobody tried, and second tries."""
+        """Connections that nobody tried, second tries, and the tester's way."""
         yield from super().caveats(bound)
+        yield from self._on_tester(bound)
         tries = self.tcp(bound).retransmissions
         if tries:
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
+
+    def _on_tester(self, bound: BoundRun) -> Iterator[str]:
+        """What the tester has to say of such connections.
+
+        Raises:
+            UsageError: it cannot make them.
+        """
+        return bound.tester.conversations(
+            bound.technology,
+            self.most_connections(bound),
+            self.tcp(bound).for_trials,
+            phase_one_settings(bound.settings.procedure).alpha,
+        )
 
     def _phase_one(self, point: Point) -> PhaseOneSettings:
         tcp = self.tcp(point.bound).for_trials

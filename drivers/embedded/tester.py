@@ -53,7 +53,7 @@ class EmbeddedTester:
     abilities: frozenset[Ability] = frozenset(
         {
             "tags", "every-frame", "ipdv", "frame-timeout", "two-rates", "loss-times",
-            "connections", "flow-starts", "timed-flow-starts", "queries", "tcp",
+            "connections", "flow-starts", "timed-flow-starts", "queries", "tcp", "churn",
         }
     )  # fmt: skip
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from typing import Any
+from typing import Any, Literal
 
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import Bed
-from v6t.drivers.trex.channel import ClientWorker, WorkerError
+from v6t.drivers.trex.channel import STATEFUL, STATELESS, ClientWorker, WorkerError
 from v6t.drivers.trex.installation import find_interpreter, require
 from v6t.drivers.trex.machine import machine_facts, unmounted
 from v6t.drivers.trex.options import TrexOptions
@@ -33,6 +33,8 @@ MAX_RECORDED_FPS = 50_000
 """Stamped frames of a direction that TRex's receiver is given to record beside the load of several cores.
 It wrote 200,000 a second to a file without loss."""
 _names = itertools.count()
+Engine = Literal["STL", "ASTF"]
+"""TRex's engine for streams, and the one for connections: a server has one of them."""
 
 _OF_PORT = ("index", "driver", "hw_mac", "speed", "link", "numa", "prom")
 
@@ -78,18 +80,42 @@ class Attachment:
         self.steered: dict[str, Any] = {}
         self._plan: list[int] = []
         self._flags: list[str] | None = None
+        self._engine: Engine = "STL"
 
     def open(self) -> None:
         """Find client and server, start what is missing, take the ports."""
-        options = self._options
         if self._bed is not None:
             lab = self._bed.open()
             lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
+        self._begin()
+
+    def run_engine(self, engine: Engine) -> bool:
+        """Have a server with this engine: one with the other is ended first. Whether that was so.
+
+        Raises:
+            TesterError: the server is not v6t's own.
+        """
+        if engine == self._engine:
+            return False
+        if self.server is None:
+            raise TesterError(
+                f"TRex's {engine} engine needs a server of its own, and this one is not v6t's",
+                "have v6t start it (start: always, or lab: true)",
+            )
+        self.close()
+        self._engine = engine
+        self._begin()
+        return True
+
+    def _begin(self) -> None:
+        """Start or find what is needed for an engine, and take the ports."""
+        options = self._options
         self._start_worker()
         if options.start == "always" or self._bed is not None or not self._try_connect():
             self._start_server()
         self._check_facts()
-        self.trailer = self._choose_counting()
+        if self._engine == "STL":
+            self.trailer = self._choose_counting()
         answer = self.ask("acquire", ports=list(options.all_ports), force=options.force)
         self.displaced = {p: o for p, o in answer["owners"].items() if o}
         hosts = options.all_hosts(self._links)
@@ -200,7 +226,12 @@ class Attachment:
             trex_dir = str(installation.path.resolve())
             python, _ = find_interpreter(installation, options.python)
         self.directory = trex_dir
-        self.worker = ClientWorker(python, remote=options.remote, namespace_pid=self.namespace())
+        self.worker = ClientWorker(
+            python,
+            remote=options.remote,
+            namespace_pid=self.namespace(),
+            modules=STATELESS if self._engine == "STL" else STATEFUL,
+        )
         self.client = self.ask("hello", deadline_s=options.start_deadline_s, trex_dir=trex_dir)
 
     def _connect(self) -> None:
@@ -262,6 +293,8 @@ class Attachment:
         # numbers and histograms whole (TRX-03)
         by_trailer = options.by_trailer is not False and options.cores == 1
         mode = ["--software", "--hdrh"] if by_trailer else []
+        if self._engine == "ASTF":
+            mode = ["--astf", "--software"]
         if shared(plan):  # TRex would take a thread's waiting for its CPU for a lock-up
             mode.append("--no-watchdog")
         self.started = [
@@ -289,7 +322,7 @@ class Attachment:
         if shared(plan):
             master, latency, *sending = plan
             self.ask("place", prefix=prefix, master=master, latency=latency, sending=sending)
-        if options.catch_up_ms is not None:
+        if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", most_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
             self._steer(forwarding_cpus(plan, self.client["cpus"]))
@@ -321,10 +354,10 @@ class Attachment:
     def _check_facts(self) -> None:
         facts = self.facts
         mode = facts.get("version", {}).get("mode")
-        if mode not in {None, "STL"}:
+        if mode not in {None, self._engine}:
             raise TesterError(
-                f"the TRex server runs in mode {mode}, but v6t needs the stateless mode",
-                "restart it without --astf",
+                f"the TRex server runs in mode {mode}, but v6t needs {self._engine}",
+                "restart it with --astf" if self._engine == "ASTF" else "restart it without --astf",
             )
         known = [p["index"] for p in facts["ports"]]
         for port in self._options.all_ports:

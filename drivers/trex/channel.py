@@ -28,8 +28,10 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
     exec(compile(text, name, "exec"), module.__dict__)
 """
 """The worker's modules arrive on the first line: nothing is installed on the other side."""
-HANDED_OVER = ("neighbours.py", "trex/answering.py", "trex/client_worker.py")
-"""Of this room, in the order in which they are needed; the last is the program."""
+STATELESS = ("neighbours.py", "trex/answering.py", "trex/client_worker.py")
+"""The worker for streams: modules of this room in the order in which they are needed, the program last."""
+STATEFUL = (*STATELESS, "trex/astf_worker.py")
+"""The worker for connections of TCP."""
 
 
 class WorkerError(TesterError):
@@ -49,6 +51,7 @@ class ClientWorker:
         *,
         remote: Remote | None = None,
         namespace_pid: int | None = None,
+        modules: Sequence[str] = STATELESS,
     ) -> None:
         """Start it; nothing is imported yet.
 
@@ -56,6 +59,7 @@ class ClientWorker:
             python: interpreter to use (3.8 to 3.13).
             remote: host to run on; None: this one.
             namespace_pid: run inside the network namespace of this process.
+            modules: which worker.
 
         Raises:
             EnvironmentLacking: the interpreter cannot be started.
@@ -73,7 +77,7 @@ class ClientWorker:
         )
         self._number = 0
         self._pending = b""
-        self._write(_worker_text() + b"\n")
+        self._write(_worker_text(modules) + b"\n")
 
     @property
     def pid(self) -> int:
@@ -163,12 +167,12 @@ class ClientWorker:
         return lines[-1] if lines else f"status {self._process.returncode}"
 
 
-def _worker_text() -> bytes:
+def _worker_text(handed_over: Sequence[str]) -> bytes:
     import base64
 
     room = Path(__file__).parent.parent
     modules = [["v6t", ""], ["v6t.drivers", ""], ["v6t.drivers.trex", ""]]
-    for path in HANDED_OVER:
+    for path in handed_over:
         name = "v6t.drivers." + path.removesuffix(".py").replace("/", ".")
         modules.append([name, (room / path).read_text(encoding="utf-8")])
     modules[-1][0] = "__main__"

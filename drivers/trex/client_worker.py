@@ -15,6 +15,7 @@ import base64
 import contextlib
 import ctypes
 import html
+import importlib
 import io
 import json
 import os
@@ -54,10 +55,10 @@ class Trouble(Exception):
         self.kind = kind
 
 
-def import_client(trex_dir):
-    """TRex's STL API from the installation, and only from there."""
+def import_client(trex_dir, engine):
+    """TRex's API of an engine, stl or astf, from the installation, and only from there."""
     path = os.path.join(trex_dir, CLIENT)
-    if not os.path.isdir(os.path.join(path, "trex", "stl")):
+    if not os.path.isdir(os.path.join(path, "trex", engine)):
         raise Trouble("client", "%s holds no TRex Python client" % trex_dir)
     if sys.version_info >= (3, 13) and "cgi" not in sys.modules:
         shim = types.ModuleType("cgi")  # scapy 2.4.3 imports what Python 3.13 no longer has
@@ -66,7 +67,7 @@ def import_client(trex_dir):
     sys.path.insert(0, path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import trex.stl.api as api
+        api: Any = importlib.import_module("trex.%s.api" % engine)
     if not os.path.realpath(api.__file__).startswith(os.path.realpath(path)):
         raise Trouble("client", "another package named trex hides TRex's client: %s" % api.__file__)
     return api
@@ -88,7 +89,7 @@ class Worker(object):
 
     def hello(self, trex_dir):
         """Import the client; facts about this interpreter."""
-        self.api = import_client(trex_dir)
+        self.api = self.import_api(trex_dir)
         import scapy
         import zmq
 
@@ -101,6 +102,12 @@ class Worker(object):
             "scapy": scapy.__file__,
             "zmq": getattr(zmq, "__file__", ""),
         }
+
+    def import_api(self, trex_dir):
+        return import_client(trex_dir, "stl")
+
+    def make_client(self, **how):
+        return self.api.STLClient(**how)
 
     def machine(self, interfaces):
         """What of this host decides whether a server can be started: nothing of TRex is needed.
@@ -133,7 +140,7 @@ class Worker(object):
 
     def connect(self, server, rpc_port, pub_port, timeout_s):
         """Connect without touching any port."""
-        self.client = self.api.STLClient(
+        self.client = self.make_client(
             server=server,
             sync_port=rpc_port,
             async_port=pub_port,
@@ -399,10 +406,7 @@ class Worker(object):
         try:
             if self.ports:
                 client.stop(ports=self.ports)
-                if self.answering is not None:
-                    for port in self.ports:
-                        self._capture_port(port, "stop")
-                    self.answering.close()
+                self._fall_silent()
                 client.remove_all_captures()
                 if self.service:
                     client.set_service_mode(ports=self.ports, enabled=False)
@@ -410,6 +414,13 @@ class Worker(object):
                 client.release(ports=self.ports)
         finally:
             client.disconnect(stop_traffic=False, release_ports=False)
+
+    def _fall_silent(self):
+        """Answer for nobody any more."""
+        if self.answering is not None:
+            for port in self.ports:
+                self._capture_port(port, "stop")
+            self.answering.close()
 
     def _stream(self, port, burst, number):
         trex = dict(self.streams[str(port)][burst["index"]])
@@ -780,9 +791,8 @@ def die_with_parent():
         pass
 
 
-def serve(lines, out):
+def serve(worker, lines, out):
     """Answer requests until they end."""
-    worker = Worker()
     try:
         for line in iter(lines.readline, ""):
             request = json.loads(line)
@@ -803,15 +813,15 @@ def serve(lines, out):
             pass
 
 
-def main():
+def main(worker):
     """Requests on stdin, answers on stdout; whatever TRex's client prints goes to stderr."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     out = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), encoding="ascii")
     os.dup2(2, 1)
-    serve(sys.stdin, out)
+    serve(worker, sys.stdin, out)
 
 
 if __name__ == "__main__":
-    main()
+    main(Worker())

@@ -11,18 +11,20 @@ from v6t.drivers.tester_kind import Finding, TesterKind
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.sending import LOOK_S
 from v6t.drivers.trex.stamping import MAX_STAMPED_FPS
+from v6t.profiles.errors import UsageError
 
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import Bed, LabDevice
     from v6t.drivers.prober import Prober
     from v6t.drivers.trex.tester import TrexTester
+    from v6t.procedures.tcp import Tcp
     from v6t.procedures.trial import Ability
 
 THIS_MACHINE = "this machine"
 
 
 class Trex(TesterKind):
-    """Cisco TRex, stateless."""
+    """Cisco TRex: stateless, and where its server is v6t's own, stateful for connections of TCP."""
 
     name = "trex"
     title = "Cisco TRex, on real ports or in the lab"
@@ -125,6 +127,21 @@ class Trex(TesterKind):
 
         tables.check(most, needs)
         yield from tables.notes(most, needs)
+
+    def conversations(
+        self, technology: object, most: int, tcp: Tcp, alpha: float | None
+    ) -> Iterator[str]:
+        """Of TRex's stateful engine; see :mod:`v6t.drivers.trex.astf`."""
+        from v6t.drivers.trex import astf
+
+        if not self.options.owned:
+            raise UsageError(
+                "connections of TCP need TRex's other engine, thus a server that v6t starts and ends "
+                "itself: that of the lab, on its interfaces of Linux",
+                "lab: true, or --tester embedded",
+            )
+        astf.check(technology, most, tcp, alpha)
+        yield astf.METHOD
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
         """Installation, client and server, here or on the host that the options name."""

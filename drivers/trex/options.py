@@ -222,6 +222,13 @@ class TrexOptions(StrictModel):
             return self.lab and not self.interfaces
         return all(is_linux(name) for name in named)
 
+    @property
+    def owned(self) -> bool:
+        """Whether the server is the lab's, on its interfaces of Linux: it may be started anew then, with
+        TRex's other engine, which has clients on its first port.
+        """
+        return self.lab and self.on_linux and self.ports == (0, 1)
+
     def all_macs(self, links: Any) -> list[tuple[str, str]]:
         """Own and device's MAC address by port, in the order of TRex's port numbers.
 

@@ -17,6 +17,7 @@ from v6t.drivers.tester import Oracle, Phase
 from v6t.drivers.trex import counting, losses, marking, samples, sending, tables
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.channel import DEADLINE_S
+from v6t.drivers.trex.conversing import Conversing
 from v6t.drivers.trex.course import course
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.recorded import Beside, share
@@ -42,6 +43,14 @@ LIST_S = 5.0
 """Giving TRex one stream takes no longer, lists and all, on the slowest machine."""
 BESIDE: frozenset[Ability] = frozenset({"tags", "every-frame"})
 """What the stamped frames of one core among several can be timed for."""
+ALONE: frozenset[Ability] = frozenset(
+    {
+        "tags", "every-frame", "ipdv", "frame-timeout", "connections",
+        "two-rates", "loss-times", "flow-starts",
+    }
+)  # fmt: skip
+"""What one core on one pair of ports can."""
+TCP: frozenset[Ability] = frozenset({"tcp"})
 OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
@@ -73,12 +82,7 @@ class TrexTester:
             return BESIDE if self.attachment.times() else frozenset()
         if self._options.pairs:
             return frozenset({"tags", "every-frame", "frame-timeout"})
-        return frozenset(
-            {
-                "tags", "every-frame", "ipdv", "frame-timeout", "connections",
-                "two-rates", "loss-times", "flow-starts",
-            }
-        )  # fmt: skip
+        return ALONE | TCP if self._options.owned else ALONE
 
     def __init__(
         self,
@@ -113,6 +117,7 @@ class TrexTester:
         self._recordings = Recordings(self.attachment, options.remote)
         self._beside = Beside(self._recordings)
         self._connecting = Connecting(self._recordings)
+        self._conversing = Conversing(self.attachment)
         self._flows: dict[Direction, dict[int, FrameSource]] = {}
         self._cables = _cables(options)
 
@@ -160,12 +165,14 @@ class TrexTester:
             if self._trailer and self._marks is not False:
                 self._unstamped.load(listed)
         self._connecting.load(self._streams, oracle, loopback=self._loopback)
+        self._conversing.load(oracle)
 
     def measure(self, trial: Trial) -> TrialResult:
         """One trial: install exact bursts, start all, wait for late frames, count."""
         directions = [d for d in DIRECTIONS if d in directions_of(trial.mode)]
         if any(d not in self._streams for d in directions):
             raise TesterError(f"no streams are loaded for a {trial.mode} trial")
+        self._stream()
         self._pause(trial)
         self._flows.clear()
         self._nonce = self._nonce % 255 + 1  # 0 is that of connections
@@ -222,6 +229,11 @@ class TrexTester:
         Raises:
             TesterError: the recording cannot be had.
         """
+        if connections.tcp is not None:
+            self.attachment.run_engine("ASTF")
+            self._pause(trial)
+            return self._checked(self._conversing.establish(connections))
+        self._stream()
         self._pause(trial)
         phase_trial = establishing(trial, connections)
         every = self._streams["forward"]
@@ -237,6 +249,8 @@ class TrexTester:
 
     def validate(self, trial: Trial, connections: Connections) -> Phase:
         """The validation; see :class:`v6t.drivers.tester.StatefulTester`."""
+        if connections.tcp is not None:
+            return self._checked(self._conversing.validate())
         phase_trial = validating(trial, connections)
         (cable,) = self._cables["reverse"]
         streams, burst = self._connecting.validation(self._streams["reverse"], phase_trial.rate_fps)
@@ -244,6 +258,26 @@ class TrexTester:
         recording = self._connecting.recording(cable.rx, streams)
         result, raw = self._exchange(phase_trial, [sent], recording, self._connecting.try_all)
         return self._connecting.validated(result, raw)
+
+    def disconnect(self, trial: Trial, connections: Connections) -> Phase:
+        """End connections of TCP; see :class:`v6t.drivers.tester.StatefulTester`."""
+        del trial, connections
+        return self._checked(self._conversing.disconnect())
+
+    def wait(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+    def _stream(self) -> None:
+        """Have the engine for streams, which forgets them where connections came between."""
+        if self.attachment.run_engine("STL"):
+            self._installed.clear()
+
+    def _checked(self, phase: Phase) -> Phase:
+        """A phase, with the device still standing."""
+        if self._bed is not None:
+            self._bed.check()
+        return phase
 
     def now(self) -> float:
         """The monotonic clock [s]."""
@@ -266,7 +300,7 @@ class TrexTester:
         """Facts for the manifest."""
         described: dict[str, Any] = {
             "kind": self.name,
-            "engine": "Cisco TRex, stateless",
+            "engine": "Cisco TRex, stateless; connections of TCP by its stateful one (ASTF)",
             **self.attachment.describe(),
             "pairs_of_ports": 1 + len(self._options.pairs),
             "counting": "trailer" if self._trailer else "port counters less control frames",

@@ -197,7 +197,7 @@ def test_frame_sizes_mean_nothing_to_it():
 
 
 class WithoutTcp:
-    """A tester that opens no connections of TCP: TRex is one."""
+    """A tester that opens no connections of TCP: TRex is one where its server is not v6t's."""
 
     abilities = frozenset(ABILITIES) - {"tcp"}
 

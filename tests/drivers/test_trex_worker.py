@@ -17,7 +17,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import client_worker
-from v6t.drivers.trex.channel import HANDED_OVER, ClientWorker, WorkerError
+from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
 from v6t.drivers.trex.stamping import Burst
@@ -111,9 +111,9 @@ def test_no_client_is_one_sentence(tmp_path):
 @pytest.mark.parametrize("minor", [8, 13])
 def test_the_worker_is_written_for_old_and_new_interpreters(minor):
     room = Path(client_worker.__file__).parent.parent
-    handed_over = {"v6t.drivers." + p[:-3].replace("/", ".") for p in HANDED_OVER}
+    handed_over = {"v6t.drivers." + p[:-3].replace("/", ".") for p in STATEFUL}
     imported = set()
-    for path in HANDED_OVER:
+    for path in STATEFUL:
         for node in ast.walk(ast.parse((room / path).read_text(), feature_version=(3, minor))):
             if isinstance(node, ast.ImportFrom):
                 assert node.module is not None

@@ -1,0 +1,397 @@
+"""Connections of TCP by TRex's stateful engine: what it is given, and what its counters mean."""
+
+from __future__ import annotations
+
+import base64
+from types import SimpleNamespace
+
+import pytest
+from v6t.core.config.checks import check_abilities, check_measures
+from v6t.core.config.resolve import Flags, resolve_and_bind
+from v6t.core.runs.bench import make_tester
+from v6t.drivers.trex import astf
+from v6t.drivers.trex.astf_worker import AstfWorker
+from v6t.drivers.trex.client_worker import Trouble
+from v6t.drivers.trex.kind import Trex
+from v6t.procedures.connection_types import Connections
+from v6t.procedures.tcp import Tcp
+from v6t.profiles.errors import EnvironmentLacking, UsageError
+from v6t.profiles.tcp.http import REQUEST, response
+
+OBJECT = len(response(64))
+
+
+def counters(client, server):
+    """As TRex v3.08 told them, zeros left out."""
+    return {
+        side: {name if name.startswith("err") else f"tcps_{name}": n for name, n in told.items()}
+        for side, told in (("client", client), ("server", server))
+    }
+
+
+# each of 1,000 connections at 1,000 a second through nftables' NAT44, counted by TRex v3.08
+WHOLE = counters({"connattempt": 1000, "connects": 1000}, {"accepts": 1000, "connects": 1000})
+FULL = counters(
+    {
+        **{"connattempt": 1000, "connects": 500, "conndrops": 500, "keepdrops": 500},
+        **{"rexmttimeo_syn": 500, "closed": 1000},
+    },
+    {"accepts": 500, "connects": 500},
+)
+"""Room for 500: the device dropped 1,000 further SYNs."""
+TENTH = counters(
+    {
+        **{"connattempt": 1000, "connects": 990, "conndrops": 10, "keepdrops": 10},
+        **{"rexmttimeo_syn": 100},
+    },
+    {"accepts": 990, "connects": 990},
+)
+"""Each tenth SYN was dropped, those that were sent again among them: 110."""
+ANSWERS = counters(
+    {
+        **{"connattempt": 1000, "connects": 998, "conndrops": 2, "keepdrops": 2},
+        **{"rexmttimeo_syn": 67, "err_cwf": 2},
+    },
+    {"accepts": 998, "connects": 998, "conndrops": 2, "keepdrops": 2, "rexmttimeo_syn": 76},
+)
+"""Each tenth answer to a SYN was dropped: 115."""
+REFUSED = counters(
+    {"connattempt": 1000, "connects": 900, "conndrops": 100}, {"accepts": 900, "connects": 900}
+)
+"""Each tenth SYN was refused by a reset."""
+
+
+@pytest.mark.parametrize(
+    ("counted", "established", "refused", "timed_out"),
+    [
+        (WHOLE, 1000, 0, 0),
+        (FULL, 500, 0, 500),
+        (TENTH, 900, 0, 100),
+        (REFUSED, 900, 100, 0),
+    ],
+    ids=["whole", "full", "tenth", "refused"],
+)
+def test_every_connection_is_accounted_for(counted, established, refused, timed_out):
+    """What was established by a second SYN is none that was established in time."""
+    found = astf.opened(counted)
+    assert (found.established, found.reset_refused, found.timed_out) == (
+        established, refused, timed_out,
+    )  # fmt: skip
+    assert found.accounted == found.attempted == 1000
+    assert (found.fastest_s, found.slowest_s, found.mean_s, found.sum_s) == (None,) * 4
+
+
+def test_lost_answers_never_make_more_of_it_than_there_is():
+    """The server sends its answer again, too: one lost answer may count twice."""
+    found = astf.opened(ANSWERS)
+    assert found.retransmitted == 67 + 76
+    assert found.established == 998 - (67 - 2) - (76 - 2) <= 1000 - 100
+    assert found.accounted == 1000
+
+
+def test_what_is_open_at_the_client_only_is_half_open():
+    found = astf.opened(counters({"connattempt": 10, "connects": 9}, {"connects": 7}))
+    assert (found.established, found.half_open, found.timed_out) == (7, 2, 1)
+    assert found.accounted == 10
+
+
+def test_objects_are_counted_by_their_octets():
+    """Those of connections that came late do not count, nor what had to be sent again."""
+    tcp, opened = Tcp(), astf.opened(TENTH)
+    bytes_of = {"sndbyte": 990 * len(REQUEST), "rcvbyte": 990 * OBJECT}
+    whole = counters({**bytes_of, "connects": 990}, {"connects": 990})
+    found = astf.asked(opened, whole, TENTH, tcp)
+    assert (found.requested, found.answered, found.reset_later) == (900, 900, 0)
+    one_short = counters({**bytes_of, "rcvbyte": 990 * OBJECT - 1}, {})
+    assert astf.asked(opened, one_short, TENTH, tcp).answered == 899
+    again = counters(bytes_of, {"sndrexmitpack": 3, "rexmttimeo": 2})
+    assert astf.asked(opened, again, TENTH, tcp).answered == 895
+    assert astf.asked(opened, counters({}, {}), TENTH, tcp).answered == 0
+
+
+@pytest.mark.parametrize(
+    ("closing", "client", "server", "closed"),
+    [
+        ("rst", {"drops": 1000, "closed": 1000}, {"drops": 1000, "closed": 1000}, 1000),
+        ("rst", {"drops": 1000, "closed": 1000}, {"drops": 990, "closed": 990}, 990),
+        ("fin", {"closed": 1000}, {"closed": 1000}, 1000),
+        ("fin", {"closed": 990}, {"closed": 1000}, 990),
+        ("fin", {"closed": 1000, "drops": 7}, {"closed": 1000, "conndrops": 2}, 993),
+    ],
+)
+def test_ends_count_where_both_sides_have_them(closing, client, server, closed):
+    found = astf.ended(astf.opened(WHOLE), counters(client, server), Tcp(closing=closing))
+    assert found.closed == closed
+
+
+def test_segments_that_no_right_device_sends():
+    damaged = counters(
+        {"connattempt": 1, "connects": 1, "err_l4_cs": 2}, {"connects": 1, "rcvbadsum": 1}
+    )
+    assert astf.opened(damaged).wrong == 3
+
+
+def raw(counted=WHOLE, **more):
+    ports = {str(p): {"ierrors": 0, "oerrors": 0} for p in (0, 1)}
+    return {"counters": counted, "ports": ports, "global": {}, "cpu": [9.0], "first": 0} | more
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (raw(counters({"err_c_tuple_err": 3}, {})), "too few addresses and ports"),
+        (raw(counters({}, {"err_no_memory": 3})), "no memory for connections"),
+        (raw(counters({"keepdrops": 5, "rexmttimeo_syn": 4}, {})), "timers were late"),
+        (raw(ports={"0": {"ierrors": 2, "oerrors": 0}}), "2 errors at TRex's port 0"),
+        (raw(**{"global": {"queue_full": 4}}), "queue was full 4 times"),
+        (raw(cpu=[20.0, 97.0]), "97% busy"),
+        (raw(first=12), "12 objects were asked for before"),
+    ],
+)
+def test_what_trex_does_wrong_is_no_loss(seen, said):
+    told = [*astf.faults(seen, "open", 85.0), *astf.faults(seen, "ask", 85.0)]
+    assert any(said in one for one in told)
+    late = raw(counters({"keepdrops": 92}, {}))
+    assert astf.faults(late, "end", 85.0) == []  # of a connection that was reset, seen with v3.08
+
+
+@pytest.mark.parametrize("counted", [WHOLE, FULL, TENTH, ANSWERS, REFUSED])
+def test_what_a_device_loses_is_no_fault_of_trex(counted):
+    assert astf.faults(raw(counted), "open", 100.0) == []
+
+
+def plugin(name, **params):
+    flags = Flags(plugin=name, params={k: str(v) for k, v in params.items()})
+    return resolve_and_bind(flags=flags).technology
+
+
+def test_ends_of_nat44():
+    many = {"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3}
+    ends = astf.ends_of(
+        plugin(
+            "nat44",
+            **many,
+            **{
+                "responder_ports.min": 7,
+                "responder_ports.max": 9,
+                "initiator_ports.min": 1024,
+                "initiator_ports.max": 2047,
+                "responder_ipv4": "198.19.1.0",
+            },
+        )
+    )
+    first, last = (int(one.rpartition(".")[2]) for one in ends.clients)
+    assert last - first == 15
+    assert ends.servers == ("198.19.1.0", "198.19.1.3")
+    assert ends.port == 7
+
+
+@pytest.mark.parametrize("name", ["dslite-aftr", "nat64", "nat66", "nat46", "siit"])
+def test_others_are_refused(name):
+    with pytest.raises(UsageError):
+        astf.ends_of(plugin(name))
+
+
+@pytest.mark.parametrize(
+    ("tcp", "most", "alpha", "why"),
+    [
+        (Tcp(retransmissions=1), 10, 1.0, "after 1 s"),
+        (Tcp(timeout_s=2.0), 10, 1.0, "after 1 s"),
+        (Tcp(), 10, 0.5, "at the rate at which they were opened"),
+        (Tcp(), 10, None, "at the rate at which they were opened"),
+        (Tcp(), 60_001, 1.0, "at most 60,000 connections of TCP from each of 1 client"),
+    ],
+)
+def test_what_cannot_be_is_refused(tcp, most, alpha, why):
+    with pytest.raises(UsageError, match=why):
+        astf.check(plugin("nat44"), most, tcp, alpha)
+    astf.check(plugin("nat44"), 60_000, Tcp(), 1.0)
+
+
+def test_each_step_waits_for_all_of_the_one_before():
+    when = astf.schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
+    assert when.lasts_s == 2.0
+    for earlier, later in (("open", "ask"), ("ask", "end")):
+        least = when.begins_s(earlier) + when.lasts_s + when.wait_s
+        assert when.begins_s(later) > least
+    # the last one is given up, and the device is counted
+    assert when.begins_s("ask") - 3.0 == astf.SETTLING_S + astf.COUNTING_S
+
+
+TCP_RATE = {"connections.count": 1000}
+
+
+def bound(tester_options, benchmark="tcp-rate", settings=TCP_RATE, **flags):
+    return resolve_and_bind(
+        flags=Flags(
+            **{"plugin": "nat44", **flags},
+            tester="trex",
+            benchmarks=(benchmark,),
+            tester_options=tester_options,
+            procedure_texts={k: str(v) for k, v in settings.items()},
+        )
+    )
+
+
+def test_a_server_that_v6t_starts_opens_connections_and_says_how():
+    run = bound({"lab": "true"})
+    check_measures(run)
+    check_abilities(run, make_tester(run))
+    (said,) = run.tester.conversations(run.technology, 1000, Tcp(), 1.0)
+    assert "SYN that it sent again" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "more", "why"),
+    [
+        ({"lab": "true"}, {"settings": {**TCP_RATE, "tcp.retransmissions": 1}}, "after 1 s"),
+        ({"lab": "true"}, {"plugin": "dslite-aftr"}, "sends no tunnels"),
+        ({"lab": "true"}, {"settings": {"connections.count": 100_000}}, "at most 60,000"),
+    ],
+)
+def test_a_run_is_refused_before_anything_starts(options, more, why):
+    with pytest.raises(UsageError, match=why):
+        check_measures(bound(options, **more))
+
+
+@pytest.mark.parametrize(
+    ("options", "able"),
+    [
+        ({"lab": True}, True),
+        ({"start": "always", "interfaces": ("eth1", "eth2")}, False),
+        ({"start": "auto", "interfaces": ("eth1", "eth2")}, False),
+        ({"start": "never"}, False),
+        ({"start": "always", "interfaces": ("03:00.0", "03:00.1")}, False),
+        ({"start": "always", "interfaces": ("eth1", "eth2"), "ports": (1, 0)}, False),
+    ],
+)
+def test_only_a_server_of_v6t_s_own_is_started_anew(options, able):
+    kind = Trex(options)
+    tester = kind.make(plugin("nat44").links, None, loopback=False, delays=False, seed=1)
+    assert ("tcp" in tester.abilities) == able
+    if not able:
+        with pytest.raises(UsageError, match="a server that v6t starts and ends itself"):
+            list(kind.conversations(plugin("nat44"), 10, Tcp(), 1.0))
+
+
+def test_connections_beside_a_stream_are_not_made_by_trex():
+    run = bound({"lab": "true"}, benchmark="churn", settings={})
+    with pytest.raises(EnvironmentLacking, match="beside a stream"):
+        check_abilities(run, make_tester(run))
+
+
+class Recorder:
+    """Stands for any class of TRex's profiles: what is done with it is noted down."""
+
+    def __init__(self, done, name, given):
+        self.given, self._done, self._name = given, done, name
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self._done.append((self._name, name, *arguments))
+
+        return call
+
+
+def test_programs_open_ask_and_end():
+    """Both sides' commands as TRex gets them."""
+    done = []
+    made = {}
+
+    class Api:
+        def __getattr__(self, name):
+            def make(**given):
+                number = len(made.setdefault(name, []))
+                one = Recorder(done, f"{name} {number}", given)
+                made[name].append(one)
+                if name == "ASTFGlobalInfo":
+                    one.tcp = SimpleNamespace()
+                return one
+
+            return make
+
+    worker = AstfWorker()
+    worker.api = Api()
+    ends = astf.ends_of(plugin("nat44"))
+    wanted = astf.profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
+    worker._profile(wanted)
+    client = [what[1:] for what in done if what[0] == "ASTFProgram 0"]
+    server = [what[1:] for what in done if what[0] == "ASTFProgram 1"]
+    assert client == [
+        ("connect",), ("delay", 5_750_000), ("send", REQUEST), ("recv", OBJECT),
+        ("delay", 4_750_000), ("reset",),
+    ]  # fmt: skip
+    assert server == [
+        ("accept",), ("recv", len(REQUEST)), ("send", response(64)), ("wait_for_peer_close",),
+    ]  # fmt: skip
+    (opening,) = made["ASTFTCPClientTemplate"]
+    assert (opening.given["cps"], opening.given["limit"], opening.given["port"]) == (50.0, 100, 1)
+    assert [one.tcp.keepinit for one in made["ASTFGlobalInfo"]] == [1, 1]
+    assert base64.b64decode(wanted["request"]) == REQUEST
+
+
+class Counting:
+    """A client whose connections open at once after the third look."""
+
+    def __init__(self):
+        self.looks, self.stopped = 0, 0
+
+    def get_traffic_stats(self):
+        self.looks += 1
+        opened = 5 if self.looks > 3 else 0
+        told = {"tcps_connattempt": opened, "tcps_connects": opened}
+        return {"client": told, "server": {"tcps_connects": opened}}
+
+    def get_stats(self, ports):
+        return {"global": {"cpu_util_raw": 12.5}, **{p: {"ierrors": 0} for p in ports}}
+
+    def is_connected(self):
+        return True
+
+    def stop(self):
+        self.stopped += 1
+
+    def load_profile(self, profile):
+        self.profile = profile
+
+    def clear_stats(self):
+        pass
+
+    def start(self, **how):
+        self.how = how
+
+
+def test_the_worker_looks_from_before_the_first_syn_until_all_are_open(monkeypatch):
+    worker = AstfWorker()
+    worker.client, worker.ports = Counting(), [0, 1]
+    monkeypatch.setattr(worker, "_profile", lambda wanted: wanted)
+    worker.begin({"a": "profile"})
+    seen = worker.watch(
+        "tcps_connattempt", 1, 5, 0.0, 0.1, 5.0,
+        {side: {"tcps_connects": 5} for side in ("client", "server")},
+    )  # fmt: skip
+    units = [look[1]["0"] for look in seen["looks"]]
+    assert units[0] == 0
+    assert units[-1] == 5
+    assert seen["counters"]["server"] == {"tcps_connects": 5}
+    assert 0 <= seen["ago_s"] < 5
+    worker.finish()
+    worker.finish()
+    assert worker.client.stopped == 1
+
+
+def test_a_watch_ends_when_its_time_is_over():
+    worker = AstfWorker()
+    worker.client, worker.ports = Counting(), [0, 1]
+    never = {"client": {"tcps_connects": 6}}
+    assert worker.watch("tcps_connattempt", 1, 6, 0.0, 0.0, 0.0, never)["first"] == 0
+
+
+def test_connections_that_never_begin_are_told(monkeypatch):
+    worker = AstfWorker()
+    worker.client, worker.ports = Counting(), [0, 1]
+    worker.client.looks = -1_000_000
+    monkeypatch.setattr(worker, "_profile", lambda wanted: wanted)
+    monkeypatch.setattr("v6t.drivers.trex.astf_worker.BEGINNING_S", 0.01)
+    with pytest.raises(Trouble, match="opened no connection"):
+        worker.begin({})
