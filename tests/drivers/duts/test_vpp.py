@@ -295,7 +295,7 @@ def test_its_telemetry_is_read():
         assert "thread0.vector_rate_in" in found["runtime"]
         bed.session.restore()
         assert bed.session.transport.run("ls -A /run/v6t; ls /proc/*/exe -l | grep -c /vpp$").out \
-            .split() == ["lock", "0"]  # fmt: skip
+            .split() == ["beat", "lock", "0"]  # fmt: skip
 
 
 STARTUP = """unix {{ cli-listen /run/theirs/cli.sock runtime-dir /run/theirs pidfile /run/theirs/pid
