@@ -8,6 +8,7 @@ from typing import Any
 from v6t.analysis.blocks import Block, Items, Text
 from v6t.analysis.presentations.common import REPETITIONS, TRIAL_S
 from v6t.analysis.records.base import FPS
+from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import number_of
 
@@ -98,7 +99,7 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
     if one:
         which = "Rates of one direction" if both else "Rates"
         yield f"{which} are frames per second while nothing goes the other way."
-    if any(r.benchmark == "throughput" for m in made for r in m.records):
+    if any(isinstance(r, ThroughputRecord) for m in made for r in m.records):
         losses = dict.fromkeys(_value(r, "loss_tolerance") or 0.0 for r in made)
         said = " or ".join(
             "no frame was lost" if x == 0 else f"at most {100 * x:g} % of the frames were lost"

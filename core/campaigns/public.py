@@ -44,7 +44,7 @@ OPTIONS = frozenset(
 LINK = ("vlan", "mtu", "answers", "learning")
 """Of a link."""
 _NOWHERE = {"tester_mac": "00:00:5e:00:53:01", "dut_mac": "00:00:5e:00:53:02"}
-"""In place of a link's own: addresses for documentation (RFC 7042 section 2.1.2)."""
+"""In place of a link's own: addresses for documentation (RFC 7042)."""
 _NOWHERE_ASIDE = {"device": "2001:db8::1/64", "tester": "2001:db8::2"}
 _WITHHELD = "(withheld)"
 _HOSTS = ("host", "server", "jump", "ssh")

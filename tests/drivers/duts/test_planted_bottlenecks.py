@@ -137,6 +137,7 @@ def test_a_queue_that_is_full():
 
 
 @needs("nftables")
+@pytest.mark.alone
 def test_a_table_that_is_full():
     """32 ports in place of all of them, behind the driver's back: a NAT's table is its ports, too."""
     with device("nat44", "nftables") as (session, watched):
