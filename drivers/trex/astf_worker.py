@@ -20,6 +20,8 @@ LOAD_S = 0.5
 """Between two looks at how busy TRex is, at such times."""
 BEGINNING_S = 30.0
 """TRex takes no longer from the order to begin to the first SYN."""
+PROFILE = "_"
+"""TRex's name for the only one."""
 SILENT_S = 65000
 """Connections that say nothing are asked after so long: TRex itself would ask after five seconds."""
 
@@ -40,6 +42,8 @@ class AstfWorker(Worker):
     def acquire(self, ports, force):
         """Take all ports of a server that nobody else has."""
         self.client.reset()
+        # which its stateless engine does by itself
+        self.client.set_port_attr(ports=list(ports), promiscuous=True)
         self.ports = list(ports)
         return {"owners": {}}
 
@@ -101,6 +105,8 @@ class AstfWorker(Worker):
         """Stop what is left."""
         if self.running:
             self.running = False
+            # an order to stop is passed over by TRex's client that was not told of the start yet
+            self.client.wait_for_profile_state(PROFILE, self.client.STATE_TX, timeout=BEGINNING_S)
             self.client.stop()
 
     # ------------------------------------------------------------------ inside
