@@ -331,10 +331,19 @@ def test_programs_open_ask_and_end():
 
 
 class Counting:
-    """A client whose connections open at once after the third look."""
+    """A client whose connections open at once after the third look.
+
+    Like TRex's own it passes over an order to stop before it was told that TRex began.
+    """
+
+    STATE_TX = "transmitting"
 
     def __init__(self):
-        self.looks, self.stopped = 0, 0
+        self.looks, self.stopped, self.state = 0, 0, "idle"
+
+    def wait_for_profile_state(self, profile, state, timeout):
+        assert (profile, timeout > 0) == ("_", True)
+        self.state = state
 
     def get_traffic_stats(self):
         self.looks += 1
@@ -349,7 +358,7 @@ class Counting:
         return True
 
     def stop(self):
-        self.stopped += 1
+        self.stopped += self.state == self.STATE_TX
 
     def load_profile(self, profile):
         self.profile = profile
