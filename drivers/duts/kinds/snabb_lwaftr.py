@@ -39,8 +39,8 @@ class SnabbLwAftr(LinuxDriver):
     title = "Snabb lwAFTR (lw4o6)"
     technologies = ("lwaftr",)
     executed = (
-        "configured, verified, audited and restored in the lab with real frames (2024.08, interfaces of "
-        "the kernel)"
+        "configured, verified, audited, measured and restored in the lab with real frames (2024.08, "
+        "interfaces of the kernel)"
     )
     versions = ("2024.08",)
     options_model = SnabbOptions

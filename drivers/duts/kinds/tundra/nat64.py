@@ -31,7 +31,10 @@ class TundraNftables(TunNat64, TundraTranslator):
     name = "tundra-nftables"
     title = "Tundra-NAT64 with nftables: stateful NAT64 of one client"
     technologies = ("nat64",)
-    executed = "not executed"
+    executed = (
+        "configured, verified, measured, flushed and restored with real frames (6.0.2), "
+        "in the lab and over SSH"
+    )
     options_model = TundraNftablesOptions
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
 

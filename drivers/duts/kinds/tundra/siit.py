@@ -30,7 +30,7 @@ class Tundra(TundraTranslator):
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
     technologies: ClassVar[tuple[str, ...]] = ("siit", "clat")
-    executed = "not executed"
+    executed = "configured, verified, measured and restored with real frames (6.0.2), in the lab and over SSH"
     options_model = TundraOptions
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
