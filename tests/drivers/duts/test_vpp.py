@@ -339,7 +339,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     ):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
-    monkeypatch.setattr(map_domains, "refuse", lambda intent, version: None)
+    monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
     with (
         pytest.raises(DutError, match="VPP has made no domain v6t0"),
         standing("vpp", intent, **OWN),
@@ -353,7 +353,7 @@ def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
         proven("mapt-br", wrong)
     with pytest.raises(UsageError, match="DMR other than /64"):
         proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
-    monkeypatch.setattr(map_domains, "refuse", lambda intent, version: None)
+    monkeypatch.setattr(map_domains, "refuse", lambda intent, version, losses: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
         finding, _, _ = proven("mapt-br", params)
         assert finding is not None
