@@ -6,7 +6,6 @@ Its runs are told by what was measured on what, not by their settings; see
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.presentations.common import marked
 from v6t.analysis.records.base import Record
 from v6t.analysis.report.campaign import figures_of
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, name_of, shown
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
 from v6t.analysis.report.meaning import meaning
 from v6t.analysis.sheet import INVALID, Sheet, number_of, sheet
 
 LIMITED = "* the tester or the medium was the limit: the device may be faster"
-_NUMBER = re.compile(r"^\d+-")
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
 
@@ -107,7 +105,7 @@ def device(run: CampaignRun) -> str:
     """On what: the driver, with what else varies of it."""
     name = _driver(run)
     others = [
-        f"{name_of(a)} {shown(v)}"
+        f"{axis_name(a)} {shown(v)}"
         for a, v in run.axes.items()
         if _is_of_device(a) and a not in ("dut", "dut.driver")
     ]
@@ -135,7 +133,7 @@ def _names(runs: Sequence[CampaignRun]) -> dict[str, tuple[str, str]]:
     for run in runs:
         what, on = plain[run.directory]
         if (what, on) in twice:
-            what = f"{_NUMBER.sub('', run.directory)}: {what}"
+            what = f"{run_name(run.directory)}: {what}"
         named[run.directory] = what, on
     return named
 

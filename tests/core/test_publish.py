@@ -18,13 +18,14 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 from v6t.analysis.presentation import AT_LEAST, Headline
+from v6t.analysis.report.campaign_run import run_name
 from v6t.analysis.report.machine_readable import schema
 from v6t.analysis.report.overview import _benchmark
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, lay_out, opened
 from v6t.core.campaigns.packaged import packaged
 from v6t.core.campaigns.public import options
-from v6t.core.campaigns.publish import _again, name_of
+from v6t.core.campaigns.publish import _again
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 
@@ -96,7 +97,7 @@ def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
 def test_every_trial_has_its_line(made, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
     own = {
-        name_of(path.parent.name): sum(1 for _ in path.open()) - 1
+        run_name(path.parent.name): sum(1 for _ in path.open()) - 1
         for path in made.glob("*/trials.csv")
     }
     assert len(own) == 3
@@ -388,7 +389,7 @@ def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
 
 
 def test_a_run_of_four_digits_has_no_number_in_its_name():
-    assert [name_of(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
+    assert [run_name(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
 
 
 POINTS = """\
