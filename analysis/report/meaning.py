@@ -11,9 +11,7 @@ from v6t.analysis.records.base import FPS
 from v6t.analysis.records.throughput import ThroughputRecord
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import number_of
-
-_SHARED = "share this machine's cores"
-"""Of what the embedded tester says of its runs."""
+from v6t.procedures.conditions import SHARED_CORES
 
 
 def meaning(made: Sequence[CampaignRun]) -> Iterator[Block]:
@@ -40,9 +38,7 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
             f"A simulation made {_part(simulated, made)}: no frame was sent, the numbers are a model's.",
             "warning",
         )
-    shared = [
-        r for r in made if r.data and any(_SHARED in c for c in r.data.results.get("caveats", ()))
-    ]
+    shared = [r for r in made if r.data and SHARED_CORES in r.data.results.get("caveats", ())]
     if shared:
         known = [(r.data.manifest.get("machine") or {}).get("cores") for r in shared if r.data]
         found = "/".join(map(str, dict.fromkeys(c for c in known if c is not None)))
