@@ -10,7 +10,8 @@ import base64
 import time
 from typing import Any, List
 
-from v6t.drivers.trex.client_worker import Trouble, Worker, import_client, main, plain
+from v6t.drivers.trex.client_worker import Worker, import_client
+from v6t.drivers.trex.service_worker import Trouble, main, plain
 
 NEAR_S = 0.05
 """So long before a counter begins or ends to count it is looked at as often as possible."""

@@ -28,7 +28,14 @@ for name, text in json.loads(base64.b64decode(sys.stdin.readline())):
     exec(compile(text, name, "exec"), module.__dict__)
 """
 """The worker's modules arrive on the first line: nothing is installed on the other side."""
-STATELESS = ("neighbours.py", "trex/answering.py", "trex/client_worker.py")
+STATELESS = (
+    "neighbours.py",
+    "trex/answering.py",
+    "trex/service_worker.py",
+    "trex/host_worker.py",
+    "trex/looking_worker.py",
+    "trex/client_worker.py",
+)
 """The worker for streams: modules of this room in the order in which they are needed, the program last."""
 STATEFUL = (*STATELESS, "trex/astf_worker.py")
 """The worker for connections of TCP."""

@@ -11,8 +11,8 @@ from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
 from v6t.drivers.trex.astf_worker import AstfWorker
-from v6t.drivers.trex.client_worker import Trouble
 from v6t.drivers.trex.kind import Trex
+from v6t.drivers.trex.service_worker import Trouble
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.tcp import Tcp
 from v6t.profiles.errors import EnvironmentLacking, UsageError

@@ -20,6 +20,7 @@ from v6t.drivers.trex import client_worker
 from v6t.drivers.trex.channel import STATEFUL, ClientWorker, WorkerError
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import Server
+from v6t.drivers.trex.service_worker import Trouble
 from v6t.drivers.trex.stamping import Burst
 from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.trial import DelayRequest, Trial
@@ -433,7 +434,7 @@ def test_threads_of_one_server_are_moved_and_no_others():
         assert first_served(own) == ({"TRex RX", "Trex DP core 1"} if os.geteuid() == 0 else set())
         assert first_served(other) == set()
         assert group_of(own) == "-20" or os.geteuid() != 0
-        with pytest.raises(client_worker.Trouble, match="TRex cannot run on CPU 1023"):
+        with pytest.raises(Trouble, match="TRex cannot run on CPU 1023"):
             client_worker.Worker().place(**{**asked, "latency": 1023})
     finally:
         for process in (own, other):
