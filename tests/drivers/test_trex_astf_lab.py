@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.drivers.lab.privilege import available
 from v6t.procedures.conditions import Conditions
 from v6t.procedures.connection_types import Connections
 from v6t.procedures.stateful.capacity import CapacitySpec
@@ -18,15 +16,13 @@ from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_ca
 from v6t.procedures.tcp import Tcp
 from v6t.procedures.trial import Trial
 from v6t.procedures.validity import assess_trial
+from v6t.tests.needs import needs_lab, needs_trex
 
 pytestmark = [
     pytest.mark.trex,
     pytest.mark.alone,
-    pytest.mark.skipif(
-        not os.environ.get("TREX_DIR"),
-        reason="needs a TRex installation: set TREX_DIR to the directory with t-rex-64",
-    ),
-    pytest.mark.skipif(not available()[0], reason=f"needs a lab: {available()[1]}"),
+    needs_trex,
+    needs_lab,
 ]
 
 COUNT, RATE_CPS, TRIES = 300, 500.0, 6
