@@ -254,7 +254,7 @@ class IpdvPresentation(DelayPresentation):
 
 def _lowered(record: DelayRecord) -> Iterator[str]:
     """That the rate is not the throughput."""
-    if record.share_of_rate < 1 and record.repetitions:
+    if record.lowered:
         yield (
             f"{record.point}: at {record.share_of_rate:.0%} of the {record.rate_source}, not at it as "
             "RFC 8219 section 7 asks: there the tester could not carry out its trials"

@@ -138,6 +138,11 @@ class DelayRecord(Record):
         """See the base class."""
         return [self.rate]
 
+    @property
+    def lowered(self) -> bool:
+        """See the base class."""
+        return self.share_of_rate < 1 and self.repetitions > 0
+
     def below_error(self, name: str, value: float | None) -> bool:
         """Whether a figure is smaller than the tester's own error: it may be all error.
 

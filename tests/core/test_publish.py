@@ -484,6 +484,7 @@ def records_with(changes, benchmark="tcp-capacity"):
 RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
+    "offered": (), "lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (),
 }  # fmt: skip
 
@@ -518,6 +519,18 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
     }
     (table,) = tables_of(other, "tcp-capacity")
     assert [row[3:5] for row in table.rows] == [("5", "-"), ("-", "5")]
+
+
+def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
+    figure = {"figures": (Headline("TL forward", 0.1, 0.1, 0.1),)}
+    records = {
+        "slow": records_with({**figure, "offered": (30_000.0,)}),
+        "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}),
+    }
+    (table,) = tables_of(records, "latency")
+    assert [c.name for c in table.columns][3] == "offered\nfps per direction"
+    assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
+    assert any(note.startswith("lowered: less than the throughput") for note in table.notes)
 
 
 def tables_of(records, benchmark):
