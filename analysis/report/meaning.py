@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -127,12 +128,20 @@ def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
     counted = [
         c for r in made if r.data for t in r.data.trials for c in t.result.directions.values()
     ]
-    checked, matched = (sum(getattr(c, name) for c in counted) for name in ("checked", "matched"))
+    frames = [c for c in counted if c.answers is None]
+    checked, matched = (sum(getattr(c, name) for c in frames) for name in ("checked", "matched"))
     if checked:
         yield (
             f"{matched:,} of {checked:,} frames that were compared were as the technology's reference "
             "translation has them."
         )
+    reasons: Counter[str] = Counter()
+    for answers in (c.answers for c in counted if c.answers is not None):
+        reasons.update(answers.reasons)
+    if len(frames) < len(counted):
+        right = sum(c.matched for c in counted if c.answers is not None)
+        wrong = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common())
+        yield f"{right:,} questions were answered rightly and in time, at any rate ({wrong or 'all'})."
     if any(r.data and r.data.shares_oracle for r in made):
         yield (
             "The device named reference is made of that very translation: its frames prove the path, and "

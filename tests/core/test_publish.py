@@ -524,8 +524,8 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
 def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     figure = {"figures": (Headline("TL forward", 0.1, 0.1, 0.1),)}
     records = {
-        "slow": records_with({**figure, "offered": (30_000.0,)}),
-        "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}),
+        "slow": records_with({**figure, "offered": (30_000.0,)}, "latency"),
+        "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}, "latency"),
     }
     (table,) = tables_of(records, "latency")
     assert [c.name for c in table.columns][3] == "offered\nfps per direction"
