@@ -114,7 +114,10 @@ class ClientWorker:
         self._number += 1
         request = {"id": self._number, "op": op, **arguments}
         self._write(json.dumps(request).encode("ascii") + b"\n")
-        answer = self._read(op, time.monotonic() + deadline_s, deadline_s, watch)
+        until = time.monotonic() + deadline_s
+        answer = self._read(op, until, deadline_s, watch)
+        while answer["id"] < self._number:  # to a request that was given up
+            answer = self._read(op, until, deadline_s, watch)
         if "error" in answer:
             raise WorkerError(f"TRex: {answer['error']}", str(answer["kind"]))
         return answer["ok"]

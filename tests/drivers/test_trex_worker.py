@@ -466,3 +466,13 @@ def test_a_host_is_given_as_for_a_device():
     assert len({Trex(one).options for one in same}) == 1
     jumping = Trex({"ssh": {"host": "h", "jump": "gate"}, "ssh_config": ""}).options
     assert "ProxyJump gate\n" in Path(jumping.remote.command([])[2]).read_text()
+
+
+def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation):
+    worker = ClientWorker(sys.executable)
+    try:
+        with pytest.raises(TesterError, match="did not answer 'hello' within 0 s"):
+            worker.ask("hello", trex_dir=str(installation), deadline_s=0)
+        assert worker.ask("machine", interfaces=[])["interfaces"] == {}
+    finally:
+        worker.close()
