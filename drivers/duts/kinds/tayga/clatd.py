@@ -77,8 +77,7 @@ class Clatd(Tayga):
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
         """One host in place of a network, and a prefix that TAYGA takes."""
-        del technology
-        return SUITED
+        return SUITED if technology in self.technologies else {}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """More than one address; no prefix; a kernel where it takes another translator."""

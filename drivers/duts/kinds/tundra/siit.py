@@ -34,7 +34,7 @@ class Tundra(TundraTranslator):
 
     def suited(self, technology: str) -> Mapping[str, Suited]:
         """A prefix in place of mappings; one host in place of a network."""
-        return SUITED[technology]
+        return SUITED.get(technology, {})
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         """Mappings that it does not have."""
