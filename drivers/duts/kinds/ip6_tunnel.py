@@ -31,6 +31,8 @@ TABLE = 8676
 OUTER = 40
 """Octets of the header that is put before a packet."""
 UP = "LOWER_UP"
+TCP, UDP = 6, 17
+"""By number: a small system has no names for them."""
 
 
 class Ip6TunnelOptions(LinuxOptions):
@@ -191,7 +193,7 @@ class Ip6Tunnel(LinuxDriver):
         return table(
             self.options.state_dir,
             text,
-            contains("nft -s list table ip v6t", *rules),
+            contains("nft -s -p list table ip v6t", *rules),
             why=why,
         )
 
@@ -211,7 +213,7 @@ def drops(edge: CustomerEdge, inside: str) -> list[str]:
     low = 16 - edge.psid_offset - edge.psid_len
     mask, psid = (1 << edge.psid_len) - 1 << low, edge.psid << low
     for way, end in ways:
-        port = f"{way} meta l4proto {{ tcp, udp }} th {end}port"
+        port = f"{way} meta l4proto {{ {TCP}, {UDP} }} th {end}port"
         rules.append(f"{port} & {mask} != {psid} counter drop")
         if edge.psid_offset:
             rules.append(f"{port} < {1 << 16 - edge.psid_offset} counter drop")
