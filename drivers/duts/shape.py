@@ -30,7 +30,8 @@ _LOSSES = re.compile(
 LINK = "link "
 _NO_COUNTERS = ("table", "runtime", "perf", "cpu", "process")
 OF_TABLES = re.compile(
-    r"^conntrack (drop|early_drop|insert_failed)$|^pf (memory|state_limit)$|out of ports|maximum sessions",
+    r"^conntrack (drop|early_drop|insert_failed|chaintoolong)$|^pf (memory|state_limit)$|out of ports|"
+    r"maximum sessions",
     re.IGNORECASE,
 )
 """Reasons for loss that speak of a table without room, or of a NAT without ports, not of a queue."""
