@@ -116,6 +116,10 @@ class Commands(ABC):
         """Number of its sessions, as ``sessions``; None if it has no state."""
         return None
 
+    def by_endpoint(self, intent: Intent) -> bool:
+        """Whether a session of its is that of an address and port inside, whatever they talk to."""
+        return False
+
     def table(self, intent: Intent) -> Reading | None:
         """What limits its table of sessions (sizes, timeouts), by the device's own names."""
         return None

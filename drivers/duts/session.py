@@ -556,6 +556,7 @@ class SessionState:
         """
         self._session = session
         self.timeout_s: float | None = session.driver.timeout_s(session.intent)
+        self.by_endpoint: bool = session.driver.by_endpoint(session.intent)
 
     def flush(self) -> None:
         """Empty the table; the driver sees that it is empty."""

@@ -24,7 +24,8 @@ from typing import Any
 from v6t.drivers.duts.telemetry import Sample
 
 _LOSSES = re.compile(
-    r"drop|miss|overrun|insert_failed|memory|limit|congestion|rcvbuf|out of ports|maximum sessions",
+    r"drop|miss|overrun|insert_failed|memory|limit|congestion|rcvbuf|out of ports|maximum sessions"
+    r"|unreachable",
     re.IGNORECASE,
 )
 LINK = "link "
@@ -107,16 +108,20 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
 
 
 def growing(samples: Sequence[Sample]) -> dict[str, float]:
-    """Counters of lost frames that grew, and by how much."""
+    """Counters of lost frames that grew, and by how much.
+
+    Devices leave out counters that are 0: one that is not there first, where the reading has others, was 0.
+    """
     if len(samples) < 2:
         return {}
     found = {}
     for name, figures in samples[-1].figures.items():
         if name in _NO_COUNTERS:
             continue
-        for figure, last in figures.items():
-            first = samples[0].figures.get(name, {}).get(figure)
-            if first is not None and last > first and _LOSSES.search(f"{name} {figure}"):
+        before = samples[0].figures.get(name, {})
+        for figure, last in figures.items() if before else ():
+            first = before.get(figure, 0.0)
+            if last > first and _LOSSES.search(f"{name} {figure}"):
                 found[f"{name} {figure}"] = last - first
     return found
 

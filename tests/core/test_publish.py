@@ -587,7 +587,8 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
         assert plugin in driver_type(driver).technologies or driver == "reference"
     lacking = {
         (t, d)
-        for d in ("linux-router", "nftables", "iptables", "tayga", "tayga-nftables", "nftables66", "ip6tables-npt", "vpp",
+        for d in ("linux-router", "nftables", "iptables", "tayga", "tayga-nftables", "tundra", "tundra-nftables", "snabb-lwaftr",
+                  "nftables66", "ip6tables-npt", "vpp",
                   "bind9", "knot-resolver", "pdns-recursor", "unbound", "chain")
         for t in driver_type(d).technologies
     } - set(pairs)  # fmt: skip

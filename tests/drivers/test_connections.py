@@ -320,6 +320,8 @@ class Scripted:
     log: list[str] = field(default_factory=list)
     clock: float = 0.0
     full: bool = False
+    by_endpoint: bool = False
+    outside: int | None = None
 
     def now(self):
         return self.clock
@@ -345,7 +347,9 @@ class Scripted:
         counted = ClassCount("foreground", connections.count, connections.count, self.learned)
         result = DirectionResult({"fg": counted}, connections.filling_s)
         ended = began + connections.filling_s
-        return Phase(result, began, ended, repeated=self.repeated, faults=self.faults)
+        return Phase(
+            result, began, ended, repeated=self.repeated, faults=self.faults, outside=self.outside
+        )
 
     def validate(self, trial, connections):
         self.log.append("validate")
@@ -647,3 +651,17 @@ def test_phase_1_is_one_stream_however_phase_2_goes():
         first = asked(trial, Connections(count=25, rate_cps=1000.0))
         assert (first.starts, first.then) == (None, None)
         assert first.frames == 25
+
+
+@pytest.mark.parametrize(("count", "outside", "fits"), [(60, 60, True), (59, 60, False)])
+def test_a_device_that_counts_endpoints_is_compared_with_those(count, outside, fits):
+    """VPP's nat44-ei has one session for an address and port, whatever it talks to (RFC 4787 REQ-1)."""
+    device = Scripted(count=count, outside=outside, by_endpoint=True)
+    if fits:
+        _, (result,) = prepared(device)
+        assert (result.connections.sessions, result.connections.countable) == (60, 60)
+    else:
+        with pytest.raises(
+            DutError, match="counts 59 sessions, the Responder learned 60 public endp"
+        ):
+            prepared(device)

@@ -11,6 +11,8 @@ from v6t.profiles.errors import UsageError
 from v6t.profiles.intent_settings import AddressTable
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
+PREFIX_OF = {"siit": "prefix", "clat": "plat_prefix", "nat64": "prefix"}
+"""What a technology's parameters call it."""
 _SHORTER = (32, 40, 48, 56, 64)
 
 
