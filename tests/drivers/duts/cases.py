@@ -18,7 +18,7 @@ from v6t.plugins.router.plugins import Ipv6Router
 from v6t.plugins.siit.clat import Clat
 from v6t.profiles.intent import Aside
 
-from . import intents
+from . import boxes, intents
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ CASES = (
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
     Case("map646-siit", "map646", intents.SIIT),
     Case("command", "command", intents.ROUTER4, OWN),
+    Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
+    Case("network-cli-junos", "network-cli", intents.ROUTER6, boxes.JUNOS),
     Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
     Case("vpp-npt66-26.06", "vpp", Nptv6().dut_intent(), RUNNING),
     Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),

@@ -1,0 +1,82 @@
+"""``box LINE...``: have lines typed at a device, or those of standard input, and print what it says.
+
+Where a v6t has the device, its login is used; otherwise this program logs in by itself. It imports
+nothing of v6t before it must: it is started once for every read-back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import socket
+import sys
+
+SOCKET = "V6T_BOX"
+"""Variable with the socket of the v6t that has the device."""
+_PATIENCE_S = 5.0
+Typed = tuple[int, str, str]
+
+
+def main(words: list[str] | None = None) -> int:
+    """Do that; exit status 0, 1: a line was refused, 3: there is no connection."""
+    parser = argparse.ArgumentParser(prog="box")
+    parser.add_argument("--at", default="", help="the device, as JSON")
+    parser.add_argument("--ends", action="store_true", help="print the connection's two addresses")
+    parser.add_argument("--digest", action="store_true", help="print a digest in place of the text")
+    parser.add_argument("--but", action="append", default=[], help="leave lines out that match")
+    parser.add_argument("lines", nargs="*")
+    given = parser.parse_args(words)
+    if given.ends:
+        from v6t.drivers.duts.console.alone import ends
+
+        print(ends(given.at), end="")
+        return 0
+    lines = given.lines or [line for line in sys.stdin.read().split("\n") if line]
+    typed = _by_session(os.environ.get(SOCKET, ""), lines)
+    if typed is None:
+        from v6t.drivers.duts.console.alone import typed as by_itself
+
+        typed = by_itself(given.at, lines)
+    status, out, err = typed
+    print(_wanted(out, given.but, digest=given.digest and not status), end="")
+    if err:
+        print(err, file=sys.stderr)
+    return status
+
+
+def _wanted(text: str, but: list[str], *, digest: bool) -> str:
+    lines = [t for t in text.split("\n") if not any(re.search(pattern, t) for pattern in but)]
+    kept = "\n".join(lines)
+    return f"{hashlib.sha256(kept.encode()).hexdigest()[:32]}\n" if digest else kept
+
+
+def _by_session(path: str, lines: list[str]) -> Typed | None:
+    """Through the v6t that has the device; None: there is none that listens."""
+    if not path:
+        return None
+    with socket.socket(socket.AF_UNIX) as session:
+        session.settimeout(_PATIENCE_S)
+        try:
+            session.connect(path)
+            if not session.recv(1):
+                return None
+        except OSError:
+            return None
+        session.settimeout(None)
+        try:
+            session.sendall(json.dumps(lines).encode())
+            session.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: session.recv(65536), b""))
+        except OSError:
+            answer = b""
+    if not answer:
+        return 3, "", "the v6t that had the connection has ended: what the lines did is unknown"
+    reply = json.loads(answer)
+    return int(reply["status"]), str(reply["out"]), str(reply["err"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
